@@ -1,1 +1,1 @@
-"""Placement's vocabulary: the tree, the plan to change it, and the only writer."""
+"""A client for Placement: provider trees, the plan of changes, and the only writer."""

@@ -1,4 +1,4 @@
-"""Allocations on a tree, read when they are accessed, and those that a reshape moves."""
+"""Allocations on a tree, read on access, and the allocations that a reshape moves."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -15,10 +15,11 @@ from reportclient.view import View
 
 
 class LazyAllocations(Mapping[str, dict[str, Any]]):
-    """Allocations by consumer, each read when it is looked at; copies, to be changed at will.
+    """The allocations on a view's tree by consumer UUID, read on first access.
 
-    Who holds something is one GET for each provider with inventory, what a consumer holds
-    one for each consumer.  Nobody who does not look costs a call.
+    Values are copies in the format of ``GET /allocations/{consumer_uuid}``; change them freely.
+    The first access sends 1 GET for each provider with inventory, and each consumer's value
+    1 GET more.  Each raises :class:`reportclient.errors.PlacementError` if reading fails.
     """
 
     def __init__(self, view: View, api: API) -> None:
@@ -26,14 +27,14 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
         self._holders: dict[str, list[str]] | None = None
         self._consumers: dict[str, None] = {}
         self.read: Allocations = {}
-        """As they were, of the consumers that were looked at."""
+        """The allocations as read, of the consumers that were accessed."""
 
     def holders(self) -> dict[str, list[str]]:
-        """UUIDs of consumers by provider."""
+        """Return the UUIDs of the consumers by provider UUID."""
         if self._holders is None:
-            # Where there is no inventory there are no allocations.
-            ours = (one for one in self._view.snapshot.walk() if one.inventory)
-            uuids = [one.uuid for one in ours if one.uuid not in self._view.sharing]
+            # A provider without inventory has no allocations.
+            stocked = (each for each in self._view.snapshot.walk() if each.inventory)
+            uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
             self._holders = {uuid: consumers_of(uuid, self._api) for uuid in uuids}
             self._consumers = dict.fromkeys(chain(*self._holders.values()))
         return self._holders
@@ -60,7 +61,7 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Allocations that a reshape moves, and the providers that others hold something of."""
+    """The allocations that a reshape moves, by consumer, and the providers that stay in use."""
 
     allocations: Allocations | None = None
     in_use: frozenset[str] = frozenset()
@@ -69,18 +70,22 @@ class Moves:
     def from_allocations(
         cls, held: LazyAllocations | None, after: Allocations | None, old: Snapshot, new: Snapshot
     ) -> "Moves":
-        """From what was held and what shall be; nothing moves where that is not said.
+        """Return the checked difference between ``held`` and ``after``; empty without ``after``.
 
-        :raises ValueError: nobody asked who holds anything.
+        :raises ValueError: ``held`` is missing: the allocations were never read.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
         """
         if after is None:
             return cls()
         if held is None:
-            raise ValueError("allocations() was not asked for this tree, or they are moved already")
+            raise ValueError(
+                "call Client.allocations() for this root before each update with allocations"
+            )
         before = {consumer: held.read[consumer] for consumer in held.read if consumer in after}
         moved = moved_allocations(before, after, Affected.between(old, new))
         others = {
-            uuid for uuid, users in held.holders().items() if any(one not in after for one in users)
+            uuid
+            for uuid, users in held.holders().items()
+            if any(user not in after for user in users)
         }
         return cls(moved, frozenset(others | used_providers(after)))

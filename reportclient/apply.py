@@ -1,8 +1,7 @@
-"""apply: the only writer.
+"""apply: send a plan.  The only code that writes to Placement.
 
-Only what Placement acknowledged moves the view.  A provider whose operation failed
-is left alone for the rest of the plan, together with what would be created below
-it; everything else goes on.
+Only acknowledged operations change the view.  After an operation failed, the rest of the
+plan skips its provider and those that would be created below it; everything else goes on.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,21 +41,21 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 MIN_PARALLEL = 16
-"""Plans with fewer operations are sent one after the other, however many could be at once."""
+"""Plans with fewer operations are sent one by one, whatever ``at_once`` is."""
 
 FAULTS = 3
-"""After so many operations that Placement failed at, the rest waits for the next period."""
+"""Number of operations that may meet a server fault before the rest of the plan is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a plan.
 
-    ``failed`` are the providers (or names) that could not be written, and why, and
-    ``refused`` the operations that Placement did not want; ``stopped_by`` is what
-    ended the plan early, at ``stopped_at``: it has to be planned anew.  ``faulted`` are the
-    operations at which Placement failed by itself.  ``bulk_refused``
-    tells that bulk writes are not to be had, and that single ones were sent instead.
+    ``view`` is the view after the acknowledged operations, ``done``.  ``failed`` has the errors,
+    ``refused`` the operations that Placement refused, and ``faulted`` those that met a server
+    fault, each by provider UUID or name (see :func:`subject_of`).  ``stopped_by`` is the error
+    that ended the plan early, at the operation ``stopped_at``: then plan again.
+    ``bulk_refused``: Placement refuses bulk writes, and single ones were sent instead.
     """
 
     view: View
@@ -70,11 +69,11 @@ class Outcome:
 
 
 def never() -> bool:
-    """Nobody wants it to stop."""
+    """Return false: the default of ``stop``."""
     return False
 
 
-def apply(  # noqa: PLR0913  how it is sent is given by name
+def apply(  # noqa: PLR0913  all but three are keywords
     plan: Plan,
     view: View,
     api: API,
@@ -84,13 +83,13 @@ def apply(  # noqa: PLR0913  how it is sent is given by name
     failed: Mapping[str, PlacementError] = {},
     patience: int = FAULTS,
 ) -> Outcome:
-    """Send the plan's operations in their order.
+    """Send the plan's operations in their order; errors are in the outcome.
 
-    ``stop`` is asked before each operation: true leaves the rest to the next period.
-    Up to ``at_once`` operations that do not depend on each other are sent at the same
-    time.  ``failed`` are providers that failed before: what depends on them is left out.
-    ``patience``: after so many operations at which Placement failed the rest is left; with 0
-    none is sent a second time either.
+    :param stop: called before each batch; if it returns true, the rest is not sent.
+    :param at_once: how many operations that do not depend on each other are sent in parallel.
+    :param failed: earlier errors by provider UUID or name; what depends on them is not sent.
+    :param patience: how many operations may meet a server fault before the rest is not sent.
+        Each is sent a second time at once, unless this is 0.
     """
     if not plan:
         return Outcome(view)
@@ -105,7 +104,7 @@ def apply(  # noqa: PLR0913  how it is sent is given by name
 
 
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
-    """Runs of up to ``width`` operations of one kind, none of which needs another one's result."""
+    """Yield batches of up to ``width`` operations of one kind that don't depend on each other."""
     batch: list[Operation] = []
     for operation in plan:
         if len(batch) == width or (batch and not _can_join(operation, batch)):
@@ -119,8 +118,8 @@ def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
 def _can_join(operation: Operation, batch: list[Operation]) -> bool:
     match operation:
         case CreateProvider(parent_uuid=parent):
-            made = {one.uuid for one in batch if isinstance(one, CreateProvider)}
-            return isinstance(batch[-1], CreateProvider) and parent not in made
+            created = {each.uuid for each in batch if isinstance(each, CreateProvider)}
+            return isinstance(batch[-1], CreateProvider) and parent not in created
         case EnsureTrait() | EnsureClass() | SetTraits() | SetAggregates() | SetInventory():
             return type(operation) is type(batch[-1])
         case _:
@@ -147,9 +146,9 @@ class _Run:
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
-            batch = [one for operation in batch for one in _singly(operation)]
-        kept = (self._without_failed(operation) for operation in batch)
-        hopeful = [operation for operation in kept if not self._is_hopeless(operation)]
+            batch = [single for operation in batch for single in _singly(operation)]
+        reduced = (self._without_failed(operation) for operation in batch)
+        hopeful = [operation for operation in reduced if not self._is_hopeless(operation)]
         if len(hopeful) == 1:
             self._take(hopeful[0], self._result(hopeful[0]))
             return
@@ -158,7 +157,7 @@ class _Run:
 
     def _result(self, operation: Operation) -> Result:
         result = self._sent(operation)
-        # A 500 may be a race that Placement lost: worth one more try.
+        # A 500 is often a race that Placement lost: worth one more try.
         again = isinstance(result, ServerFault) and self.patience > 0
         return self._sent(operation) if again else result
 
@@ -176,7 +175,7 @@ class _Run:
             case PlacementError() if isinstance(operation, SetInventories) and not isinstance(
                 result, (Conflict, Unreachable)
             ):
-                self._one_by_one(operation, result)
+                self._send_singly(operation, result)
             case ServerFault() if len(self.faulted) < self.patience:
                 self.unsure = True
                 self.faulted[subject_of(operation)] = operation
@@ -193,8 +192,8 @@ class _Run:
                 self.failed[subject_of(operation)] = result
                 self.refused[subject_of(operation)] = operation
 
-    def _one_by_one(self, bulk: SetInventories, err: PlacementError) -> None:
-        """A bulk write is all or nothing; one bad inventory must not hold the others."""
+    def _send_singly(self, bulk: SetInventories, err: PlacementError) -> None:
+        """Send a refused bulk write as single writes, so that only the bad inventories fail."""
         self.bulk_refused |= isinstance(err, (Forbidden, NotFound, TooOld))
         for single in _singly(bulk):
             if self.stopped_by is None:
@@ -219,19 +218,19 @@ class _Run:
         return SetInventories({o.uuid: o.inventory for o in single if not self._is_hopeless(o)})
 
     def _is_hopeless(self, operation: Operation) -> bool:
-        """Whether an operation that failed before takes this one along."""
+        """Return whether this operation can't succeed because of an earlier failure; record it."""
         subject = subject_of(operation)
         if isinstance(operation, DeleteProvider):
             self._keep_parent_of_failed(operation.uuid)
         for needed in _needed(operation):
-            there = isinstance(operation, Reshape) and needed in self.edit.generations
-            if needed in self.failed and not there:
+            exists = isinstance(operation, Reshape) and needed in self.edit.generations
+            if needed in self.failed and not exists:
                 self._leave_out(operation, needed)
         nothing_left = isinstance(operation, SetInventories) and not operation.inventories
         return nothing_left or subject in self.failed
 
     def _leave_out(self, operation: Operation, needed: str) -> None:
-        """Because of what failed before; a reshape waits as long as its reason does."""
+        """Record that an operation is not sent because ``needed`` failed."""
         subject, why = subject_of(operation), self.failed[needed]
         if not isinstance(operation, Reshape):
             self.failed.setdefault(subject, why)
@@ -259,7 +258,10 @@ def _singly(operation: Operation) -> list[Operation]:
 
 
 def subject_of(operation: Operation) -> str:
-    """Return the key of a failure: a provider's UUID, or a name."""
+    """Return the key of an operation's failure: a provider's UUID, or a trait or class name.
+
+    It is ``reshape`` for a reshape and ``bulk`` for a bulk write.
+    """
     match operation:
         case EnsureTrait(name) | EnsureClass(name):
             return name
@@ -272,14 +274,14 @@ def subject_of(operation: Operation) -> str:
 
 
 def _concerned(reshape: Reshape) -> Iterator[str]:
-    """The providers that it speaks of."""
+    """Yield the UUIDs of all providers in a reshape."""
     yield from reshape.inventories
     for held in reshape.allocations.values():
         yield from held["allocations"]
 
 
 def _needed(operation: Operation) -> Iterable[str]:
-    """Return what has to exist before: a parent's UUID, names of traits and classes."""
+    """Return what has to exist before: UUIDs of providers, names of traits and classes."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):
             return (parent,)

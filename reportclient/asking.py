@@ -1,7 +1,7 @@
-"""Asking Placement for candidates and providers; disabled hosts are left out of both.
+"""Query Placement for allocation candidates and providers, without those of disabled hosts.
 
-A query is put in the words of the newest Placement first.  One that is older says so once
-for all, and is asked in its own words (``query.older``), or the caller is told what it lacks.
+A query is sent with the newest microversion first.  For an older Placement it is translated
+(``query.older``); where that is not possible, the error names the features that are missing.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,12 +30,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How a query is asked.
+    """How a query is sent.
 
-    ``include_disabled``: look behind the request filter, as only operators should.
-
-    ``several``: against a Placement that is too old for alternatives (``in:``), ask once for
-    each.  ``mappings``: the answer has to say which provider meets which group.
+    ``include_disabled``: include providers of disabled hosts; for operators, not for schedulers.
+    ``several``: allow one query for each alternative (``in:``) if Placement is too old for them.
+    ``mappings``: the answer has to say which provider meets which request group.
     """
 
     include_disabled: bool = False
@@ -45,7 +44,7 @@ class QueryOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListedProviders:
-    """An answer; ``left_out``: how many more there are on disabled hosts."""
+    """The providers of an answer, and the number of those left out because of disabled hosts."""
 
     providers: tuple[ListedProvider, ...]
     left_out: int = 0
@@ -54,63 +53,72 @@ class ListedProviders:
 def allocation_candidates(
     request: ResourceRequest, api: API, options: QueryOptions | None = None
 ) -> AllocationCandidates:
-    """The candidates that ``GET /allocation_candidates`` answers, those of disabled hosts left out.
+    """Return the candidates of ``GET /allocation_candidates``, without those of disabled hosts.
 
-    One call, but for alternatives on an old server.
+    Sends one call, or one for each combination of alternatives to an old Placement.
 
-    :raises reportclient.query.terms.BadQuery: Placement would refuse it; nothing is sent.
-    :raises reportclient.request_filter.CannotForbid: it asks for disabled hosts.
-    :raises TooOld: this Placement lacks what is asked for; the message names it.
-    :raises reportclient.errors.PlacementError: what goes wrong otherwise.
+    :raises reportclient.query.terms.BadQuery: the request is invalid; nothing is sent.
+    :raises reportclient.request_filter.CannotForbid: the request requires disabled hosts.
+    :raises TooOld: this Placement lacks features of the request; the message names them.
+    :raises reportclient.errors.PlacementError: the request failed.
     """
     options = options or QueryOptions()
     checked(request)
     wanted = request if options.include_disabled else forbid_disabled(request)
 
-    def ask(version: str) -> AllocationCandidates:
-        put = older.translate(wanted, version, several=options.several, mappings=options.mappings)
-        paths = [f"/allocation_candidates?{query_string(parameters(one))}" for one in put.queries]
+    def send(version: str) -> AllocationCandidates:
+        translation = older.translate(
+            wanted, version, several=options.several, mappings=options.mappings
+        )
+        paths = [
+            f"/allocation_candidates?{query_string(parameters(each))}"
+            for each in translation.queries
+        ]
         answer = older.filtered(
-            merge_candidates(_each(paths, parse_candidates, put.needs, api)), put
+            merge_candidates(_each(paths, parse_candidates, translation.needs, api)), translation
         )
         return replace(answer, miscounted=miscounted(wanted, answer))
 
-    return _in_its_words(ask)
+    return _with_newest_microversion(send)
 
 
 def resource_providers(
     query: ProviderQuery, api: API, options: QueryOptions | None = None
 ) -> ListedProviders:
-    """``GET /resource_providers``, those on disabled hosts left out.
+    """Return the providers of ``GET /resource_providers``, without those of disabled hosts.
 
-    One call, and where something was found one more: for the roots that are disabled.
+    Sends one call, and if it finds providers one more, for the disabled roots.
 
-    :raises reportclient.errors.PlacementError: and as :func:`allocation_candidates`.
+    :raises reportclient.errors.PlacementError: the request failed.
+    :raises reportclient.query.terms.BadQuery: the query is invalid; nothing is sent.
+    :raises TooOld: this Placement lacks features of the query; the message names them.
     """
     options = options or QueryOptions()
     checked_query(query)
 
-    def ask(version: str) -> list[ListedProvider]:
+    def send(version: str) -> list[ListedProvider]:
         queries = older.translate_provider_query(query, version, several=options.several)
-        paths = [f"/resource_providers?{query_string(provider_parameters(q))}" for q in queries]
-        lowest = lowest_microversion(need for one in queries for need in provider_needs(one))
-        providers = (one for part in _each(paths, parse_providers, lowest, api) for one in part)
-        return list({one.uuid: one for one in providers}.values())
+        paths = [
+            f"/resource_providers?{query_string(provider_parameters(each))}" for each in queries
+        ]
+        lowest = lowest_microversion(need for each in queries for need in provider_needs(each))
+        providers = (each for part in _each(paths, parse_providers, lowest, api) for each in part)
+        return list({each.uuid: each for each in providers}.values())
 
-    listed = _in_its_words(ask)
+    listed = _with_newest_microversion(send)
     if options.include_disabled or not listed:
         return ListedProviders(tuple(listed))
     disabled = disabled_roots(api)
-    enabled = tuple(one for one in listed if one.root_uuid not in disabled)
+    enabled = tuple(each for each in listed if each.root_uuid not in disabled)
     return ListedProviders(enabled, len(listed) - len(enabled))
 
 
 def disabled_roots(api: API) -> frozenset[str]:
-    """UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
+    """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
     marked = ProviderQuery(where=RequestGroup.from_values(required=[DISABLED]))
     path = f"/resource_providers?{query_string(provider_parameters(marked))}"
     [disabled] = _each([path], parse_providers, None, api)
-    return frozenset(one.uuid for one in disabled if one.uuid == one.root_uuid)
+    return frozenset(each.uuid for each in disabled if each.uuid == each.root_uuid)
 
 
 def _each(
@@ -122,19 +130,19 @@ def _each(
         try:
             answers.append(read(body))
         except (KeyError, TypeError, AttributeError) as err:
-            raise Unreachable(f"GET {path}: the answer is not in Placement's words") from err
+            raise Unreachable(f"GET {path}: the answer is not in Placement's format") from err
     return answers
 
 
-def _in_its_words(ask: Callable[[str], Answer]) -> Answer:
-    """Ask in the newest version, and if Placement is older in its own."""
+def _with_newest_microversion(send: Callable[[str], Answer]) -> Answer:
+    """Call ``send`` with the newest microversion, or with Placement's newest if that is older."""
     try:
-        return ask(NEWEST)
+        return send(NEWEST)
     except TooOld as err:
         if err.speaks is None:
             raise
         version = err.speaks
     try:
-        return ask(version)
+        return send(version)
     except UnsupportedQuery as err:
         raise TooOld(str(err), speaks=version) from None

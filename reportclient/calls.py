@@ -1,4 +1,4 @@
-"""Operations as calls: what each asks of Placement, its answer; and a count."""
+"""Send operations: the HTTP call of each, and a count of calls."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
@@ -26,23 +26,25 @@ _GENERATION = {"generation", "resource_provider_generation"}
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
-    """Ask Placement for it; its reply, which for a reshape is a listing of the tree.
+    """Send an operation and return the body of the answer; for a reshape, a listing of the tree.
 
-    :raises reportclient.errors.PlacementError: it was not done, or that is not known.
+    ``generations`` by provider UUID go into the request.
+
+    :raises reportclient.errors.PlacementError: it failed, or its result is unknown.
     """
     _refuse_unread(operation, generations)
     method, path, body = http_call(operation, generations)
     reply = api.request(method, path, json=body, needs=_needs(operation))
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
-        raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
+        raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
     if isinstance(operation, Reshape):
         return _listed(generations_after(operation, generations), api)
     return reply
 
 
 def _listed(uuids: Iterable[str], api: API) -> dict[str, Any]:
-    """A reshape answers nothing; one listing shows the generations of a whole tree."""
+    """List the trees of these providers: a reshape's answer is empty, and generations moved."""
     listed: list[dict[str, Any]] = []
     left = dict.fromkeys(uuids)
     while left:
@@ -54,7 +56,7 @@ def _listed(uuids: Iterable[str], api: API) -> dict[str, Any]:
 
 
 def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None:
-    """Nothing is written over what was not read.  :raises Conflict: it has to be, first."""
+    """Refuse to overwrite a provider that was not read.  :raises Conflict: read it first."""
     match operation:
         case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
             written: Iterable[str] = (uuid,)
@@ -68,14 +70,14 @@ def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None
 
 
 def _needs(operation: Operation) -> str | None:
-    """Moving a provider needs 1.37, and so does saying that it stays where it is."""
+    """Return the microversion that the operation needs: to move a provider takes 1.37."""
     return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
 
 
-def http_call(  # noqa: PLR0911  one return a kind
+def http_call(  # noqa: PLR0911  one return for each kind
     operation: Operation, generations: Mapping[str, int]
 ) -> tuple[str, str, dict[str, Any] | None]:
-    """The one HTTP call that an operation is: method, path and body."""
+    """Return the HTTP call of an operation: method, path and body."""
     match operation:
         case EnsureTrait(name):
             return "PUT", f"/traits/{name}", None
@@ -109,13 +111,13 @@ def _put(
 
 
 class Counting:
-    """An API that counts its calls, and what was done with it, for one period."""
+    """An API that counts its calls and records the operations done, for one attempt."""
 
     def __init__(self, api: API) -> None:
         self._api = api
         self.calls = 0
         self.tries = 1
-        """How often it was begun: more than once where somebody else wrote in between."""
+        """Number of tries: more than one after conflicts with other clients."""
         self.done: list[Operation] = []
 
     def request(

@@ -1,4 +1,4 @@
-"""Candidate and provider queries: all that a caller needs to say what it wants.  Pure.
+"""Queries for allocation candidates and providers: the public names of ``query``.  Pure.
 
 >>> request = ResourceRequest(
 ...     RequestGroup.from_values({"VCPU": 2, "MEMORY_MB": 512}, required=["HW_CPU_X86_AVX2"]),
@@ -13,7 +13,7 @@
 >>> lowest_microversion(needs(request))
 '1.39'
 
-``reportclient.asking`` sends it, and leaves disabled hosts out.
+``reportclient.asking`` sends queries, and leaves disabled hosts out.
 """
 
 from reportclient.query.answers import (

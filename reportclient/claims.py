@@ -1,6 +1,7 @@
 """Claims that a driver, or one of its sources, makes while it edits a tree.  Pure.
 
-A driver that sets what Placement has already changes nothing; only here is it known that it did.
+An edit that sets what Placement already has does not change the tree, but it is a claim: it
+says who asserts that value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +14,13 @@ Names = frozenset[str]
 
 @dataclass(slots=True)
 class SourceClaims:
-    """Claims of one source, by UUID of the provider.
+    """Claims of one source, by provider UUID.
 
-    ``classes`` are all resource classes of a provider by this source; ``traits`` and ``aggregates``
-    are those that it named, beside which others may stay, but for the traits of ``renewed``
-    providers. ``absent_traits`` and ``absent_aggregates`` were removed by name.
+    ``placed`` are the providers that the source created, renamed or moved, ``adopted`` those that
+    it took over.  ``classes`` are all resource classes that it set on a provider.  ``traits`` and
+    ``aggregates`` are those that it named: its earlier ones stay as well, except for traits of
+    the providers in ``renewed``.  ``absent_traits`` and ``absent_aggregates`` are those that it
+    removed by name.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -29,25 +32,25 @@ class SourceClaims:
     absent_traits: dict[str, Names] = field(default_factory=dict)
     absent_aggregates: dict[str, Names] = field(default_factory=dict)
     silent: bool = False
-    """It can't say all: what it said before stays."""
+    """Whether the source failed or could not answer: its earlier claims stay."""
 
     def copy(self) -> "SourceClaims":
-        """Return a copy that later edits leave alone."""
+        """Return an independent copy."""
         return SourceClaims(
-            **{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent
+            **{kind: dict(claimed) for kind, claimed in self._kinds()}, silent=self.silent
         )
 
     def claimed_uuids(self) -> dict[str, None]:
-        """UUIDs of the providers of which anything is said."""
-        return dict.fromkeys(uuid for _, said in self._kinds() for uuid in said)
+        """Return the UUIDs of the providers with any claim, as an ordered set."""
+        return dict.fromkeys(uuid for _, claimed in self._kinds() for uuid in claimed)
 
     def changed_since(self, old: "SourceClaims") -> dict[str, None]:
-        """UUIDs of the providers of which something else is said."""
-        pairs = ((said, getattr(old, kind)) for kind, said in self._kinds())
+        """Return the UUIDs of the providers whose claims differ from ``old``, as an ordered set."""
+        pairs = ((claimed, getattr(old, kind)) for kind, claimed in self._kinds())
         return dict.fromkeys(uuid for now, then in pairs for uuid in _differing(now, then))
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
-        return ((one.name, getattr(self, one.name)) for one in fields(self)[:-1])
+        return ((each.name, getattr(self, each.name)) for each in fields(self)[:-1])
 
 
 class ClaimsBySource:
@@ -55,15 +58,15 @@ class ClaimsBySource:
 
     def __init__(self) -> None:
         self.claims = {"": SourceClaims()}
-        """What was said, by source."""
+        """Claims by the name of the source; ``""`` is the driver itself."""
         self._source = ""
 
     @contextmanager
     def source(self, name: str) -> Iterator[None]:
-        """Record edits inside as this source's claims; see :meth:`silent`.
+        """Record the edits made inside this context as claims of the source ``name``.
 
-        Inventory that other sources gave the same provider in this edit stays.  A source that
-        fails takes only what it said before along, where the agent keeps who said what.
+        Inventory that other sources set on the same provider in this edit stays.  If the context
+        ends with an exception, the source counts as silent; see :meth:`silent`.
         """
         before, self._source = self._source, name
         claims = self.claims.setdefault(name, SourceClaims())
@@ -76,7 +79,7 @@ class ClaimsBySource:
             self._source = before
 
     def silent(self, name: str) -> None:
-        """This source of the driver can't say anything now: what it said before stays."""
+        """Mark a source as unable to answer: what it asserted earlier stays in Placement."""
         self.claims.setdefault(name, SourceClaims()).silent = True
 
     @property
@@ -87,5 +90,5 @@ class ClaimsBySource:
 def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:
     if now == then:
         return []
-    changed = [uuid for uuid, said in now.items() if uuid not in then or then[uuid] != said]
+    changed = [uuid for uuid, new in now.items() if uuid not in then or then[uuid] != new]
     return changed + [uuid for uuid in then if uuid not in now]

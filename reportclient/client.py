@@ -1,12 +1,12 @@
-"""Client: provider trees out of Placement, and back into it.
+"""Client: read provider trees from Placement, and write changed ones back.
 
     client = Client(adapter)
-    tree = client.tree(root)              # what Placement has; no call while it is fresh
+    tree = client.tree(root)              # what Placement has; cached, so often without a call
     tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
-    result = client.update(tree)          # Placement is made equal to it
+    result = client.update(tree)          # makes Placement equal to the tree
 
-``adapter`` is keystoneauth's.  Each root is to be used by one thread at a time; several
-threads may use several roots.
+``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.  Each root may be
+used by one thread at a time; several threads may use several roots.
 """
 
 import time
@@ -33,17 +33,21 @@ Change = Callable[[ProviderTree], None]
 
 
 class NotOwned(PlacementError):
-    """A change of what ``owns`` says is somebody else's.  Nothing was sent."""
+    """The tree changes a provider for which ``owns`` is false; nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of an update.
 
-    ``done`` are the operations that Placement acknowledged, ``failed`` what it refused, by
-    UUID or name, and ``draining`` those of them that consumers still use: reserved whole
-    meanwhile.  ``problems`` is what was not sent, since Placement would refuse it in any
-    case.  What is refused is asked again at the next verification, or if it changes.
+    ``view`` is the state after the update.  ``done`` are the operations that Placement
+    acknowledged.  ``failed`` has the errors of those that it refused, by provider UUID, or by
+    the name of the trait or class.  ``draining`` are the UUIDs of providers with inventory that
+    can't be removed because consumers use it: all of it is reserved.  ``problems`` are changes
+    that were not sent because they are invalid.  ``calls`` is the number of requests.
+
+    Refused operations are sent again at the first update after the next verification, or if
+    they change.
     """
 
     view: View
@@ -62,21 +66,23 @@ class Result:
 class Client:
     """A report client.
 
-    :param adapter: keystoneauth's for Placement, or whatever has ``request`` as
-        :class:`reportclient.http.API`, such as the tests' fake.
-    :param store: where views are kept, so that a restart costs one call for each root.
-    :param times: how often a tree is verified (1 GET) and read anew, in seconds; how many
-        requests are sent at once.
+    :param adapter: a keystoneauth adapter for Placement, or an object with the method
+        ``request`` of :class:`reportclient.http.API`, such as
+        :class:`reportclient.testing.fake_placement.FakePlacement`.
+    :param store: saves views, so that after a restart a tree costs one call.
+    :param times: how often a tree is verified (1 GET) and read completely, in seconds, and how
+        many requests are sent in parallel.
     :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,
-        where policy allows it; 0: none.
-    :param owns: whether a provider is ours to change.  Without it all of the tree is, and of
-        the sharing providers beside it none.  Children below others' are always allowed.
-    :param strict: raise for problems and refusals, rather than telling of them.
-    :param max_version: the newest microversion to be spoken.
-    :param clock: seconds, monotonic.
+        if its policy allows that; 0: one call for each.
+    :param owns: returns whether the caller may change a provider.  Without it all providers of
+        a tree may be changed, but no sharing providers beside it.  Children may be created
+        below any provider.
+    :param strict: raise the first refusal or problem instead of returning it in the result.
+    :param max_version: the newest microversion to use, such as ``"1.36"``.
+    :param clock: returns seconds of a monotonic clock.
     """
 
-    def __init__(  # noqa: PLR0913  each is a choice of its own
+    def __init__(  # noqa: PLR0913  all but the adapter are optional keywords
         self,
         adapter: Any,
         *,
@@ -99,9 +105,9 @@ class Client:
         self._held: dict[str, LazyAllocations] = {}
 
     def find_provider(self, name: str) -> str | None:
-        """UUID of the provider that has this name, in whatever tree, or ``None``; 1 GET.
+        """Return the UUID of the provider with this name, in any tree, or ``None``; 1 GET.
 
-        :raises reportclient.errors.PlacementError: Placement was not to be read.
+        :raises reportclient.errors.PlacementError: the GET failed.
         """
         provider = provider_by_name(name, self.api)
         return None if provider is None else str(provider["uuid"])
@@ -109,14 +115,16 @@ class Client:
     def tree(
         self, root: str, *, name: str | None = None, request_id: str | None = None
     ) -> ProviderTree:
-        """The tree of a root (UUID), to be edited, with the sharing providers beside it.
+        """Return the tree of a root for editing, with the sharing providers beside it.
 
-        No call while it was read and is not due for verification, else 1 GET if nothing moved.
-        With ``name`` a root that is not there is begun, and made by :meth:`update`.
-        ``request_id``, here and elsewhere, is the caller's, for the logs of both.
+        Sends no call between verifications; at a verification 1 GET if nothing moved.
 
-        :raises NotFound: there is no such root.
-        :raises reportclient.errors.PlacementError: Placement was not to be read.
+        :param root: UUID of the root provider.
+        :param name: if there is no such root, return a tree with a new root of this name;
+            :meth:`update` creates it.
+        :param request_id: a global request id (``req-`` and a UUID) for Placement's log.
+        :raises NotFound: there is no such root, and ``name`` is not given.
+        :raises reportclient.errors.PlacementError: reading failed.
         """
         tracked = self._root(root)
         self._read(tracked, request_id)
@@ -134,18 +142,19 @@ class Client:
         allocations: Allocations | None = None,
         request_id: str | None = None,
     ) -> Result:
-        """Make Placement equal to a tree that :meth:`tree` gave.
+        """Make Placement equal to an edited tree of :meth:`tree`.
 
-        Somebody else's changes in the meantime stay, where the tree does not change the
-        same thing.  ``allocations`` (of :meth:`allocations`, changed) makes it a reshape:
-        inventories and these consumers' allocations move in one transaction.  What comes
-        back says what was done, and what Placement refused.
+        Changes that other clients made meanwhile stay, unless the tree changes the same thing.
 
-        :raises reportclient.errors.PlacementError: it ended early; what is done is done.
+        :param allocations: changed copies of :meth:`allocations`, by consumer.  They make the
+            update a reshape: inventories and allocations move in one transaction.
+        :param request_id: a global request id (``req-`` and a UUID) for Placement's log.
+        :raises reportclient.errors.PlacementError: the update ended early; acknowledged
+            operations stay done.  If ``strict``: the first refusal.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
-        :raises NotOwned: the tree changes what ``owns`` says is not ours.
-        :raises ValueError: the tree is of no root of this client; or, if ``strict``, something
-            in it is not sent.
+        :raises NotOwned: the tree changes a provider for which ``owns`` is false.
+        :raises ValueError: :meth:`tree` did not return this tree; or ``allocations`` is given
+            but :meth:`allocations` was not called; or, if ``strict``, a change is invalid.
         """
         base, desired = tree.base, tree.freeze()
         tracked = self._root_of(tree)
@@ -161,12 +170,12 @@ class Client:
         return self._written(tracked, once, request_id)
 
     def edit(self, provider: str, change: Change, *, request_id: str | None = None) -> Result:
-        """Change one provider (UUID), or what is around it; done again after a conflict.
+        """Change the tree of a provider (UUID) by a function, again after a conflict.
 
-        ``change`` gets the provider's tree, each time as Placement has it then; what it raises
-        ends the edit, and nothing is sent.
-
-        :raises NotFound: it is in no tree.
+        :param change: edits the tree that it is given: what Placement has at that moment.  It
+            may be called several times.  If it raises, nothing is sent.
+        :param request_id: a global request id (``req-`` and a UUID) for Placement's log.
+        :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
         tracked = self._root(self._where(provider))
@@ -181,20 +190,20 @@ class Client:
         return self._written(tracked, once, request_id)
 
     def allocations(self, root: str) -> LazyAllocations:
-        """Return the allocations on the tree of a root, by consumer (UUID).
+        """Return the allocations on the tree of a root (UUID), by consumer UUID.
 
-        Nothing is read before it is looked at, which raises what reading Placement does.
+        They are read on access, which may raise :class:`reportclient.errors.PlacementError`.
         """
         self._held[root] = LazyAllocations(self._root(root).view, self.api)
         return self._held[root]
 
     def stale(self, root: str) -> None:
-        """Have the tree of a root verified before it is given or written again; no call now."""
+        """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
         tracked = self._root(root)
         tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
-        """Remove a root with all below it; what is in use is drained, and told as failed.
+        """Delete a root (UUID) with all below it; providers in use are drained, and in ``failed``.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
@@ -205,19 +214,19 @@ class Client:
 
     def _root(self, uuid: str) -> Root:
         if uuid not in self._roots:
-            made = Root(uuid, self.api, self._times, self._bulk, self._store)
-            made.load_saved_view()
-            learned = [one.view.names for one in self._roots.values()]
-            if not made.view.generations and learned:
-                made.view = replace(made.view, names=learned[-1])
-            self._roots[uuid] = made
+            tracked = Root(uuid, self.api, self._times, self._bulk, self._store)
+            tracked.load_saved_view()
+            learned = [other.view.names for other in self._roots.values()]
+            if not tracked.view.generations and learned:
+                tracked.view = replace(tracked.view, names=learned[-1])
+            self._roots[uuid] = tracked
         return self._roots[uuid]
 
     def _root_of(self, tree: ProviderTree) -> Root:
         for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
             if uuid in self._roots:
                 return self._roots[uuid]
-        raise ValueError("this tree was not made by Client.tree()")
+        raise ValueError("this tree is not one that Client.tree() returned")
 
     def _where(self, provider: str) -> str:
         for uuid, root in self._roots.items():
@@ -252,7 +261,7 @@ class Client:
             tracked.refresh(api, now)
             return once(api)
 
-        # Whoever calls has a pace of his own: no call is refused because one before it failed.
+        # The caller decides when to retry: no attempt is refused because an earlier one failed.
         result, api = tracked.attempt(now, read_first, self._tagged(request_id), urgent=True)
         if isinstance(result, Exception):
             raise result
@@ -272,9 +281,10 @@ class Client:
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
         if self._owns is not None:
-            ours = (one.uuid for one in view.snapshot.walk() if self._owns(one))
+            ours = (each.uuid for each in view.snapshot.walk() if self._owns(each))
             for foreign in foreign_changes(view.snapshot, new, ours):
-                raise NotOwned(f"provider {foreign.name} ({foreign.uuid}) is not ours: unchanged")
+                text = f"provider {foreign.name} ({foreign.uuid}) is owned by another service"
+                raise NotOwned(f"{text}: nothing was sent")
         return diff(
             view.snapshot,
             new,
@@ -289,7 +299,7 @@ def _on_top(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     try:
         return rebased(base, desired, now)
     except ValueError as err:
-        raise Rejected(f"this change conflicts with one made meanwhile: {err}") from err
+        raise Rejected(f"the tree conflicts with another client's change: {err}") from err
 
 
 def _raise_any(result: Result) -> None:

@@ -1,17 +1,17 @@
-"""diff: from what Placement has to what the driver wishes, as a plan.  Pure.
+"""diff: the plan from the observed snapshot to the desired one.  Pure.
 
-Order, and why:
+The order of operations, and why:
 
-1. names, since traits and inventories refer to them;
+1. custom traits and classes, since traits and inventories refer to them;
 2. deletes that free a name which another provider takes;
 3. creates, renames and moves, parents first (see ``placing``);
-4. a reshape, once all providers that it speaks of are there;
+4. a reshape, once all its providers exist;
 5. deletes, children first;
-6. traits, aggregates, and inventory last: a new provider can be scheduled to
-   only once its traits say what it is.
+6. traits, aggregates, and inventory last, so that a scheduler can choose a new
+   provider only once its traits are set.
 
-What Placement would refuse in any case (a bad name, a total of 0) is left out
-and becomes a :class:`Problem`; everything else is still sent.
+A change that Placement would refuse in any case (an invalid name, a total of 0) is
+left out and becomes a :class:`Problem`; everything else is still sent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 
 
-def diff(  # noqa: PLR0913  all of it decides
+def diff(  # noqa: PLR0913  the result depends on each of them
     old: Snapshot,
     new: Snapshot,
     allocations: Allocations | None = None,
@@ -49,14 +49,16 @@ def diff(  # noqa: PLR0913  all of it decides
     foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
 ) -> Plan:
-    """The operations that turn ``old`` into ``new``.
+    """Return the operations that turn ``old`` into ``new``.
 
-    ``allocations`` (those that a reshape moves, as they shall be) makes all inventories
-    go into one :class:`Reshape`.  A provider that goes is emptied in it, so that no guest
-    lands there before it is deleted, unless it is ``in_use`` by allocations that stay.
-    ``foreign`` are providers that are never written; changes to them become problems.
-
-    :raises ValueError: allocations are moved that no provider of ``new`` holds.
+    :param allocations: allocations that a reshape moves, as they shall be; all inventories
+        then go into one :class:`Reshape`.  It also empties each provider that is removed, so
+        that no consumer is placed there before its delete, unless the provider is ``in_use``.
+    :param names: the traits and classes that Placement has.
+    :param foreign: UUIDs of providers that are never written; changes to them become problems.
+    :param in_use: UUIDs of providers on which other consumers hold allocations.
+    :raises ValueError: allocations are to be moved, but no provider in use has
+        inventory that may be written.
     """
     used = in_use | used_providers(allocations or {})
     return _Differ(old, new, allocations, names or Names(), foreign, used).plan()
@@ -64,7 +66,7 @@ def diff(  # noqa: PLR0913  all of it decides
 
 @dataclass(slots=True)
 class _Differ:
-    """The parts of one plan, while it is made."""
+    """The computation of one plan."""
 
     old: Snapshot
     new: Snapshot
@@ -76,14 +78,14 @@ class _Differ:
 
     def plan(self) -> Plan:
         changed = [uuid for uuid in self.new.changed_since(self.old) if self._ours(uuid)]
-        kept = [uuid for uuid in changed if uuid in self.new]
-        gone = set(changed).difference(kept)
+        staying = [uuid for uuid in changed if uuid in self.new]
+        gone = set(changed).difference(staying)
         if not changed and not self.allocations:
             return Plan((), tuple(self.problems))
-        early = self._freeing_names(gone, kept)
-        placed = self._placements(kept, gone, early)
-        traits = list(self._traits(kept))
-        inventories = list(self._inventories(kept))
+        early = self._freeing_names(gone, staying)
+        placed = self._placements(staying, gone, early)
+        traits = list(self._traits(staying))
+        inventories = list(self._inventories(staying))
         operations: tuple[Operation, ...] = (
             *self._names(traits, inventories),
             *self._deletes(early),
@@ -91,7 +93,7 @@ class _Differ:
             *self._reshape(inventories, gone),
             *self._deletes(gone - early),
             *traits,
-            *self._aggregates(kept),
+            *self._aggregates(staying),
             *(() if self.allocations is not None else inventories),
         )
         return Plan(operations, tuple(self.problems), self._provider_names(changed), self.new)
@@ -117,17 +119,17 @@ class _Differ:
     # -- providers
 
     def _placements(
-        self, kept: Iterable[str], gone: set[str], early: set[str]
+        self, staying: Iterable[str], gone: set[str], early: set[str]
     ) -> list[CreateProvider | UpdateProvider]:
-        wanted = {provider.uuid: provider for provider in parents_first(self.new, kept)}
+        wanted = {provider.uuid: provider for provider in parents_first(self.new, staying)}
         placing = Placing(self.old, wanted, frozenset(gone), frozenset(early))
         return list(placing.operations())
 
-    def _freeing_names(self, gone: set[str], kept: Iterable[str]) -> set[str]:
-        """Those that go with all below them and whose name somebody else takes."""
+    def _freeing_names(self, gone: set[str], staying: Iterable[str]) -> set[str]:
+        """Return the removed subtrees to delete early, since another provider takes a name."""
         if self.allocations is not None:
             return set()  # what they hold is moved by the reshape, which comes later
-        holders = (self.old.named(self.new.providers[uuid].name) for uuid in kept)
+        holders = (self.old.named(self.new.providers[uuid].name) for uuid in staying)
         freeing = [holder.uuid for holder in holders if holder and holder.uuid in gone]
         trees = ({provider.uuid for provider in self.old.walk(uuid)} for uuid in freeing)
         return set[str]().union(*(tree for tree in trees if tree <= gone))
@@ -136,10 +138,10 @@ class _Differ:
         for provider in reversed(list(parents_first(self.old, gone))):
             yield DeleteProvider(provider.uuid)
 
-    # -- what providers carry
+    # -- traits, aggregates and inventory
 
-    def _traits(self, kept: Iterable[str]) -> Iterator[SetTraits]:
-        for provider, before in self._pairs(kept):
+    def _traits(self, staying: Iterable[str]) -> Iterator[SetTraits]:
+        for provider, before in self._pairs(staying):
             wished = self._sendable_traits(provider)
             if wished != (before.traits if before else frozenset()):
                 yield SetTraits(provider.uuid, wished)
@@ -154,13 +156,13 @@ class _Differ:
     def _absent(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self.names.absent]
 
-    def _aggregates(self, kept: Iterable[str]) -> Iterator[SetAggregates]:
-        for provider, before in self._pairs(kept):
+    def _aggregates(self, staying: Iterable[str]) -> Iterator[SetAggregates]:
+        for provider, before in self._pairs(staying):
             if provider.aggregates != (before.aggregates if before else frozenset()):
                 yield SetAggregates(provider.uuid, provider.aggregates)
 
-    def _inventories(self, kept: Iterable[str]) -> Iterator[SetInventory]:
-        for provider, before in self._pairs(kept):
+    def _inventories(self, staying: Iterable[str]) -> Iterator[SetInventory]:
+        for provider, before in self._pairs(staying):
             current = before.inventory if before else {}
             wished = resolved(provider.inventory, current, self.names.absent)
             for name in sorted(self._absent(provider.inventory)):
@@ -172,7 +174,7 @@ class _Differ:
         texts = [(name, _record_problem(name, record)) for name, record in sorted(wished.items())]
         bad = [f"inventory of {name}: {text}" for name, text in texts if text]
         if bad:
-            self._problem(provider, f"{'; '.join(bad)}; its inventory is left as it was")
+            self._problem(provider, f"{'; '.join(bad)}; its inventory is not changed")
         return not bad
 
     def _reshape(self, inventories: Iterable[SetInventory], gone: set[str]) -> Iterator[Reshape]:
@@ -182,12 +184,12 @@ class _Differ:
         left = [self.old.providers[uuid] for uuid in sorted(gone - self.in_use)]
         by_uuid.update({provider.uuid: {} for provider in left if provider.inventory})
         if self.allocations and not by_uuid:
-            by_uuid = self._as_they_are()
+            by_uuid = self._an_unchanged_inventory()
         if by_uuid:
             yield Reshape(by_uuid, self.allocations)
 
-    def _as_they_are(self) -> dict[str, Mapping[str, Inventory]]:
-        """Placement moves no allocations without a word about some inventory."""
+    def _an_unchanged_inventory(self) -> dict[str, Mapping[str, Inventory]]:
+        """Return one provider's current inventory: Placement refuses a reshape without any."""
         for uuid in sorted(self.in_use):
             provider = self.old.get(uuid)
             if provider is not None and provider.inventory and uuid not in self.foreign:
@@ -206,15 +208,18 @@ class _Differ:
         for resource_class in sorted(filter(is_custom, used_classes - self.names.classes)):
             yield EnsureClass(resource_class)
 
-    def _pairs(self, kept: Iterable[str]) -> Iterator[tuple[Provider, Provider | None]]:
-        for uuid in kept:
+    def _pairs(self, staying: Iterable[str]) -> Iterator[tuple[Provider, Provider | None]]:
+        for uuid in staying:
             yield self.new.providers[uuid], self.old.get(uuid)
 
 
 def resolved(
     wished: Mapping[str, Inventory], current: Mapping[str, Inventory], absent: frozenset[str]
 ) -> dict[str, Inventory]:
-    """``wished`` with what it leaves unsaid taken from ``current``, or Placement's default."""
+    """Return ``wished`` with unset fields taken from ``current``, else Placement's defaults.
+
+    Classes in ``absent`` are left out.
+    """
     return {
         name: record.with_defaults(current.get(name))
         for name, record in wished.items()
@@ -231,7 +236,7 @@ def _record_problem(resource_class: str, record: Inventory) -> str | None:
 
 
 def parents_first(snapshot: Snapshot, uuids: Iterable[str]) -> Iterator[Provider]:
-    """These providers, each after those of its ancestors that are among them."""
+    """Yield these providers, each after its ancestors among them."""
     wanted = dict.fromkeys(uuids)
     seen: set[str] = set()
     for start in wanted:

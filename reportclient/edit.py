@@ -1,8 +1,8 @@
-"""Edit: a snapshot that is never touched, and what has changed, kept beside it.
+"""Edit: changes on top of an immutable snapshot.
 
-A provider is named by its name or its UUID everywhere; an unknown one is a
-:class:`ValueError`.  An edit is cheap to make and cheap to copy, and when in the end
-nothing is different :meth:`Edit.freeze` returns the *same* snapshot.
+Every method takes a provider by its name or its UUID, and raises :class:`ValueError` for an
+unknown one.  An edit is cheap to create and to copy.  If nothing differs in the end,
+:meth:`Edit.freeze` returns the *same* snapshot.
 """
 
 import copy as copylib
@@ -18,7 +18,7 @@ from reportclient.snapshot import EMPTY, Snapshot
 
 
 class Edit(ClaimsBySource):
-    """Providers that can be added, removed, renamed and moved; not yet what they have."""
+    """Adds, removes, renames and moves providers; the subclass changes what they have."""
 
     def __init__(
         self,
@@ -26,12 +26,15 @@ class Edit(ClaimsBySource):
         generations: Mapping[str, int] | None = None,
         whole: Snapshot | None = None,
     ) -> None:
-        """``whole`` is what there is, where ``base`` is only the part that is shown of it."""
+        """Edit ``base``; ``whole`` is the complete snapshot if ``base`` shows only a part of it.
+
+        ``generations`` are the providers' generations, by UUID.
+        """
         super().__init__()
         self._base = base
         self.whole = base if whole is None else whole
         self.removed_below: set[str] = set()
-        """Providers that were taken away along with another."""
+        """UUIDs of the providers that were removed because one above them was."""
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
         self._names: dict[str, str | None] = {}
@@ -41,7 +44,7 @@ class Edit(ClaimsBySource):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copy = type(self)(self._base, self._generations, self.whole)
         vars(copy).update(
-            claims={source: said.copy() for source, said in self.claims.items()},
+            claims={source: claims.copy() for source, claims in self.claims.items()},
             _source=self._source,
             _changed=self._changed.copy(),
             _names=self._names.copy(),
@@ -53,29 +56,28 @@ class Edit(ClaimsBySource):
 
     @property
     def base(self) -> Snapshot:
-        """The snapshot that is edited."""
+        """The snapshot on which this edit is based."""
         return self._base
 
     def exists(self, name_or_uuid: str) -> bool:
-        """Whether there is such a provider."""
+        """Return whether the tree has this provider."""
         return self._search(name_or_uuid) is not None
 
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
-        """UUIDs of a provider and all below it, or of all providers; parents come first."""
+        """Return the UUIDs of a provider and all below it, or of all providers, parents first."""
         start = None if name_or_uuid is None else self._find(name_or_uuid).uuid
         return list(self._walk(start))
 
     def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
-        """UUIDs of the whole tree that a provider is a member of; parents come first."""
+        """Return the UUIDs of the whole tree that the provider is in; parents come first."""
         return list(self._walk(self._root_of(self._find(name_or_uuid))))
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
-        """Add a root and return its UUID.
+        """Add a root provider and return its UUID.
 
-        If the provider with this UUID is in Placement under another name, somebody
-        renamed it: it gets its name back.
+        If the provider with this UUID was renamed in Placement, it gets its name back.
 
-        :raises ValueError: it is there already.
+        :raises ValueError: the provider exists already, or the name is taken.
         """
         name = provider_name(name)
         return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
@@ -85,11 +87,12 @@ class Edit(ClaimsBySource):
     ) -> str:
         """Add a provider below ``parent`` and return its UUID.
 
-        Left unnumbered it gets a UUID made from the root's and its name, so that the
-        same device gets the same one after a restart.  If that provider is there under
-        another name, somebody renamed it: it gets its name and its place back.
+        Without ``uuid`` it gets one derived from the root's UUID and its name, so that the
+        same device has the same UUID after a restart.  If the provider with this UUID was
+        renamed or moved in Placement, it gets its name and its place back.
 
-        :raises ValueError: it is there already, or the parent is not.
+        :raises ValueError: the provider exists already, the name is taken, or there is no
+            such parent.
         """
         above = self._find(parent)
         name = provider_name(name)
@@ -98,7 +101,7 @@ class Edit(ClaimsBySource):
         return self._place(child, generation)
 
     def _place(self, provider: Provider, generation: int | None) -> str:
-        """Add it, or take it back as it was before somebody renamed it in Placement."""
+        """Add a provider, or undo that it was renamed or moved in Placement."""
         uuid = provider.uuid
         if uuid in self._changed or uuid not in self._base or self._search(provider.name):
             self._add(provider, generation)
@@ -110,14 +113,14 @@ class Edit(ClaimsBySource):
         return uuid
 
     def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace providers, as Placement lists them.
+        """Add or replace providers from the items of ``GET /resource_providers``.
 
         Each dict has ``uuid`` and ``name``, and may have ``generation`` and
-        ``parent_provider_uuid``.  A provider that is replaced loses what it had, and
-        the providers below it unless they are listed too.
+        ``parent_provider_uuid``.  A replaced provider loses its inventory, traits and
+        aggregates, and the providers below it unless they are listed too.
 
         :raises ValueError: a parent is missing, a name is taken, or the providers form
-            a cycle; the tree is then as before.
+            a cycle; the tree is then unchanged.
         """
         listed = {pdict["uuid"]: pdict for pdict in provider_dicts}
         order = _parents_first(listed)
@@ -126,13 +129,13 @@ class Edit(ClaimsBySource):
         self.__dict__.update(trial.__dict__)
 
     def _replace(self, ordered: Sequence[Mapping[str, Any]]) -> None:
-        for one in ordered:
-            if self.exists(one["uuid"]):
-                self.remove(one["uuid"])
-        for one in ordered:
-            parent = one.get("parent_provider_uuid")
+        for item in ordered:
+            if self.exists(item["uuid"]):
+                self.remove(item["uuid"])
+        for item in ordered:
+            parent = item.get("parent_provider_uuid")
             above = None if parent is None else self._find(parent).uuid
-            self._add(Provider(one["uuid"], one["name"], above), one.get("generation"))
+            self._add(Provider(item["uuid"], item["name"], above), item.get("generation"))
 
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
@@ -147,9 +150,9 @@ class Edit(ClaimsBySource):
         self._own.placed[provider.uuid] = None
 
     def move(self, name_or_uuid: str, parent: str | None) -> None:
-        """Put a provider, with all below it, under another one (``None``: make it a root).
+        """Move a provider with all below it to another parent (``None``: make it a root).
 
-        :raises ValueError: the new parent is not there, or is below the provider.
+        :raises ValueError: there is no such parent, or it is below the provider.
         """
         provider = self._find(name_or_uuid)
         above = None if parent is None else self._find(parent).uuid
@@ -165,7 +168,7 @@ class Edit(ClaimsBySource):
         self._changed[provider.uuid] = replace(provider, parent_uuid=above)
 
     def remove(self, name_or_uuid: str) -> None:
-        """Take away a provider and all below it."""
+        """Remove a provider and all below it."""
         top = self._find(name_or_uuid)
         for uuid in list(self._walk(top.uuid)):
             self.removed_below.add(uuid)
@@ -180,16 +183,19 @@ class Edit(ClaimsBySource):
         self.removed_below.discard(top.uuid)
 
     def provider(self, uuid: str) -> Provider | None:
-        """The provider with this UUID, as it is here."""
+        """Return the provider with this UUID as edited, or ``None``."""
         return self._changed[uuid] if uuid in self._changed else self._base.get(uuid)
 
     def edits(self) -> dict[str, Provider | None]:
-        """The providers that differ from the base; ``None`` for those that were taken away."""
-        there = self._base.get
-        return {uuid: new for uuid, new in self._changed.items() if new != there(uuid)}
+        """Return the providers that differ from the base, by UUID; ``None`` for removed ones."""
+        before = self._base.get
+        return {uuid: new for uuid, new in self._changed.items() if new != before(uuid)}
 
     def freeze(self, like: Snapshot | None = None) -> Snapshot:
-        """This state as a snapshot: the base itself, or ``like``, where that is the same."""
+        """Return the edited state as a snapshot.
+
+        If it equals the base or the snapshot ``like``, that object itself is returned.
+        """
         edits = self.edits()
         changed = set() if like is None else set(like.changed_since(self._base))
         if like is not None and {uuid: like.get(uuid) for uuid in changed} == edits:
@@ -258,20 +264,19 @@ class Edit(ClaimsBySource):
 
 
 def own_uuid(root: str, name: str, driver: str = "") -> str:
-    """Return the UUID of a provider below a root, made from the root's and its own name.
+    """Return the UUID (version 5) of a provider, derived from its root's UUID and its name.
 
-    With ``driver``, the name of its entry point, no other driver's provider has the same; a
-    provider that a driver left without a UUID gets the one without.  The agent recognises both
-    as this host's, also where its ledger is lost.
+    ``driver``, if given, makes the UUID differ from those that other drivers derive for the same
+    name.  :meth:`Edit.new_child` uses this function without ``driver``.
     """
     return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {name}" if driver else name))
 
 
 def _parents_first(listed: Mapping[str, Mapping[str, Any]]) -> list[str]:
     sorter = TopologicalSorter[str]()
-    for uuid, one in listed.items():
-        is_below = one.get("parent_provider_uuid") in listed
-        sorter.add(uuid, *([one["parent_provider_uuid"]] if is_below else []))
+    for uuid, item in listed.items():
+        is_below = item.get("parent_provider_uuid") in listed
+        sorter.add(uuid, *([item["parent_provider_uuid"]] if is_below else []))
     try:
         return list(sorter.static_order())
     except CycleError as err:

@@ -1,16 +1,17 @@
-"""Errors of requests to Placement; each says who acts next.
+"""Errors of requests to Placement, by what has to happen next.
 
-Every error carries ``request_id`` where Placement gave one, so that its log and
-ours can be laid side by side.
+Every error has the ``request_id`` of the answer, if there is one, so that the caller's log can
+be compared with Placement's.
 """
 
 from typing import Any
 
 
 class PlacementError(Exception):
-    """The root of all errors of the report client.
+    """The base class of all errors of requests to Placement.
 
-    ``status`` is HTTP's, ``code`` and ``detail`` are Placement's own, where it answered.
+    ``status`` is the HTTP status, ``code`` and ``detail`` are those of Placement's error object;
+    ``None`` if there was no such answer.
     """
 
     status: int | None = None
@@ -18,7 +19,7 @@ class PlacementError(Exception):
     detail: str | None = None
 
     def __init__(self, message: str, *, request_id: str | None = None, **details: Any) -> None:
-        """``details`` are attributes by their names, such as ``retry_after``."""
+        """Create an error; ``details`` become attributes, such as ``retry_after``."""
         super().__init__(message)
         self.request_id = request_id
         vars(self).update(details)
@@ -29,20 +30,19 @@ class PlacementError(Exception):
 
 
 class Unreachable(PlacementError):
-    """No usable answer: no connection, time-out, 5xx, 429, no page of Placement's.
+    """No usable answer: no connection, time-out, 5xx, 429, or an answer that is not Placement's.
 
-    Next: the following period tries again.  What a write did is unknown until it
-    has been read.
+    Next: the caller tries again later.  Whether a write was done is unknown: read first.
     """
 
     retry_after: float | None = None
-    """Seconds for which Placement asked to be left alone."""
+    """Seconds of the answer's ``Retry-After``, or ``None``."""
 
 
 class ServerFault(Unreachable):
-    """500 in Placement's own words: a race that it lost, often.
+    """500 from Placement itself, often a race that it lost.
 
-    Next: once more, now; then this provider waits for the next period, others go on.
+    Next: the client tries once more at once; then this provider waits, others go on.
     """
 
 
@@ -55,53 +55,56 @@ class Forbidden(PlacementError):
 
 
 class Conflict(PlacementError):
-    """409 ``placement.concurrent_update``: somebody else wrote first.
+    """409 ``placement.concurrent_update``: another client wrote first.
 
-    Next: the tracker reads again, plans again and tries again, now.
+    Next: the client reads, plans and writes again, at once.
     """
 
 
 class NotFound(PlacementError):
-    """404: the provider is gone.  Next: the tracker reads again and creates it again."""
+    """404: the provider does not exist.  Next: the client reads and plans again."""
 
 
 class InUse(PlacementError):
-    """409: allocations hold what was to be taken away.  Next: the operator."""
+    """409: consumers hold allocations on what was to be removed.  Next: the operator."""
 
 
 class NameTaken(PlacementError):
-    """409 ``placement.duplicate_name``: another provider has this name."""
+    """409 ``placement.duplicate_name``: another provider has this name.  Next: the operator."""
 
 
 class AlreadyThere(PlacementError):
-    """409 for a provider that exists with this UUID: a lost reply, or a twin was faster.
+    """409: a provider with this UUID exists, after a lost reply or created by another client.
 
-    Next: the tracker looks at it and plans anew.
+    Next: the client reads it and plans again.
     """
 
 
 class UnknownNames(PlacementError):
-    """400: Placement does not know these traits or resource classes: ``names``."""
+    """400: Placement does not know the traits or resource classes in ``names``.
+
+    Next: the client creates custom ones, leaves out others, and plans again.
+    """
 
     names: frozenset[str] = frozenset()
 
 
 class Rejected(PlacementError):
-    """Any other 4xx: the request was wrong.  Next: the author of the driver, or us."""
+    """Any other 4xx: the request was wrong.  Next: the author of the calling code."""
 
 
 class NotSent(PlacementError):
-    """Left out since something that it needs was refused.  Next: whoever that is up to."""
+    """An operation was not sent because another one, which it needs, was refused."""
 
 
 class TooOld(PlacementError):
-    """This Placement does not speak the microversion that a call needs.
+    """This Placement does not support the microversion that a request needs.
 
-    ``speaks`` is the newest that it has, where that is known.
+    ``speaks`` is the newest microversion that it supports, if known.
     """
 
     speaks: str | None = None
 
 
 class TooNew(PlacementError):
-    """This Placement speaks none of the microversions of this client.  Next: upgrade the client."""
+    """This Placement supports no microversion of this client.  Next: upgrade the client."""

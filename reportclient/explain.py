@@ -1,4 +1,4 @@
-"""Errors with what it takes to understand them, asked of Placement once per error."""
+"""Add details to errors, such as the consumers that block, by one request for each error."""
 
 from reportclient.apply import Outcome
 from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
@@ -7,11 +7,16 @@ from reportclient.plan import CreateProvider, Operation, Reshape, UpdateProvider
 from reportclient.reader import Listed, consumers_of, provider_by_name, provider_by_uuid
 
 SHOWN = 5
-"""How many consumers are named in one error."""
+"""Maximum number of consumers named in one error."""
 
 
 def explain_errors(outcome: Outcome, root: str, api: API) -> dict[str, PlacementError]:
-    """The errors of ``outcome.failed``, by the same keys."""
+    """Return the errors of ``outcome.failed`` with details, by the same keys.
+
+    ``root`` is the UUID of the caller's root provider.
+
+    :raises reportclient.errors.PlacementError: reading the details failed.
+    """
     return {
         subject: _explained(subject, err, outcome.refused.get(subject), root, api)
         for subject, err in outcome.failed.items()
@@ -28,7 +33,7 @@ def _explained(
     if isinstance(err, Forbidden) and isinstance(operation, Reshape):
         return Forbidden(f"{err.args[0]} Nothing was moved.", request_id=err.request_id)
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
-        # The same UUID under another name is refused in the same words.
+        # Placement refuses an existing UUID with the same error as an existing name.
         other = provider_by_name(operation.name, api) or provider_by_uuid(operation.uuid, api)
         if other is not None and other["uuid"] == operation.uuid:
             return AlreadyThere(str(err.args[0]), request_id=err.request_id)
@@ -37,16 +42,16 @@ def _explained(
 
 
 def in_use_error(err: InUse, consumers: list[str]) -> InUse:
-    """The error with the consumers that block."""
+    """Return the error with the consumers (UUIDs) that block the removal."""
     text = (
-        f"draining: in use by {list_consumers(consumers) or 'nobody any more'}; removed when its "
-        "last consumer is gone"
+        f"draining: in use by {list_consumers(consumers) or 'no consumer any more'}; removed when "
+        "its last consumer is gone"
     )
     return InUse(text, request_id=err.request_id)
 
 
 def list_consumers(consumers: list[str]) -> str:
-    """The first few of them, and how many more there are."""
+    """Return the first few consumers (UUIDs) as text, and the number of the others."""
     more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
     return ", ".join(consumers[:SHOWN]) + more
 
@@ -54,7 +59,10 @@ def list_consumers(consumers: list[str]) -> str:
 def name_taken_error(
     operation: CreateProvider | UpdateProvider, other: Listed, root: str
 ) -> PlacementError:
-    """The error with both UUIDs and the ways out."""
+    """Return the error of a taken name, with both UUIDs and what the operator can do.
+
+    ``other`` is the provider that has the name, ``root`` the UUID of the caller's root.
+    """
     name = operation.name
     if operation.uuid == root:
         ways = (
@@ -67,17 +75,17 @@ def name_taken_error(
             "the two, or stop the agent that reports it."
         )
     return NameTaken(
-        f"Placement has a provider named {name} with UUID {other['uuid']} already (root "
+        f"Placement already has a provider named {name} with UUID {other['uuid']} (root "
         f"{other['root_provider_uuid']}), here it has UUID {operation.uuid}. {ways} Until then "
         "it is not reported, and nothing is deleted."
     )
 
 
 def provider_in_other_tree(operation: CreateProvider) -> PlacementError:
-    """A provider that we would create is there already, in somebody else's tree."""
+    """Return the error for a provider to be created that exists in another tree."""
     uuid = operation.uuid
     return NameTaken(
-        f"Placement has provider {operation.name} ({uuid}) already, in another tree. "
+        f"Placement already has provider {operation.name} ({uuid}), in another tree. "
         "If it is a leftover: delete it in Placement. If it is in use: give one of the two "
         "another name, or stop the agent that reports it."
     )

@@ -1,7 +1,7 @@
-"""The door to Placement: a request in, a value or a typed error out.
+"""Requests to Placement over keystoneauth: the answer's JSON, or a typed error.
 
-Retries of connections are keystoneauth's; everything else raises, and the caller
-decides.  What bounds a request in time and size is in ``transport``.
+keystoneauth retries connections; any other failure raises, and the caller decides.  Bounds of
+time and size are in ``transport``.
 """
 
 import contextlib
@@ -21,37 +21,50 @@ from reportclient.replies import GROUP, answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
 
 NEWEST = "1.39"
+"""The newest microversion that this client uses."""
 OLDEST = "1.30"
+"""The oldest microversion that this client works with."""
 TIMEOUT = 30.0
-"""Seconds for one answer where ``[placement] timeout`` is not set."""
+"""Seconds to wait for an answer if ``[placement] timeout`` is not set."""
 
 UPGRADES_SEEN_WITHIN = 3600.0
-"""Seconds after which a Placement that was too old is taken for a newer one again."""
+"""Seconds after which the newest microversion is tried again on an older Placement."""
 
 _AT_ONCE = contextlib.nullcontext()
-"""In place of the adapter's own pace, which is kept by the clock of the wall: once that was set
-back, each request slept as long as it had been wrong."""
+"""Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
+request slept for as long as the clock had been ahead."""
 
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
 _MICROVERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
 _POOL = re.compile(r": \w*Pool\(")
-"""Where urllib3 begins to speak of its connections, ours included."""
+"""Where urllib3's error texts begin to describe its connection pool."""
 
 
 class API(Protocol):
-    """The interface of Placement that the report client needs; the fake has it, too."""
+    """The interface to Placement that this package uses.
+
+    :class:`PlacementAPI` implements it, and ``reportclient.testing.fake_placement`` for tests.
+    """
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """Send a request.  ``needs`` is the oldest microversion that supports it.
+        """Send a request and return the JSON object of the answer (``{}`` if it is empty).
 
-        :raises reportclient.errors.PlacementError: one of its kinds.
+        :param path: the path below the endpoint, with the query.
+        :param json: the body, as JSON values.
+        :param needs: the oldest microversion that supports the request.
+        :raises reportclient.errors.PlacementError: a subclass that tells the kind of failure.
         """
 
 
 class PlacementAPI:
-    """Placement over HTTP."""
+    """Placement over HTTP.
+
+    :param adapter: see :func:`adapter_from_conf` and :func:`token_adapter`.
+    :param on_answer: called after each HTTP answer, of any status.
+    :param max_version: the newest microversion to use, such as ``"1.36"``.
+    """
 
     def __init__(
         self,
@@ -68,7 +81,7 @@ class PlacementAPI:
         self._headers: dict[str, str] = {}
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
-        """The same, with a request id of the caller's (``req-`` and a UUID) in each call."""
+        """Return a copy that sends a global request id (``req-`` and a UUID) with each request."""
         headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
         other = copy.copy(self)
         vars(other).update(_headers=headers)
@@ -77,7 +90,7 @@ class PlacementAPI:
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """See :class:`API`.  A server that is older is spoken to in its own version."""
+        """See :class:`API`.  With an older Placement, its newest microversion is used."""
         if self._version != self._newest and time.monotonic() > self._newest_again:
             self._version = self._newest
         self._refuse_too_old(f"{method} {path}", needs)
@@ -108,9 +121,9 @@ class PlacementAPI:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             raise Unreachable(f"no answer to {method} {shown(path)}: {why}") from err
         except Exception as err:
-            if type(err) is not Exception:  # as plugins raise it for options that are not set
+            if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
-            raise AuthenticationFailed(f"[{GROUP}] can't be used to log in: {err}") from err
+            raise AuthenticationFailed(f"[{GROUP}] can't be used to authenticate: {err}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response
@@ -126,8 +139,8 @@ class PlacementAPI:
     def _refuse_too_new(self, what: str, response: Any) -> None:
         oldest = _version(response, "min_version")
         if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
-            text = f"{what}: Placement speaks microversions from {oldest} on only"
-            raise TooNew(f"{text}, and compute-agent speaks them up to {self._version}")
+            text = f"{what}: Placement supports microversions from {oldest} on only"
+            raise TooNew(f"{text}, and this client supports them up to {self._version}")
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
         least = max(needs or OLDEST, OLDEST, key=parse_microversion)
@@ -138,12 +151,12 @@ class PlacementAPI:
 
 def _version(response: Any, key: str) -> str | None:
     """Return the microversion that a 406 names under ``key``, if Placement sent it."""
-    said = first_error(response).get(key)
-    return said if isinstance(said, str) and _MICROVERSION.fullmatch(said) else None
+    version = first_error(response).get(key)
+    return version if isinstance(version, str) and _MICROVERSION.fullmatch(version) else None
 
 
 def as_api(adapter: Any, max_version: str | None = None) -> API:
-    """The door over a keystoneauth adapter; what is one already stays as it is."""
+    """Return a :class:`PlacementAPI` over a keystoneauth adapter; any other object unchanged."""
     if isinstance(adapter, ksa_adapter.Adapter):
         return PlacementAPI(adapter, max_version=max_version)
     api: API = adapter
@@ -151,63 +164,64 @@ def as_api(adapter: Any, max_version: str | None = None) -> API:
 
 
 def _reason(err: Exception) -> str:
-    """The cause without the libraries' names around it: the address, and what the system said."""
+    """Return an error's cause without libraries' names: the address and the system's message."""
     if isinstance(err, ksa.UnknownConnectionError) and isinstance(err.original, Refused):
         return str(err.original)
     if isinstance(err, ksa.CatalogException):
         return f"{err} See [{GROUP}] endpoint_override, region_name and valid_interfaces."
-    said, *rest = _POOL.split(str(err), maxsplit=1)
+    text, *rest = _POOL.split(str(err), maxsplit=1)
     inner = rest[0] if rest else ""
-    said, _, cut = said.partition(": (")
+    text, _, cut = text.partition(": (")
     cause = _ERRNO.search(inner or cut)
-    return f"{said}: {cause[1]}" if cause else said + (cut and f": ({cut}")
+    return f"{text}: {cause[1]}" if cause else text + (cut and f": ({cut}")
 
 
 def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
-    """An adapter for a Placement at ``url`` without Keystone, which takes a fixed ``token``."""
+    """Return an adapter for a Placement at ``url`` with a fixed ``token``, without Keystone."""
     auth = token_endpoint.Token(url, token)
     return ksa_adapter.Adapter(
         bounded_session(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP
     )
 
 
-def bounded_session(made: session.Session, limit: int = LIMIT) -> session.Session:
-    """The same session, with bounds to each of its requests from now on, log-ins included.
+def bounded_session(unbounded: session.Session, limit: int = LIMIT) -> session.Session:
+    """Bound each request of a keystoneauth session in time and size, and return the session.
 
-    ``limit`` is in bytes of one answer.  A request that goes beyond them raises ``Unreachable``
-    in :class:`PlacementAPI`.
+    This includes requests to Keystone.  ``limit`` is the maximum size of an answer in bytes; the
+    time is twice the session's timeout.  A request beyond these bounds raises
+    :class:`reportclient.errors.Unreachable` in :class:`PlacementAPI`.
     """
     for scheme in ("http://", "https://"):
-        made.session.mount(scheme, Transport(limit))
-    return made
+        unbounded.session.mount(scheme, Transport(limit))
+    return unbounded
 
 
 def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
-    """An adapter from the options of ``[placement]`` (see :func:`register_opts`), for the client.
+    """Return an adapter from the options of ``[placement]``; see :func:`register_opts`.
 
-    ``limit`` is in bytes of one answer.
+    ``conf`` is an oslo.config ``ConfigOpts``, ``limit`` the maximum size of an answer in bytes.
 
-    :raises AuthenticationFailed: they don't fit.
+    :raises AuthenticationFailed: the options are incomplete or invalid.
     """
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
-            raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: how to log in is unknown")
-        made = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        made.timeout = made.timeout or TIMEOUT
-        bounded_session(made, limit)
-        return loading.load_adapter_from_conf_options(conf, GROUP, session=made)
+            raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: no way to authenticate")
+        loaded = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        loaded.timeout = loaded.timeout or TIMEOUT
+        bounded_session(loaded, limit)
+        return loading.load_adapter_from_conf_options(conf, GROUP, session=loaded)
     except ksa.ClientException as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
-    except (AttributeError, RecursionError):  # of oslo.config; its text has a part of the value
-        wrong = ", ".join(_referring_to_nothing(conf[GROUP]))
+    except (AttributeError, RecursionError):  # oslo.config; its text has a part of the value
+        wrong = ", ".join(_broken_references(conf[GROUP]))
         if not wrong:
             raise
-        text = f"[{GROUP}] {wrong}: a $ begins the name of an option that is not there"
-        raise AuthenticationFailed(f"{text}: write $$ for a $") from None
+        text = f"[{GROUP}] {wrong}: the value refers to an unknown option by a $"
+        raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
 
 
-def _referring_to_nothing(group: Any) -> Iterator[str]:
+def _broken_references(group: Any) -> Iterator[str]:
     for name in group:
         try:
             group[name]
@@ -216,9 +230,10 @@ def _referring_to_nothing(group: Any) -> Iterator[str]:
 
 
 def register_opts(conf: Any, *, mutable: bool = True) -> None:
-    """Register ``[placement]`` with keystoneauth's own options.
+    """Register keystoneauth's options in the group ``[placement]``.
 
-    ``mutable``: who has registered them calls :func:`update_timeout` when they have changed.
+    ``conf`` is an oslo.config ``ConfigOpts``.  With ``mutable``, ``timeout`` may change at run
+    time: call :func:`update_timeout` after each reload of the configuration.
     """
     loading.register_auth_conf_options(conf, GROUP)
     conf.register_opts(_session_options(mutable=mutable), GROUP)
@@ -228,7 +243,7 @@ def register_opts(conf: Any, *, mutable: bool = True) -> None:
 
 
 def update_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
-    """From the next request on, that of the options as they are now."""
+    """Use the current ``[placement] timeout`` from the next request on."""
     adapter.session.timeout = conf[GROUP].timeout or TIMEOUT
 
 
@@ -240,7 +255,7 @@ def _session_options(*, mutable: bool) -> list[Any]:
 
 
 def conf_options() -> list[Any]:
-    """The same options, for the sample configuration."""
+    """Return the options that :func:`register_opts` registers, for a sample configuration."""
     return [
         *loading.get_auth_common_conf_options(),
         *loading.get_auth_plugin_conf_options("password"),

@@ -1,6 +1,6 @@
-"""Placement's record of a provider: frozen values that check themselves.
+"""Records of providers and inventories as frozen values, with checks.  Pure.
 
-Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
+The field names are Placement's.
 """
 
 import re
@@ -19,16 +19,16 @@ SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 _DEFAULTS = (None, 0, 1, MAX_INT, 1, 1.0)
-"""Of Placement, for the fields in their order; a total has to be said."""
+"""Placement's defaults for ``_FIELDS``, in the same order; ``total`` has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of one resource class a provider has.
+    """The inventory record of one resource class of a provider.
 
-    A field that is ``None`` was not said by whoever wrote the record: what
-    Placement has there stays, or its default holds (see :meth:`over`).  Amounts
-    are in the unit of the resource class (MEMORY_MB: MiB, DISK_GB: GiB).
+    A field that is ``None`` is not set: Placement's current value stays, or its default
+    applies (see :meth:`with_defaults`).  Amounts are in the unit of the resource class
+    (MEMORY_MB: MiB, DISK_GB: GiB).
     """
 
     total: int
@@ -40,7 +40,7 @@ class Inventory:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Inventory":
-        """Read the dict that drivers write and Placement answers.
+        """Read an inventory record as Placement's API spells it: ``{"total": 8, "reserved": 1}``.
 
         :raises ValueError: a field is unknown, has the wrong type, or ``total``
             is missing.
@@ -50,19 +50,19 @@ class Inventory:
             raise ValueError(f"unknown field {min(unknown)!r} in an inventory record")
         if record.get("total") is None:
             raise ValueError("an inventory record needs 'total'")
-        said = {key: value for key, value in record.items() if value is not None}
-        return cls(**{key: _number(key, value) for key, value in said.items()})
+        given = {key: value for key, value in record.items() if value is not None}
+        return cls(**{key: _number(key, value) for key, value in given.items()})
 
     @classmethod
     def from_placement(cls, record: Mapping[str, Any]) -> "Inventory":
-        """From an answer of Placement's: a field of a later version is none of ours.
+        """Read a record of Placement's; fields that this class does not know are ignored.
 
         :raises ValueError: as :meth:`from_dict`.
         """
         return cls.from_dict({key: record[key] for key in record if key in _FIELDS})
 
     def as_dict(self) -> dict[str, Any]:
-        """Only what was said, as a new dict."""
+        """Return the fields that are set, as a new dict."""
         return {
             name: value
             for name, value in zip(_FIELDS, _values(self), strict=True)
@@ -70,8 +70,7 @@ class Inventory:
         }
 
     def with_defaults(self, current: "Inventory | None") -> "Inventory":
-        """This record with what it leaves unsaid taken from ``current``, else Placement's
-        defaults.
+        """Return this record with unset fields taken from ``current``, else Placement's defaults.
 
         >>> Inventory(8).with_defaults(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
@@ -86,13 +85,13 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """How much of it Placement gives out in all."""
+        """The amount to allocate: ``(total - reserved) * allocation_ratio``, rounded down."""
         full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         return int((full.total - full.reserved) * full.allocation_ratio)
 
     def problem(self) -> str | None:
-        """Why Placement would refuse this record, or ``None``."""
+        """Return why Placement would refuse this record, or ``None``."""
         full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         if not 1 <= full.total <= MAX_INT:
@@ -152,12 +151,12 @@ class Provider:
 
     @property
     def shares(self) -> bool:
-        """Whether its inventory is shared with all members of its aggregates."""
+        """Whether the provider shares its inventory with all members of its aggregates."""
         return SHARES_VIA_AGGREGATE in self.traits
 
 
 class ProviderData(NamedTuple):
-    """A copy of one provider that drivers may read and change at will."""
+    """A mutable copy of one provider; changing it does not change the tree."""
 
     uuid: str
     name: str
@@ -170,20 +169,22 @@ class ProviderData(NamedTuple):
 
 
 Allocations = dict[str, dict[str, Any]]
-"""Allocations by consumer UUID, each as ``GET /allocations/{consumer_uuid}`` shows it."""
+"""Allocations by consumer UUID, each in the format of ``GET /allocations/{consumer_uuid}``."""
 
 
 def read_inventory(
     records: Mapping[str, Mapping[str, Any] | Inventory], whose: str
 ) -> dict[str, Inventory]:
-    """Read the inventory of the provider ``whose``: ``{class: record}``.
+    """Read an inventory, ``{resource class: record}``, of dicts or :class:`Inventory` records.
 
-    :raises ValueError: naming the provider, the resource class and the field.
+    ``whose`` is the provider's name, for the error.
+
+    :raises ValueError: a record is invalid; names the provider, the class and the field.
     """
     inventory = {}
     for name, record in records.items():
         if not isinstance(name, str):
-            raise ValueError(f"inventory of provider {whose}: {name!r} is no name of a class")
+            raise ValueError(f"inventory of provider {whose}: {name!r} is not the name of a class")
         resource_class = plain_str(name)
         if isinstance(record, Inventory):
             inventory[resource_class] = record
@@ -201,20 +202,19 @@ def read_inventory(
 
 
 def plain_str(text: str) -> str:
-    """The text alone: a member of an enumeration would be printed as something else."""
+    """Return a plain ``str``: a member of a string enumeration prints as something else."""
     return str.__str__(text)
 
 
 def provider_name(name: str) -> str:
-    """A name as Placement takes it.  :raises ValueError: it does not."""
+    """Return a valid provider name as a plain ``str``.  :raises ValueError: it is invalid."""
     if not (isinstance(name, str) and name):
-        raise ValueError(f"a provider's name has to be a text that is not empty, not {name!r}")
+        raise ValueError(f"a provider's name has to be a non-empty text, not {name!r}")
     try:
         name.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            f"a provider's name has to be Unicode text, not {name!r}: it has bytes that were not "
-            "decoded"
+            f"a provider's name has to be Unicode text, not {name!r}: it contains undecoded bytes"
         ) from None
     return plain_str(name)
 
@@ -223,15 +223,22 @@ _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
-    """The UUIDs in Placement's spelling (lower case, dashes).
+    """Return UUIDs in Placement's spelling: lower case, with dashes.
 
-    :raises ValueError: naming the value that is no UUID.
+    ``what`` begins the error message.
+
+    :raises ValueError: a value is not a UUID.
     """
     return frozenset(canonical_uuid(value, what) for value in values)
 
 
 def canonical_uuid(value: str, what: str) -> str:
-    """Return a UUID in Placement's spelling.  :raises ValueError: it is none."""
+    """Return a UUID in lower case with dashes.
+
+    ``what`` begins the error message.
+
+    :raises ValueError: ``value`` is not a UUID.
+    """
     if isinstance(value, str) and _CANONICAL.fullmatch(value):
         return plain_str(value)
     canonical = parse_uuid(value)
@@ -241,7 +248,7 @@ def canonical_uuid(value: str, what: str) -> str:
 
 
 def parse_uuid(value: object) -> str | None:
-    """The UUID that this is in another spelling, or ``None``."""
+    """Return the UUID that ``value`` spells in any form, in lower case with dashes, or ``None``."""
     if isinstance(value, uuidlib.UUID):
         return str(value)
     try:

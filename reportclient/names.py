@@ -1,4 +1,4 @@
-"""Names of traits and resource classes: which are well-formed, which Placement has."""
+"""Names of traits and resource classes: their syntax, and which of them Placement has.  Pure."""
 
 import re
 from collections.abc import Iterable
@@ -10,26 +10,26 @@ _NAME = re.compile(r"(?!CUSTOM_$)[A-Z0-9_]{1,255}")
 
 
 def is_custom(name: str) -> bool:
-    """Whether we may create this name in Placement."""
+    """Return whether this is a custom trait or class, which clients may create."""
     return name.startswith("CUSTOM_")
 
 
 def name_problem(name: str, what: str) -> str | None:
-    """Why Placement would refuse this name of a ``what``, or ``None``."""
+    """Return why this is not a valid name of a ``what`` (trait or resource class), or ``None``."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return (
-            f"{what} {name!r} is no name that Placement takes: "
-            "only A-Z, 0-9 and _, at most 255 characters, and some after CUSTOM_"
+            f"{what} {name!r} is not a valid name: "
+            "only A-Z, 0-9 and _, at most 255 characters, and at least one after CUSTOM_"
         )
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that Placement was seen to have.
+    """The traits and resource classes that Placement is known to have.
 
-    ``absent`` are standard names that it does not have; they can't be created, so
-    they are left out of what we send.
+    ``absent`` are standard names that this Placement does not know; clients can't create
+    them, so they are left out of requests.
     """
 
     traits: frozenset[str] = frozenset()
@@ -37,14 +37,14 @@ class Names:
     absent: frozenset[str] = frozenset()
 
     def including(self, providers: Iterable[Provider]) -> "Names":
-        """With the names that these providers carry in Placement."""
-        seen = list(providers)
-        traits = self.traits.union(*(provider.traits for provider in seen))
-        classes = self.classes.union(*(provider.inventory for provider in seen))
+        """Return these names and those that the providers have in Placement."""
+        listed = list(providers)
+        traits = self.traits.union(*(provider.traits for provider in listed))
+        classes = self.classes.union(*(provider.inventory for provider in listed))
         return replace(self, traits=traits, classes=classes)
 
     def refused(self, names: frozenset[str]) -> "Names":
-        """After Placement said that it does not know ``names``."""
+        """Return the names after Placement refused ``names`` as unknown."""
         return Names(
             self.traits - names,
             self.classes - names,

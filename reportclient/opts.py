@@ -1,4 +1,4 @@
-"""The options of ``[placement]``: keystoneauth's own, by their usual names."""
+"""The options of ``[placement]``: those of keystoneauth."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from reportclient.replies import GROUP
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """For the sample configuration: ``[(group, options)]``."""
+    """Return ``[(group, options)]`` for oslo.config's sample generator."""
     return [(GROUP, conf_options())]

@@ -1,8 +1,8 @@
-"""Creates, renames and moves in an order that Placement takes at every step.  Pure.
+"""The order of creates, renames and moves, so that each is valid when it is sent.  Pure.
 
-Parents come before children, and a name is free before somebody takes it.  Who
-holds a name that is needed gives it up first; where names go round in a circle, or
-the holder can't move yet, it is called by its own UUID in between.
+Parents come before children.  A provider that holds a name which another one needs is
+renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
+holder is temporarily renamed to its own UUID.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,10 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(slots=True)
 class Placing:
-    """From ``old``; ``wanted`` are the changed providers as they shall be, parents first.
+    """Creates, renames and moves that turn ``old`` into ``wanted``.
 
-    ``gone`` will be deleted afterwards; those of them in ``early`` already are.
+    ``wanted`` has the changed providers by UUID, parents first.  ``gone`` are the UUIDs of
+    providers that are deleted afterwards, ``early`` those of them that are deleted before.
     """
 
     old: Snapshot
@@ -26,10 +27,10 @@ class Placing:
     early: frozenset[str]
     placed: set[str] = field(default_factory=set)
     freed: set[str] = field(default_factory=set)
-    """Names that nobody holds any more who held them in ``old``."""
+    """Names that their holders in ``old`` have given up."""
 
     def operations(self) -> Iterator[CreateProvider | UpdateProvider]:
-        """All of them, in order."""
+        """Yield the operations in order."""
         for uuid in self.wanted:
             if uuid not in self.placed:
                 yield from self._with_names_freed(uuid)
@@ -57,7 +58,7 @@ class Placing:
             yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
 
     def _holder(self, uuid: str) -> Provider | None:
-        """Return the provider that has the wanted name and changes or goes, if it has it still."""
+        """Return the changing or removed provider that still holds the wanted name, or ``None``."""
         name = self.wanted[uuid].name
         holder = self.old.named(name)
         if holder is None or holder.uuid == uuid or name in self.freed:

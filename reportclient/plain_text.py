@@ -1,14 +1,14 @@
-"""Text from outside made safe to print, where a terminal or a log would obey it; errors.  Pure.
+"""Escape untrusted text for terminals and logs, and turn exceptions into texts.  Pure.
 
-Names and reasons are whatever somebody has typed: escape sequences that clear a screen, line
-breaks that forge a line of a log, marks that turn the direction of writing.
+Provider names and reasons may contain anything: escape sequences that clear a screen, line
+breaks that forge a log line, marks that reverse the direction of writing.
 """
 
 from unicodedata import combining, east_asian_width
 
 
 def plain(text: str, keep: str = "") -> str:
-    r"""The text with each character that can't be seen as its escape, but for those of ``keep``.
+    r"""Return the text with each unprintable character escaped, except those in ``keep``.
 
     Letters of any language stay.  ``keep="\n\t"`` is for text of several lines.
 
@@ -21,7 +21,7 @@ def plain(text: str, keep: str = "") -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns the text takes: letters of some languages take two, accents none."""
+    """Return the width of the text in terminal columns: wide letters take two, accents none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -30,15 +30,15 @@ def columns(text: str) -> int:
 
 
 _BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)
-"""Errors whose text alone says nothing to who has not written the code."""
+"""Exceptions whose text means little without the name of their type."""
 LONGEST_ERROR = 1000
-"""Characters of an error's text."""
+"""Maximum number of characters of an error's text."""
 
 
 def error_text(err: BaseException) -> str:
-    """Return an error's text, or its type if the text is empty or can't be read.
+    """Return an exception's text, or its type if the text is empty or ``str()`` fails.
 
-    At most ``LONGEST_ERROR`` characters: log lines, conditions and status files are made of it.
+    The text is cut after ``LONGEST_ERROR`` characters, since it goes into log lines and files.
     """
     kind = type(err).__name__
     try:

@@ -1,8 +1,7 @@
-"""Operations: what is to be changed in Placement, as data.
+"""Operations and plans: changes to Placement, as data.  Pure.
 
-One operation is one call (or none, if Placement has the name by then).  ``replay``
-says what an operation does to a tree; the diff is tested with it, and applying
-uses it once Placement has acknowledged, so both mean the same.
+One operation is one call to Placement.  ``replay`` does to a tree what an operation does in
+Placement: the view follows acknowledged operations by it, and tests check the diff with it.
 """
 
 from collections import Counter
@@ -17,21 +16,21 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class EnsureTrait:
-    """Make a custom trait known to Placement."""
+    """Create a custom trait in Placement unless it exists."""
 
     trait: str
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureClass:
-    """Make a custom resource class known to Placement."""
+    """Create a custom resource class in Placement unless it exists."""
 
     resource_class: str
 
 
 @dataclass(frozen=True, slots=True)
 class CreateProvider:
-    """Create an empty provider; ``parent_uuid`` is ``None`` for a root."""
+    """Create a provider without inventory; ``parent_uuid`` is ``None`` for a root."""
 
     uuid: str
     name: str
@@ -40,7 +39,7 @@ class CreateProvider:
 
 @dataclass(frozen=True, slots=True)
 class UpdateProvider:
-    """Rename a provider, or move it below another one (``moved``)."""
+    """Rename a provider, or move it to another parent (``moved``)."""
 
     uuid: str
     name: str
@@ -50,7 +49,11 @@ class UpdateProvider:
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """Set inventories and allocations of several providers in one transaction."""
+    """Set inventories and allocations in one transaction.
+
+    ``inventories``: the whole inventory of each provider (UUID), by resource class.
+    ``allocations``: the allocations of each consumer (UUID) as they shall be.
+    """
 
     inventories: Mapping[str, Mapping[str, Inventory]]
     allocations: Allocations
@@ -90,8 +93,8 @@ class SetAggregates:
 class SetInventory:
     """Replace the whole inventory of a provider.
 
-    ``drains`` are the classes that can't be taken away yet and are reserved whole
-    instead, with what was reserved of them before.
+    ``drains`` are the resource classes that can't be removed yet because consumers use them:
+    all of each is reserved.  The values are the amounts that were reserved before.
     """
 
     uuid: str
@@ -108,9 +111,9 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A part of a tree that is not sent: Placement would refuse it, or it is not ours.
+    """A change that is not sent, since it is invalid or the provider has another owner.
 
-    The agent tells it as one of its conditions, of an error.
+    ``uuid`` and ``provider`` are the provider's UUID and name, ``text`` is the reason.
     """
 
     uuid: str
@@ -123,14 +126,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Operations in the order in which they have to be sent, and what is left out."""
+    """Operations in the order in which they have to be sent, and changes that are left out."""
 
     operations: tuple[Operation, ...] = ()
     problems: tuple[Problem, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    """Names of the providers concerned, by UUID, for whoever reads the plan."""
+    """Names of the providers concerned, by UUID, for display."""
     desired: Snapshot | None = field(default=None, compare=False, repr=False)
-    """What all of it leads to, if nothing of that had to be left out."""
+    """The snapshot from which the plan was computed; what it leads to if all is sent."""
 
     def __bool__(self) -> bool:
         return bool(self.operations)
@@ -142,27 +145,27 @@ class Plan:
         return len(self.operations)
 
     def counts(self) -> Counter[str]:
-        """How many operations of each kind."""
+        """Return the number of operations by the name of their class."""
         return Counter(type(operation).__name__ for operation in self.operations)
 
 
 def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
-    """The same with inventories written ``chunk`` at a time, where there are ``least`` or more.
+    """Return the plan with ``chunk`` inventories in each call, if there are ``least`` or more.
 
-    0 leaves them as they are.  What is held back while consumers use it is written alone.
+    A ``chunk`` below 2 leaves the plan unchanged.  Inventories with ``drains`` stay single.
     """
-    single = [one for one in plan if isinstance(one, SetInventory) and not one.drains]
+    single = [each for each in plan if isinstance(each, SetInventory) and not each.drains]
     if chunk < 2 or len(single) < least:
         return plan
     bulk_of = set(map(id, single))
     rest = tuple(operation for operation in plan if id(operation) not in bulk_of)
     groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
-    bulk = (SetInventories({one.uuid: one.inventory for one in group}) for group in groups)
+    bulk = (SetInventories({each.uuid: each.inventory for each in group}) for group in groups)
     return replace(plan, operations=(*rest, *bulk))
 
 
 def replay(operation: Operation, tree: ProviderTree) -> None:
-    """Do to ``tree`` what the operation does in Placement."""
+    """Change ``tree`` as the operation changes Placement."""
     match operation:
         case EnsureTrait() | EnsureClass():
             pass
@@ -194,5 +197,5 @@ def _create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> Non
 
 
 def as_dicts(inventory: Mapping[str, Inventory]) -> dict[str, dict[str, Any]]:
-    """An inventory as Placement and drivers spell it: ``{class: {field: value}}``."""
+    """Return an inventory in the format of Placement's API: ``{class: {field: value}}``."""
     return {name: record.as_dict() for name, record in inventory.items()}

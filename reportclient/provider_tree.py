@@ -1,11 +1,10 @@
-"""ProviderTree: one owner's edit of an immutable snapshot.
+"""ProviderTree: an edit of an immutable snapshot, with the methods of Nova's ProviderTree.
 
-The methods are those that authors of Nova drivers know.  A provider is named by
-its name or its UUID everywhere; an unknown one is a :class:`ValueError`.  The
-tree belongs to whoever was handed it, so there is no lock.  How changes are kept:
-:class:`reportclient.edit.Edit`.
+Every method takes a provider by its name or its UUID, and raises :class:`ValueError` for an
+unknown one.  A tree is to be used by one thread, so there is no lock.  The methods that add,
+move and remove providers are in :class:`reportclient.edit.Edit`.
 
-What is said is recorded (:mod:`reportclient.claims`), also where it changes nothing.
+Every edit is recorded as a claim (:mod:`reportclient.claims`), even if it changes nothing.
 """
 
 import copy as copylib
@@ -32,17 +31,17 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 
 class ProviderTree(Edit):
-    """All providers of a host, and the sharing providers that it is associated with."""
+    """The tree of a root provider, and the sharing providers that are associated with it."""
 
     @property
     def lock(self) -> AbstractContextManager[None]:
-        """Holds up nobody: the tree belongs to one thread.  Nova's tree has one."""
+        """A context manager that does nothing; it is here because Nova's tree has a lock."""
         return nullcontext()
 
-    # -- looking
+    # -- reading
 
     def data(self, name_or_uuid: str) -> ProviderData:
-        """A copy of what a provider is and has; changing it changes nothing here."""
+        """Return a copy of a provider's data; changing it does not change the tree."""
         provider = self._find(name_or_uuid)
         return ProviderData(
             provider.uuid,
@@ -56,13 +55,15 @@ class ProviderTree(Edit):
         )
 
     def has_inventory(self, name_or_uuid: str) -> bool:
-        """Whether the provider has inventory of any class."""
+        """Return whether the provider has inventory of any class."""
         return bool(self._find(name_or_uuid).inventory)
 
     def has_inventory_changed(self, name_or_uuid: str, inventory: InventoryDict) -> bool:
-        """Whether ``inventory`` says anything else than what is there.
+        """Return whether ``inventory`` differs from the provider's inventory.
 
         Fields that a record leaves out are not compared.
+
+        :raises ValueError: a record is invalid.
         """
         provider = self._find(name_or_uuid)
         if _repeats(provider.inventory, inventory):
@@ -71,56 +72,57 @@ class ProviderTree(Edit):
         return True
 
     def has_sharing_provider(self, resource_class: str) -> bool:
-        """Whether any provider here, or one that is not shown, shares inventory of this class."""
+        """Return whether a sharing provider has this class; includes roots that are not shown."""
         providers = [self.provider(uuid) for uuid in self._walk(None)]
         providers += (self.whole.get(uuid) for uuid in self.whole.children(None))
         return any(p is not None and p.shares and resource_class in p.inventory for p in providers)
 
     def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
-        """Whether the provider has all of these traits."""
+        """Return whether the provider has all of these traits."""
         return self._find(name_or_uuid).traits.issuperset(traits)
 
     def have_traits_changed(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
-        """Whether the provider's traits are others than these."""
+        """Return whether the provider's traits differ from these."""
         return self._find(name_or_uuid).traits != frozenset(traits)
 
     def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
-        """Whether the provider is a member of all of these aggregates."""
+        """Return whether the provider is a member of all of these aggregates (UUIDs)."""
         provider = self._find(name_or_uuid)
         return provider.aggregates.issuperset(_aggregates(provider, aggregates))
 
     def have_aggregates_changed(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
-        """Whether the provider's aggregates are others than these."""
+        """Return whether the provider's aggregates differ from these (UUIDs)."""
         provider = self._find(name_or_uuid)
         return provider.aggregates != _aggregates(provider, aggregates)
 
     @property
     def roots(self) -> list[ProviderData]:
-        """Copies of the roots: the host's own, and sharing providers beside it."""
+        """Copies of the root providers: the tree's own, and the sharing providers beside it."""
         return [self.data(uuid) for uuid in self._kids(None)]
 
     def records(self, name_or_uuid: str) -> Mapping[str, Inventory]:
-        """The inventory as frozen records; not to be changed."""
+        """Return the provider's inventory as frozen records by resource class; read-only."""
         return self._find(name_or_uuid).inventory
 
     def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
-        """The same as :meth:`update_inventory`, which takes frozen records as well as dicts."""
+        """Set the whole inventory; the same as :meth:`update_inventory` with frozen records."""
         self.update_inventory(name_or_uuid, inventory)
 
-    # -- whose word it is
+    # -- ownership
 
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
-        """Set this source's traits of a provider: those that it set before and not now are removed.
+        """Set the traits that this driver or source asserts on a provider.
 
-        Others' stay.  Where nobody keeps who said what, nothing goes.
+        Traits that it asserted earlier and does not name now are removed, as far as the agent has
+        recorded them; traits of others stay.
         """
-        there = self._find(name_or_uuid)
-        names, uuid = _traits(there, traits), there.uuid
+        provider = self._find(name_or_uuid)
+        names, uuid = _traits(provider, traits), provider.uuid
         self.add_traits(uuid, *names)
         self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
     def adopt(self, name_or_uuid: str) -> None:
-        """From now on this is the driver's, though somebody else made it: its predecessor."""
+        """Take over a provider that another client created, such as the driver's predecessor."""
         self._own.adopted[self._find(name_or_uuid).uuid] = None
 
     # -- changing a provider
@@ -128,10 +130,12 @@ class ProviderTree(Edit):
     def update_inventory(
         self, name_or_uuid: str, inventory: InventoryDict, generation: int | None = None
     ) -> bool:
-        """Set the whole inventory, ``{class: {total: …, reserved: …, …}}``, or of records.
+        """Set the whole inventory: ``{class: {"total": 8, "reserved": 1, …}}``, or records.
 
-        Fields that a record leaves out stay as Placement has them.  Returns whether
-        anything changed.
+        Fields that a record leaves out stay as Placement has them.  A resource class that is
+        left out is removed.  Return whether anything changed.
+
+        :raises ValueError: the inventory is no dict, or a record is invalid.
         """
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
@@ -152,17 +156,19 @@ class ProviderTree(Edit):
 
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
         others = [claims for source, claims in self.claims.items() if source != self._source]
-        named = frozenset[str]().union(*(one.classes.get(provider.uuid, ()) for one in others))
-        kept = {name: one for name, one in provider.inventory.items() if name in named}
-        return {**kept, **inventory}
+        named = frozenset[str]().union(
+            *(claims.classes.get(provider.uuid, ()) for claims in others)
+        )
+        theirs = {name: record for name, record in provider.inventory.items() if name in named}
+        return {**theirs, **inventory}
 
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all traits.  Return whether anything changed.
+        """Set all traits of a provider.  Return whether anything changed.
 
-        The set names what is there, and nothing as absent: what other services set stays in
-        Placement.  See :meth:`remove_traits`.
+        Traits that other services set stay in Placement even if they are not in the set: only
+        :meth:`remove_traits` removes those.
         """
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
@@ -175,34 +181,34 @@ class ProviderTree(Edit):
         return True
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
-        """Add traits and leave the others alone.  Without any, the provider need not be there."""
+        """Add traits; the others stay.  Without traits, an unknown provider is no error."""
         if traits:
-            there = self._find(name_or_uuid)
-            named = _traits(there, traits)
-            if not named <= there.traits:
-                self._changed[there.uuid] = replace(there, traits=there.traits | named)
-            said = self._own.traits
-            said[there.uuid] = said.get(there.uuid, named) | named
-            _allow(self._own.absent_traits, there.uuid, named)
+            provider = self._find(name_or_uuid)
+            named = _traits(provider, traits)
+            if not named <= provider.traits:
+                self._changed[provider.uuid] = replace(provider, traits=provider.traits | named)
+            claimed = self._own.traits
+            claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
+            _allow(self._own.absent_traits, provider.uuid, named)
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
-        """Say that the provider does not have these traits, and leave the others alone.
+        """Remove these traits by name; the others stay.
 
-        They are removed from Placement whoever set them, also where they are not shown here,
-        unless another driver or a provider file asserts them, they are the agent's own
-        (COMPUTE_NODE, COMPUTE_STATUS_DISABLED, owner traits), or the provider is another
-        service's.  Without any, as :meth:`add_traits`.
+        They are removed from Placement even if another service set them, or this tree does not
+        show them.  The agent keeps a trait that another driver or a provider file asserts, its
+        own traits (COMPUTE_NODE, COMPUTE_STATUS_DISABLED, owner traits), and those of another
+        service's provider.  Without traits, an unknown provider is no error.
         """
         if traits:
-            there = self._find(name_or_uuid)
-            named = _traits(there, traits)
-            self.update_traits(there.uuid, there.traits - named)
-            _deny(self._own.absent_traits, there.uuid, named)
+            provider = self._find(name_or_uuid)
+            named = _traits(provider, traits)
+            self.update_traits(provider.uuid, provider.traits - named)
+            _deny(self._own.absent_traits, provider.uuid, named)
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all aggregates, as :meth:`update_traits` does traits."""
+        """Set all aggregates (UUIDs), as :meth:`update_traits` does traits."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         members = _aggregates(provider, aggregates)
@@ -214,22 +220,25 @@ class ProviderTree(Edit):
         return True
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
-        """Add aggregates (UUIDs) and leave the others alone."""
+        """Add aggregates (UUIDs); the others stay."""
         provider = self._find(name_or_uuid)
         named = _aggregates(provider, aggregates)
         self.update_aggregates(provider.uuid, provider.aggregates | named)
-        said = self._own.aggregates
-        said[provider.uuid] = said.get(provider.uuid, named) | named
+        claimed = self._own.aggregates
+        claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
-        """Say that the provider is in none of these aggregates, as :meth:`remove_traits` does."""
+        """Remove these aggregates (UUIDs) by name, as :meth:`remove_traits` does traits."""
         provider = self._find(name_or_uuid)
         named = _aggregates(provider, aggregates)
         self.update_aggregates(provider.uuid, provider.aggregates - named)
         _deny(self._own.absent_aggregates, provider.uuid, named)
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
-        """Keep resources that a driver hands out one by one; Placement never sees them."""
+        """Set a provider's individual resources; they stay in the tree and are never sent.
+
+        Return whether anything changed.
+        """
         provider = self._find(name_or_uuid)
         changed = self._resources.get(provider.uuid, {}) != resources
         self._resources[provider.uuid] = dict(copylib.deepcopy(resources))
@@ -238,9 +247,9 @@ class ProviderTree(Edit):
     # -- whole trees
 
     def subtree(self, name_or_uuid: str) -> "ProviderTree":
-        """A tree of its own with one root and all below it.
+        """Return a new tree with one root and all below it.
 
-        :raises ValueError: the provider is not there, or is no root.
+        :raises ValueError: there is no such provider, or it is not a root.
         """
         root = self._find(name_or_uuid)
         if root.parent_uuid is not None:
@@ -250,16 +259,16 @@ class ProviderTree(Edit):
         part = ProviderTree(
             snapshot, {uuid: g for uuid, g in self._generations.items() if uuid in snapshot}
         )
-        kept = {uuid: r for uuid, r in self._resources.items() if uuid in snapshot}
-        part._resources = copylib.deepcopy(kept)
+        resources = {uuid: r for uuid, r in self._resources.items() if uuid in snapshot}
+        part._resources = copylib.deepcopy(resources)
         return part
 
 
-def _note(said: dict[str, Names], uuid: str, there: Names, now: Names) -> None:
+def _note(claimed: dict[str, Names], uuid: str, before: Names, now: Names) -> None:
     """Record added names as claims, and drop the claims of removed ones."""
-    names = (said.get(uuid, frozenset()) & now) | (now - there)
-    if names or uuid in said:
-        said[uuid] = names
+    names = (claimed.get(uuid, frozenset()) & now) | (now - before)
+    if names or uuid in claimed:
+        claimed[uuid] = names
 
 
 def _deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
@@ -268,16 +277,16 @@ def _deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
 
 
 def _allow(absent: dict[str, Names], uuid: str, names: Names) -> None:
-    """Names that are asserted now are not absent any more."""
+    """Drop names from the absent ones, since they are asserted now."""
     left = absent.pop(uuid, frozenset()) - names
     if left:
         absent[uuid] = left
 
 
 def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
-    """Whether these say nothing else than what is there: the usual answer of a driver.
+    """Return whether the records equal the current inventory, without parsing them.
 
-    The records are compared as they come; only others are worth being read.
+    Most reports of a driver repeat the inventory, so this comes before the slower parsing.
     """
     return current.keys() == records.keys() and all(
         record == current[name]
@@ -291,8 +300,8 @@ def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
 _UNKNOWN = object()
 
 
-def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
-    """A string is an iterable too, of letters: nobody means that."""
+def _name_set(values: Iterable[str], what: str) -> frozenset[str]:
+    """Return the values as a set; a single string is an error, not a set of its letters."""
     if isinstance(values, str):
         raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
     try:
@@ -302,12 +311,12 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
 
 
 def _traits(provider: Provider, traits: Iterable[str]) -> Names:
-    """Check that traits are texts, since the ledger keeps them."""
+    """Return the traits as plain ``str``, since claims are saved as JSON."""
     what = f"traits of provider {provider.name}"
-    named = _not_one_word(traits, what)
+    named = _name_set(traits, what)
     for name in named:
         if not isinstance(name, str):
-            raise ValueError(f"{what}: {name!r} is no name of a trait")
+            raise ValueError(f"{what}: {name!r} is not the name of a trait")
     return _names(named)
 
 
@@ -321,4 +330,4 @@ _TEXT = frozenset([str])
 
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:
     what = f"aggregate of provider {provider.name}"
-    return canonical_uuids(_not_one_word(aggregates, what), what)
+    return canonical_uuids(_name_set(aggregates, what), what)

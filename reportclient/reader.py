@@ -1,7 +1,7 @@
-"""Reading Placement: one GET for all generations, then only what moved.
+"""Read Placement: one GET for all generations, then only providers whose generation moved.
 
-A generation is adopted only together with what was read under it; otherwise the
-next write would wipe out a change of somebody else's.
+A generation enters the view only together with the data that was read under it; otherwise
+the next write would overwrite another client's change.
 """
 
 import logging
@@ -19,15 +19,15 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 URL_BYTES = 4000
-"""How long the list of aggregates in one URL may become; servers take 8 kB and more."""
+"""Maximum length of the list of aggregates in one URL, in bytes; servers accept 8 kB or more."""
 
 Listed = Mapping[str, Any]
-"""A provider as Placement lists it: uuid, name, generation, parent_provider_uuid, …"""
+"""An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A provider and the generation under which all of it was read."""
+    """A provider and the generation under which it was read."""
 
     provider: Provider
     generation: int
@@ -41,16 +41,16 @@ def refresh(
     everything: bool = False,
     ours: Collection[str] = frozenset(),
 ) -> View:
-    """The view of the tree of ``root`` as Placement has it now.
+    """Return the view of the tree of ``root`` (UUID) as Placement has it now.
 
-    1 GET when nothing moved (2 where there are aggregates, and one for each other root
-    that a driver made and that shares nothing), 3 more for each provider whose
-    generation did, or for every one if ``everything`` is asked for.  ``ours`` are other
-    roots that are looked at also when they don't share with this one any more.  Those that
-    were empty, and are not in the tree any more, may be outside of it: nobody may have heard
-    that this was done.
+    Sends 1 GET if nothing moved (2 if there are aggregates, and 1 for each other root in the
+    view that shares nothing), and 3 for each provider whose generation moved.
 
-    :raises reportclient.errors.PlacementError: nothing is adopted then.
+    :param everything: read every provider again, whatever its generation.
+    :param ours: UUIDs of other providers of the caller.  A root among them is read even if it
+        shares nothing with this tree any more.  One that the view has without inventory and
+        that left the tree is looked up: its move may have succeeded though the reply was lost.
+    :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
     listed = _listing(f"in_tree={root}", api)
     _refuse_no_root(listed, root)
@@ -67,15 +67,17 @@ def refresh(
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
     looked_for = [uuid for uuid in dict.fromkeys((*lone, *sorted(emptied))) if uuid not in seen]
-    there = filter(None, (provider_by_uuid(uuid, api) for uuid in looked_for))
-    alone = (one for one in there if one["parent_provider_uuid"] is None or one["uuid"] in lone)
+    existing = filter(None, (provider_by_uuid(uuid, api) for uuid in looked_for))
+    alone = (
+        item for item in existing if item["parent_provider_uuid"] is None or item["uuid"] in lone
+    )
     return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
-    """The view with a lone root that was not in it, as Placement has it; 4 GETs.
+    """Return the view extended by the root ``uuid``, read without its children; 4 GETs.
 
-    ``None`` if there is none, or if the provider is part of another tree.
+    Return ``None`` if there is no such provider, if it is not a root, or if the view has its name.
     """
     listed = provider_by_uuid(uuid, api)
     if listed is None or listed["parent_provider_uuid"] is not None:
@@ -92,28 +94,28 @@ def with_lone_root(view: View, uuid: str, api: API) -> View | None:
 
 
 def allocations_of(consumer: str, api: API) -> dict[str, Any]:
-    """Return a consumer's allocations, in the shape of ``GET /allocations/{uuid}``."""
+    """Return a consumer's allocations in the format of ``GET /allocations/{consumer_uuid}``."""
     return _reply(f"/allocations/{consumer}", "allocations", api)
 
 
 def consumers_of(uuid: str, api: API) -> list[str]:
-    """UUIDs of the consumers that hold allocations on a provider."""
+    """Return the UUIDs of the consumers that hold allocations on a provider (UUID)."""
     return sorted(part_of(f"/resource_providers/{uuid}/allocations", "allocations", api))
 
 
 def provider_by_name(name: str, api: API) -> Listed | None:
-    """The provider that has this name, in whatever tree, or ``None``."""
-    # An empty one is no condition to Placement: it would list all that there are.
+    """Return the provider with this name, in any tree, or ``None``."""
+    # Placement ignores an empty name, and would list all providers.
     return _first(f"name={quote(name)}", api) if name else None
 
 
 def provider_by_uuid(uuid: str, api: API) -> Listed | None:
-    """The provider that has this UUID, in whatever tree, or ``None``."""
+    """Return the provider with this UUID, in any tree, or ``None``."""
     return _first(f"uuid={uuid}", api)
 
 
 def providers_with_trait(trait: str, api: API) -> list[Listed]:
-    """All providers that carry a trait, in one GET; none if Placement does not know it."""
+    """Return all providers with a trait; 1 GET.  Empty if Placement does not know the trait."""
     try:
         return _listing(f"required={trait}", api)
     except (UnknownNames, Rejected):
@@ -121,12 +123,12 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
 
 
 def members_of(root: str, api: API) -> list[Listed]:
-    """All providers of the tree of ``root``; none if there is no such tree."""
+    """Return all providers of the tree of ``root`` (UUID), which may be none; 1 GET."""
     return _listing(f"in_tree={root}", api)
 
 
 def traits_of(uuid: str, api: API) -> frozenset[str]:
-    """The traits of one provider, as Placement has them now."""
+    """Return the traits of a provider (UUID) as Placement has them now."""
     return frozenset(part_of(f"/resource_providers/{uuid}/traits", "traits", api))
 
 
@@ -139,12 +141,12 @@ def _listing(query: str, api: API) -> list[Listed]:
     path = f"/resource_providers?{query}"
     listed = part_of(path, "resource_providers", api)
     if not isinstance(listed, list) or not all(map(_is_listed, listed)):
-        raise _not_placements(path)
+        raise _not_from_placement(path)
     return listed
 
 
 def _is_listed(item: Any) -> bool:
-    """Whether it has what is relied upon."""
+    """Return whether the item has the fields, of the types, that this module uses."""
     return (
         isinstance(item, dict)
         and isinstance(item.get("uuid"), str)
@@ -154,23 +156,24 @@ def _is_listed(item: Any) -> bool:
     )
 
 
-def _not_placements(path: str) -> Unreachable:
-    return Unreachable(f"GET {path}: the answer is not in Placement's words")
+def _not_from_placement(path: str) -> Unreachable:
+    return Unreachable(f"GET {path}: the answer is not in Placement's format")
 
 
 def part_of(path: str, part: str, api: API) -> Any:
-    """Return the value of this name in the answer to a GET.
+    """Return the value under the key ``part`` in the answer to a GET.
 
-    :raises reportclient.errors.Unreachable: nothing, so it is somebody else's answer.
+    :raises reportclient.errors.Unreachable: the key is missing: the answer is not Placement's.
+    :raises reportclient.errors.PlacementError: the GET failed.
     """
     return _reply(path, part, api)[part]
 
 
 def _reply(path: str, part: str, api: API) -> dict[str, Any]:
-    """The answer to a GET that has to have this part; a proxy's JSON has not."""
+    """Return the answer to a GET; without the key ``part`` it comes from a proxy, not Placement."""
     reply = api.request("GET", path)
     if part not in reply:
-        raise _not_placements(path)
+        raise _not_from_placement(path)
     return reply
 
 
@@ -185,12 +188,12 @@ def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
 
 
 def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
-    """Whether this is an older state of Placement, or another one: then nothing is trusted.
+    """Return whether Placement's database was restored or replaced: then read everything again.
 
-    Generations only ever grow, and a root that we know does not vanish by itself.  A
-    database restored from a backup betrays itself here, before equal generations of
-    different content can be taken for the same.  One child alone was made anew by
-    somebody, and is read as any other whose generation moved.
+    Generations only grow, and a known root does not vanish by itself.  A restored database is
+    noticed here, before equal generations of different data can be taken for the same.  If
+    only one child's generation decreased, another client created that child anew; it is read
+    like any other provider whose generation moved.
     """
     generations = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
@@ -199,13 +202,13 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
         older = []
     if older:
         LOG.warning(
-            "Placement has an older state than it had (generations of %s providers went back): "
-            "everything is read again",
+            "Placement has an older state than before (generations of %s providers decreased): "
+            "reading everything again",
             len(older),
         )
     elif lost:
-        # Its owner may have deleted it, as Nova does with a service: what is wrong is told later.
-        LOG.info("The root provider %s is gone: everything is read again", root)
+        # Its owner may have deleted it, as Nova does with a service; a later step reports an error.
+        LOG.info("Root provider %s is gone: reading everything again", root)
     return bool(older or lost)
 
 
@@ -244,17 +247,17 @@ def _unchanged(view: View, item: Listed) -> _Read | None:
 
 
 def _content(item: Listed, api: API) -> _Read | None:
-    """Three GETs; ``None`` if the provider vanished in between."""
+    """Read a provider with 3 GETs; ``None`` if it was deleted in between."""
     path = f"/resource_providers/{item['uuid']}"
     try:
         replies = [_reply(f"{path}/{part}", part, api) for part in _PARTS]
     except NotFound:
-        LOG.info("Provider %s (%s) vanished while it was read", item["name"], item["uuid"])
+        LOG.info("Provider %s (%s) was deleted while it was being read", item["name"], item["uuid"])
         return None
     try:
         return _parsed(item, *replies)
     except (AttributeError, LookupError, TypeError, ValueError) as err:
-        raise _not_placements(path) from err
+        raise _not_from_placement(path) from err
 
 
 def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Listed) -> _Read:
@@ -267,7 +270,7 @@ def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Liste
         frozenset(aggregates["aggregates"]),
     )
     replies = (inventories, traits, aggregates)
-    # Somebody may have written between the three: the oldest is the one that holds for all.
+    # Another client may have written between the GETs: only the oldest generation is safe.
     return _Read(provider, min(int(reply["resource_provider_generation"]) for reply in replies))
 
 
@@ -289,7 +292,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
 
 
 def _attached(providers: Mapping[str, Provider]) -> Iterator[Provider]:
-    """Without those whose parent vanished while we read; the next verification sees the rest."""
+    """Yield the providers whose ancestors were all read; others lost a parent meanwhile."""
     for provider in providers.values():
         above: Provider | None = provider
         while above is not None and above.parent_uuid is not None:

@@ -1,7 +1,7 @@
-"""An edit of one snapshot, done to a newer one.  Pure.
+"""Apply the changes between two snapshots to a newer snapshot.  Pure.
 
-What the edit did not touch is as the newer one has it: traits and aggregates are
-added and taken away one by one, inventory class by class.
+What did not change is taken from the newer snapshot: traits and aggregates are added and
+removed one by one, inventory class by class.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,13 @@ from reportclient.snapshot import Snapshot
 
 
 def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
-    """Return ``now`` with the changes that ``desired`` made to ``base``.
+    """Return ``now`` with the changes from ``base`` to ``desired``.
 
-    A provider that somebody else removed is made again if the edit changed it.  One that
-    the edit removed stays if somebody else has put another below it.
+    A changed provider that is not in ``now`` any more is created again.  A provider that
+    ``desired`` removed stays if ``now`` has another provider below it that was not removed.
 
-    :raises ValueError: both gave two providers one name, or moved them below each other.
+    :raises ValueError: the changes conflict: two providers with one name, or moved below
+        each other.
     """
     if now is base or now == base:
         return desired
@@ -27,15 +28,15 @@ def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     tree = ProviderTree(now)
     gone = {uuid for uuid in changed if uuid not in desired}
     for uuid in gone:
-        below = {one.uuid for one in now.walk(uuid)} if uuid in now else set()
+        below = {provider.uuid for provider in now.walk(uuid)} if uuid in now else set()
         if tree.exists(uuid) and below <= gone:
             tree.remove(uuid)
     for provider in parents_first(desired, (uuid for uuid in changed if uuid in desired)):
-        _lay(provider, base.get(provider.uuid), tree)
+        _apply_changes(provider, base.get(provider.uuid), tree)
     return tree.freeze()
 
 
-def _lay(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:
+def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:
     uuid = provider.uuid
     if not tree.exists(uuid):
         before = None
@@ -58,16 +59,18 @@ def _lay(provider: Provider, before: Provider | None, tree: ProviderTree) -> Non
 def _records(
     desired: Mapping[str, Inventory], old: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    kept = {name: record for name, record in now.items() if name in desired or name not in old}
-    return {**kept, **{n: r for n, r in desired.items() if r != old.get(n) or n not in kept}}
+    left = {name: record for name, record in now.items() if name in desired or name not in old}
+    return {**left, **{n: r for n, r in desired.items() if r != old.get(n) or n not in left}}
 
 
 def foreign_changes(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:
-    """Providers of ``base`` that are changed and not among those."""
+    """Return the providers of ``base`` that ``desired`` changes and that are not ``owned``."""
     ours = frozenset(owned)
     before = (base.get(uuid) for uuid in desired.changed_since(base))
     return [
-        one
-        for one in before
-        if one is not None and one.uuid not in ours and desired.get(one.uuid) != one
+        provider
+        for provider in before
+        if provider is not None
+        and provider.uuid not in ours
+        and desired.get(provider.uuid) != provider
     ]

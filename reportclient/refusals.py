@@ -1,9 +1,9 @@
-"""Operations that Placement refused, so that they are not sent again in each period.
+"""Operations that Placement refused, so that they are not sent again in each period.  Pure.
 
-A refused operation is sent again at the next verification, or as soon as the
-drivers want something else.  What can't be taken away because guests still use it
-is drained meanwhile: all of it reserved, so that no new guest gets any.  So is what is
-above it and is to go as well.  What others have on such a provider is left as it is.
+A refused operation is sent again at the next verification, or as soon as the desired state
+changes.  Inventory that can't be removed because consumers use it is drained meanwhile: all of
+it is reserved, so that nothing new is allocated from it.  Providers above it that are to be
+removed are drained as well.  Classes that other clients own are left unchanged.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -32,66 +32,66 @@ from reportclient.plan import (
 from reportclient.snapshot import Snapshot
 
 ForeignClasses = Callable[[Provider], Collection[str]]
-"""The classes of a provider that are somebody else's."""
+"""A function that returns the classes of a provider that another client owns."""
 
 
 def nothing_foreign(_: Provider) -> Collection[str]:
-    """All that a provider has is ours."""
+    """Return no classes: the default, if the caller owns all classes."""
     return ()
 
 
 FAULTY = (AlreadyThere, Conflict, NotFound, ServerFault, UnknownNames)
-"""Errors that pass by themselves, as a rule; operations that met one may be sent again soon."""
+"""Errors that usually pass by themselves: operations that met one are sent again soon."""
 RESHAPE = "reshape"
-"""The subject of a refused reshape: kept until the next try, though nobody plans it then."""
+"""The key of a refused reshape: remembered even if the next plan does not have it."""
 
 
 @dataclass(slots=True)
 class Refusals:
-    """Refused operations and their errors, by the UUID of the provider (or by name)."""
+    """Refused operations and their errors, by provider UUID or name (see ``apply.subject_of``)."""
 
     by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
     before: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
-    """Refused operations of before the last verification."""
+    """Operations that were refused before the last verification."""
     failed_reshape: BaseException | None = None
-    """A reshape that a driver could not do; it is not asked every period either."""
+    """The error of a driver that could not do its reshape; it is not called in every period."""
 
     def forget(self) -> None:
-        """Ask for everything again."""
+        """Forget all refusals, so that every operation is sent again."""
         self.before = self.by_subject
         self.by_subject = {}
         self.failed_reshape = None
 
     def forget_faults(self) -> None:
-        """Forget operations that met an error which may pass, so that they are sent again."""
+        """Forget operations with an error in ``FAULTY``, so that they are sent again."""
         self.by_subject = {
-            key: one
-            for key, one in self.by_subject.items()
-            if key == RESHAPE or not isinstance(one[1], FAULTY)
+            key: (operation, err)
+            for key, (operation, err) in self.by_subject.items()
+            if key == RESHAPE or not isinstance(err, FAULTY)
         }
 
     def reshape(self) -> BaseException | None:
-        """Why no reshape is tried now."""
+        """Return the error because of which no reshape is tried now, or ``None``."""
         return self.by_subject[RESHAPE][1] if RESHAPE in self.by_subject else self.failed_reshape
 
     def remember(
         self, refused: Mapping[str, Operation], errors: Mapping[str, PlacementError]
     ) -> None:
-        """Keep what was refused just now."""
+        """Remember operations that were refused now, each with the error of the same key."""
         for subject, operation in refused.items():
             if not isinstance(errors[subject], AlreadyThere):
                 self.by_subject[subject] = (operation, errors[subject])
 
     def suppress(self, plan: Plan) -> Plan:
-        """The plan without what was refused before; what is not wanted any more is forgotten."""
-        refused = {id(one): subject for one in plan if (subject := self._refused(one)) is not None}
-        kept = {*refused.values(), RESHAPE}
-        self.by_subject = {key: value for key, value in self.by_subject.items() if key in kept}
-        operations = tuple(one for one in plan if id(one) not in refused)
+        """Return the plan without refused operations; forget refusals that it does not have."""
+        refused = {id(each): key for each in plan if (key := self._refused(each)) is not None}
+        wanted = {*refused.values(), RESHAPE}
+        self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
+        operations = tuple(each for each in plan if id(each) not in refused)
         return replace(plan, operations=operations) if refused else plan
 
     def blocking(self) -> dict[str, PlacementError]:
-        """Those without which nothing else of the same provider, or with that name, makes sense."""
+        """Return the errors, by provider UUID or name, that hold up dependent operations."""
         kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
             subject: err
@@ -100,7 +100,7 @@ class Refusals:
         }
 
     def draining(self) -> frozenset[str]:
-        """Providers of which something can't be taken away yet, because guests use it."""
+        """Return the UUIDs of providers with something that can't be removed since it is in use."""
         kinds = (DeleteProvider, SetInventory)
         return frozenset(
             subject
@@ -109,11 +109,11 @@ class Refusals:
         )
 
     def errors(self) -> dict[str, PlacementError]:
-        """Why, by provider."""
+        """Return the errors by provider UUID or name."""
         return {subject: err for subject, (_, err) in self.by_subject.items()}
 
     def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
-        """All that failed, each cause once: not again for all that could not be done after it."""
+        """Return the errors of this and earlier attempts, each cause only once."""
         own = self.errors()
         raw = {id(err) for subject, err in failed.items() if subject in own}
         seen = raw | {id(err) for err in own.values()}
@@ -122,12 +122,13 @@ class Refusals:
     def drains(
         self, snapshot: Snapshot, planned: Iterable[Operation], foreign: ForeignClasses
     ) -> Plan:
-        """Reserve all that can't be taken away yet, as far as that is not done already.
+        """Return a plan that reserves all inventory that can't be removed yet.
 
-        ``planned`` is all that is wished: what is above a provider in use can't go either.
+        ``planned`` are all operations of the period: a provider above one in use can't be
+        deleted either.  Nothing is planned for what ``snapshot`` has reserved already.
         """
-        leaving = {one.uuid for one in planned if isinstance(one, DeleteProvider)}
-        drains = {one.uuid: one for one in self._drains(snapshot, leaving, foreign)}
+        leaving = {each.uuid for each in planned if isinstance(each, DeleteProvider)}
+        drains = {each.uuid: each for each in self._drains(snapshot, leaving, foreign)}
         return Plan(tuple(drains.values()))
 
     def _refused(self, operation: Operation) -> str | None:
@@ -144,9 +145,8 @@ class Refusals:
                 continue
             if isinstance(operation, DeleteProvider):
                 for provider in _with_those_above(snapshot, operation.uuid, leaving):
-                    others = foreign(provider)
-                    kept = {name: provider.inventory[name] for name in others}
-                    yield from _drain(provider, kept)
+                    theirs = {name: provider.inventory[name] for name in foreign(provider)}
+                    yield from _drain(provider, theirs)
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
                 yield from _drain(snapshot.providers[operation.uuid], operation.inventory)
 

@@ -1,4 +1,4 @@
-"""Placement's replies: JSON, or an error.  Pure, but for the date of a ``Retry-After``."""
+"""Parse Placement's HTTP answers: their JSON, or a typed error."""
 
 import json as jsonlib
 import re
@@ -32,7 +32,7 @@ _CODES: dict[str, type[PlacementError]] = {
 }
 _TOO_LONG = frozenset({414, 431})
 _SHOWN = 200
-"""Characters of a path that a message has."""
+"""Maximum number of characters of a path in a message."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
 _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
@@ -40,29 +40,29 @@ _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
 ROLE = (
-    f"the user of [{GROUP}] needs the role that Placement's policy wants there, "
-    "'service' by default."
+    f"the user of [{GROUP}] needs the role that Placement's policy requires, 'service' by default."
 )
 
 
 def answer(method: str, path: str, response: Any) -> dict[str, Any]:
-    """The JSON object that a request got.
+    """Return the JSON object of an answer (a :class:`requests.Response`).
 
-    :raises reportclient.errors.PlacementError: one of its kinds.
+    :raises reportclient.errors.PlacementError: the answer is an error, or not Placement's.
     """
     body = _body(response)
     if response.status_code < 300 and body is not None:
         return body
     what = f"{method} {shown(path)}: {response.status_code}"
     if response.status_code in _TOO_LONG:
-        raise Rejected(f"{what}, the URL is too long with {len(path)} bytes: ask for less at once")
-    err, said = _error(what, response), first_error(response)
-    err.status, err.code, err.detail = response.status_code, said.get("code"), said.get("detail")
+        raise Rejected(f"{what}, the URL is too long ({len(path)} bytes): request less at once")
+    err, body_error = _error(what, response), first_error(response)
+    err.status = response.status_code
+    err.code, err.detail = body_error.get("code"), body_error.get("detail")
     raise err
 
 
 def shown(path: str) -> str:
-    """A list of a thousand aggregates is no message."""
+    """Return a path, shortened for a message: it may have a thousand aggregates."""
     return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
 
 
@@ -71,12 +71,12 @@ def _error(what: str, response: Any) -> PlacementError:
     request_id = response.headers.get("x-openstack-request-id")
     error = first_error(response)
     text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
-    if status == 401:  # whoever says it, and however
-        text = f"{text.rstrip()}; what [{GROUP}] logs in with is not accepted there"
+    if status == 401:  # of Placement, or of a proxy before it
+        text = f"{text.rstrip()}; the credentials of [{GROUP}] are not accepted there"
         return AuthenticationFailed(text, request_id=request_id)
     if not error:
-        there = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
-        text = f"{what}, and not in Placement's words ({there} answered)"
+        sender = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
+        text = f"{what}, and the answer of {sender} is not in Placement's format"
     elif status == 403:
         text = f"{text.rstrip(' .')}; {ROLE}"
     if status == 429 or status >= 500 or not error:
@@ -97,7 +97,7 @@ def _error(what: str, response: Any) -> PlacementError:
 
 
 def _retry_after(response: Any) -> float | None:
-    """Seconds, also from a date; an absurd number is none."""
+    """Return the seconds of ``Retry-After``, a number or a date; ``None`` for an absurd number."""
     wait = response.headers.get("retry-after", "")
     if wait.isdecimal():
         return float(wait) if len(wait) < 6 else None
@@ -114,9 +114,9 @@ def _unknown_names(text: str) -> frozenset[str]:
 
 
 def _body(response: Any) -> dict[str, Any] | None:
-    """The JSON object of an answer, ``{}`` for one without, ``None`` for what is not Placement's.
+    """Return the JSON object of an answer, ``{}`` if it is empty, ``None`` if not Placement's.
 
-    It never says 200 and nothing, but what stands between may.
+    Placement never answers 200 with an empty body, but a proxy may.
     """
     if not response.content:
         return {} if response.status_code in (201, 204) else None
@@ -128,7 +128,7 @@ def _body(response: Any) -> dict[str, Any] | None:
 
 
 def first_error(response: Any) -> dict[str, Any]:
-    """Return Placement's error text and code; empty if there is none."""
+    """Return the first error object in an answer of Placement's; empty if there is none."""
     errors = (_body(response) or {}).get("errors")
     first = errors[0] if isinstance(errors, list) and errors else {}
     return first if isinstance(first, dict) else {}

@@ -1,22 +1,23 @@
 """The request filter: candidate queries that leave disabled hosts out.  Pure.
 
-``reportclient.asking`` applies it to every query.  A scheduler or a tool with query code of
-its own keeps that, and has its parameters filtered; nothing else of this package is needed::
+``reportclient.asking`` applies it to every query.  A scheduler or a tool that builds and sends
+its own queries only has to filter their parameters with this module::
 
     import requests
     from reportclient.request_filter import only_enabled
 
-    asked = {"resources": "VCPU:2,MEMORY_MB:512", "required": ["CUSTOM_A", "in:CUSTOM_B,CUSTOM_C"]}
+    query = {"resources": "VCPU:2,MEMORY_MB:512", "required": ["CUSTOM_A", "in:CUSTOM_B,CUSTOM_C"]}
     requests.get(
         f"{placement}/allocation_candidates",
-        params=only_enabled(asked, "1.39"),
+        params=only_enabled(query, "1.39"),
         headers={"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": token},
     )
 
-The parameters and the header have to be of the same microversion.  Before 1.35 Placement
-can't be asked for roots: there, the filter sees only what a root itself gives to the group
-without a suffix.  Whoever asks with groups only, or for resources below the roots, has to
-look at the ``traits`` of the roots in ``provider_summaries``, as ``reportclient.asking`` does.
+The parameters and the header must use the same microversion.  Before 1.35 Placement has no
+condition on roots: the trait is then forbidden for the group without a suffix, which covers
+only roots that provide resources of that group.  A query that has only groups with suffixes,
+or requests resources from below the roots, has to check the ``traits`` of the roots in
+``provider_summaries`` itself, as ``reportclient.asking`` does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,18 +40,18 @@ Value = str | Iterable[str]
 
 
 class CannotForbid(ValueError):
-    """No trait can be forbidden with this microversion, or not in this query."""
+    """COMPUTE_STATUS_DISABLED can't be forbidden with this microversion, or in this query."""
 
 
 def only_enabled(parameters: Mapping[str, Value], microversion: str) -> dict[str, Value]:
-    """The parameters of a candidate query that forbids COMPUTE_STATUS_DISABLED.
+    """Return the parameters of a candidate query, with COMPUTE_STATUS_DISABLED forbidden.
 
-    ``parameters`` are those of ``GET /allocation_candidates`` by name, a value being a
-    text or several of them; they stay as they are.  With microversion 1.35 and later the
-    trait is forbidden on the root, whatever the providers below it are asked for; before,
-    on the providers that give the resources without a group suffix, which is where a
-    compute host's root gives them.
+    From microversion 1.35 on the trait is forbidden on the root; before, on the providers of
+    the group without a suffix, which includes the root if it provides such resources.
 
+    :param parameters: those of ``GET /allocation_candidates`` by name, each a text or several
+        texts; they are not changed.
+    :param microversion: the microversion with which the query is sent, such as ``"1.39"``.
     :raises CannotForbid: the microversion is below 1.22, or the query requires the trait.
     """
     version = _version(microversion)
@@ -63,13 +64,13 @@ def only_enabled(parameters: Mapping[str, Value], microversion: str) -> dict[str
 
 
 def forbid_disabled(request: ResourceRequest) -> ResourceRequest:
-    """The same for a typed request: it forbids COMPUTE_STATUS_DISABLED on the root.
+    """Return the request with COMPUTE_STATUS_DISABLED forbidden on the root.
 
     :raises CannotForbid: the request requires the trait.
     """
     choices = (c for group in request.by_suffix().values() for c in group.required_traits)
     if DISABLED in request.root_required or frozenset([DISABLED]) in choices:
-        raise CannotForbid(f"the query asks for {DISABLED} and must not")
+        raise CannotForbid(f"the query requires {DISABLED}, which is not allowed")
     return replace(request, root_forbidden=request.root_forbidden | {DISABLED})
 
 
@@ -78,7 +79,7 @@ def _merged(given: Value | None, *, several: bool) -> Value:
     values = [value for value in values if value]
     terms = [term.strip() for value in values for term in _terms(value)]
     if DISABLED in terms:
-        raise CannotForbid(f"the query asks for {DISABLED} and must not")
+        raise CannotForbid(f"the query requires {DISABLED}, which is not allowed")
     if FORBIDDEN in terms:
         return given if given is not None else FORBIDDEN
     joinable = [n for n, value in enumerate(values) if not value.startswith("in:")]
@@ -89,7 +90,7 @@ def _merged(given: Value | None, *, several: bool) -> Value:
 
 
 def _terms(value: str) -> list[str]:
-    """Each trait with its sign; those of ``in:`` are alternatives, none of them is required."""
+    """Return the traits of a value with their signs; none for ``in:``, as none is required."""
     return [] if value.startswith("in:") else value.split(",")
 
 
@@ -97,4 +98,4 @@ def _version(text: str) -> tuple[int, ...]:
     try:
         return parse_microversion(text)
     except ValueError:
-        raise CannotForbid(f"{text!r} is no microversion") from None
+        raise CannotForbid(f"{text!r} is not a microversion") from None

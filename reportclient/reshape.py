@@ -1,7 +1,7 @@
-"""Reshape: what of the allocations was moved, whether that is right, and the payload.  Pure.
+"""Reshape: which allocations move, checks of them, and the request body.  Pure.
 
-Inventory and the allocations on it move in one transaction; Placement checks
-capacity, but not whether a driver lost somebody's allocation on the way.  We do.
+A reshape moves inventory and the allocations on it in one transaction.  Placement checks
+capacity, but not whether the caller lost a consumer's allocations.  This module does.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from reportclient.snapshot import Snapshot
 
 
 class AllocationsBroken(Exception):
-    """A driver lost, invented or misplaced allocations; the text names the consumer."""
+    """Allocations were lost, invented or misplaced; the text names the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Inventories that a reshape changes, before and after, by provider."""
+    """Inventories that a reshape changes, before and after, by provider UUID."""
 
     before: Mapping[str, Mapping[str, Any]]
     after: Mapping[str, Mapping[str, Any]]
@@ -32,15 +32,15 @@ class Affected:
         return cls({uuid: _has(old, uuid) for uuid in changed}, {u: _has(new, u) for u in changed})
 
     def providers(self) -> set[str]:
-        """From these allocations may be taken; others may only get more."""
+        """Return the providers from which allocations may be moved; others may only get more."""
         return {*self.before, *self.after}
 
     def appeared(self) -> set[str]:
-        """Classes that nothing had before: allocations may be turned into them."""
+        """Return the classes that are new: allocations of other classes may become theirs."""
         return _classes(self.after) - _classes(self.before)
 
     def vanished(self) -> set[str]:
-        """Classes that nothing has afterwards: allocations have to be turned into others."""
+        """Return the classes that disappear: their allocations have to become other classes'."""
         return _classes(self.before) - _classes(self.after)
 
 
@@ -54,7 +54,7 @@ def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 def moved_allocations(before: Allocations, after: Allocations, affected: Affected) -> Allocations:
-    """Return the checked allocations of ``after`` that differ from ``before``.
+    """Check the allocations and return those of ``after`` that differ from ``before``.
 
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
@@ -72,7 +72,10 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
 
 
 def refuse_malformed(allocations: Allocations) -> None:
-    """:raises AllocationsBroken: a driver put something else there; with what is needed."""
+    """Check that allocations have the format of ``GET /allocations/{consumer_uuid}``.
+
+    :raises AllocationsBroken: they do not; the text says which format is needed.
+    """
     for consumer, held in allocations.items():
         if not _is_shaped(held):
             raise AllocationsBroken(
@@ -89,9 +92,9 @@ def _is_shaped(held: object) -> bool:
         part.get("resources") if isinstance(part, Mapping) else None for part in parts.values()
     ]
     return all(_is_uuid(uuid) for uuid in parts) and all(
-        isinstance(one, Mapping)
-        and all(isinstance(name, str) and type(number) is int for name, number in one.items())
-        for one in amounts
+        isinstance(part, Mapping)
+        and all(isinstance(name, str) and type(number) is int for name, number in part.items())
+        for part in amounts
     )
 
 
@@ -103,12 +106,12 @@ def _is_uuid(key: object) -> bool:
 
 
 def edited_providers(before: Allocations, moved: Allocations) -> set[str]:
-    """Where consumers have other amounts than before."""
-    return {uuid for who, held in moved.items() for uuid in _touched(before[who], held)}
+    """Return the providers (UUIDs) on which a consumer's amounts differ from before."""
+    return {uuid for consumer, held in moved.items() for uuid in _touched(before[consumer], held)}
 
 
 def used_providers(allocations: Allocations) -> set[str]:
-    """Where somebody holds something."""
+    """Return the providers (UUIDs) on which these allocations are."""
     return {uuid for held in allocations.values() for uuid in _used(held)}
 
 
@@ -167,7 +170,7 @@ def _touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
 def reshape_payload(
     reshape: Reshape | SetInventories, generations: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The body of ``POST /reshaper``: inventories with the generations they were read under."""
+    """Return the body of ``POST /reshaper``; ``generations`` by provider UUID go into it."""
     inventories = {
         uuid: {
             "resource_provider_generation": generations[uuid],
@@ -190,10 +193,10 @@ def _plain(consumer: Mapping[str, Any]) -> dict[str, Any]:
 def generations_after(
     reshape: Reshape | SetInventories, generations: Mapping[str, int]
 ) -> dict[str, int]:
-    """The generations of all providers concerned, once Placement has done it.
+    """Return the generations of all providers concerned after the reshape.
 
-    Replacing an inventory moves one twice (the old and the new together, then the new
-    alone), emptying it once, and writing allocations on it once more.
+    Placement increases a generation twice to replace an inventory (first by the union of old
+    and new, then by the new one), once to empty it, and once more to write allocations on it.
     """
     steps: Counter[str] = Counter()
     for uuid, inventory in reshape.inventories.items():

@@ -1,9 +1,9 @@
 """A root: its acknowledged view, when to read it again, and its refused operations.
 
-Owned by one thread at a time.  Reading and writing go through here, so that only what
-Placement acknowledged moves the view, a conflict is planned anew a few times, and what
-was refused waits for the next verification.  A try that ends as the one before it,
-though nothing has moved in between, is no race: it waits like a refusal.
+A root is used by one thread at a time.  All reads and writes of its tree go through this
+class: only what Placement acknowledged changes the view, an attempt that meets a conflict
+plans again a few times, and a refused operation waits for the next verification.  A conflict
+that repeats though nothing has changed is no race; it waits like a refusal.
 """
 
 import logging
@@ -37,33 +37,36 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 RETRY_REFUSED_EVERY = 300.0
-"""Seconds until what was refused is asked for again, where nothing is verified."""
+"""Seconds until refused operations are sent again, if verification is switched off."""
 LONGEST_HOLD = 300.0
-"""Seconds for which a Retry-After is obeyed at most."""
+"""Maximum wait for a ``Retry-After``, in seconds."""
 ATTEMPTS = 5
-"""How often one period plans anew after somebody else wrote in between."""
+"""How often one attempt is tried in all, if other clients write in between."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-"""Seconds between two such tries: a random part of one that doubles."""
+"""Seconds between two tries: a random part of a gap that doubles from the first to the longest."""
 
 T = TypeVar("T")
 
 
 class Store(Protocol):
-    """Where views are kept between two lives of a process."""
+    """Saves views, so that they survive a restart; see :mod:`reportclient.saved_view`."""
 
     def load(self, root: str) -> View | None:
-        """The view that was saved of this root; ``None`` without one that can be used."""
+        """Return the saved view of a root (UUID), or ``None`` if there is none that can be used."""
 
     def save(self, root: str, view: View) -> None:
-        """Keep it.  Called after each period, also with a view that is the same."""
+        """Save the view of a root (UUID).  Called after each attempt, even without a change."""
 
     def forget(self, root: str) -> None:
-        """Keep nothing of this root any more."""
+        """Delete the saved view of a root (UUID)."""
 
 
 @dataclass(slots=True)
 class BulkWrites:
-    """Inventories written in one call (0: one each), and from how many on; for the process."""
+    """Bulk writes: ``chunk`` inventories in one call (0: single calls), from ``least`` on.
+
+    Shared by all roots of a process: ``chunk`` becomes 0 once Placement refuses bulk writes.
+    """
 
     chunk: int = 0
     least: int = 2
@@ -71,7 +74,10 @@ class BulkWrites:
 
 @dataclass(slots=True)
 class Root:
-    """``view`` is what is observed; nobody else in this process writes to this root."""
+    """The tree of one root provider; nothing else in this process may write to it.
+
+    ``uuid`` is the root provider's, ``view`` is what Placement has as far as is known.
+    """
 
     uuid: str
     api: API
@@ -82,37 +88,37 @@ class Root:
     refusals: Refusals = field(default_factory=Refusals)
     schedule: Schedule = field(default_factory=Schedule)
     verified_at: float | None = None
-    """When it was last compared with what Placement has; in the clock of ``now``."""
+    """When the view was last compared with Placement, in the clock of ``now`` (see ``attempt``)."""
     retry_refused_at: float = 0.0
-    """When what was refused is asked for again."""
+    """When refused operations are sent again, in the clock of ``now``."""
     hold: tuple[float, PlacementError] | None = None
-    """Until when Placement asked to be left alone, and in which answer."""
+    """Until when to obey a ``Retry-After``, and the answer that had it."""
     rest: tuple[float, PlacementError] | None = None
-    """Until when nothing is written since the last attempt achieved nothing, and why."""
+    """Until when nothing is sent because the last attempt wrote nothing, and its error."""
     setbacks: int = 0
-    """Attempts that Placement has failed, or others undone, since the last one without."""
+    """Number of attempts in a row that met a server fault or a conflict."""
     retry_faulted_at: float = 0.0
-    """When what met such an error is sent again."""
+    """When operations that met a server fault or a conflict are sent again."""
     unreachable: Unreachable | None = None
-    """How Placement did not answer when it was asked last."""
+    """The error if Placement did not answer the last request."""
     _stopped: tuple[Operation, View] | None = None
-    """Where the try before this one stopped, and the view by then."""
+    """The operation at which the previous try stopped, and the view at that time."""
     _met: tuple[Any, ...] | None = None
-    """What ended the try before this one, and the view by then."""
+    """The error that ended the previous try, and the view at that time."""
     _written: list[Operation] = field(default_factory=list)
-    """Operations that this attempt has written."""
+    """Operations that Placement acknowledged in this attempt."""
     _faulted: bool = False
-    """Whether Placement itself failed at a write of this attempt."""
+    """Whether a write of this attempt met a server fault."""
     _is_old: bool = False
-    """Whether this attempt met an error that was explained before."""
+    """Whether this attempt met an error that an earlier attempt has explained."""
 
     def load_saved_view(self) -> None:
-        """Begin with the view that was saved; it is verified before it is built upon."""
+        """Start with the saved view, if there is one; it is verified before it is used."""
         if self.store is not None:
             self.view = self.store.load(self.uuid) or self.view
 
     def forget_saved_view(self) -> None:
-        """Keep nothing of it any more."""
+        """Delete the saved view of this root."""
         if self.store is not None:
             self.store.forget(self.uuid)
 
@@ -124,10 +130,15 @@ class Root:
         *,
         urgent: bool = False,
     ) -> tuple[T | Exception, Counting]:
-        """Do ``once``, again if somebody else wrote in between; what came of it, and its calls.
+        """Call ``once``, again after conflicts with other clients, and save the view.
 
-        ``now`` in seconds of a monotonic clock; ``api`` for another one than the root's.
-        ``urgent``: also while the root rests.  Never raises; what was acknowledged is kept.
+        Return its result, or its exception as a value, and the API with its count of calls.
+        Acknowledged operations stay in the view even if it fails.
+
+        :param now: seconds of a monotonic clock.
+        :param once: reads, plans and writes with the API that it is given.
+        :param api: used instead of the root's.
+        :param urgent: call it even while the root rests after an attempt that wrote nothing.
         """
         counted = Counting(api or self.api)
         for wait in (self.hold, None if urgent else self.rest):
@@ -148,7 +159,7 @@ class Root:
         except PlacementError as err:
             result = err
         except Exception as err:
-            LOG.exception("Root %s: the period failed", self.uuid)
+            LOG.exception("Root %s: unexpected error", self.uuid)
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
@@ -160,11 +171,12 @@ class Root:
         return result, counted
 
     def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
-        """Read what has moved, if it is time to, or if the view is uncertain; whether it was.
+        """Update the view if a verification is due or the view is uncertain; return whether it was.
 
-        ``ours`` are other roots that are read also when they don't share with this one.
+        ``now`` is in seconds of a monotonic clock, ``ours`` as in
+        :func:`reportclient.reader.refresh`.
 
-        :raises reportclient.errors.PlacementError: nothing is adopted then.
+        :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
         if now >= self.retry_refused_at:
             self.refusals.forget()
@@ -180,14 +192,15 @@ class Root:
         return True
 
     def is_due(self, now: float) -> bool:
-        """Whether it is to be read before it is built upon."""
+        """Return whether the tree has to be read before the view is used."""
         return not self.view.certain or self.schedule.is_due(now, self.times)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
-        """Whether a listing of the root alone says that nothing has changed.
+        """Return whether a listing of the root shows that nothing changed; if so, note it.
 
-        Only where there is nothing below the root: what is there has generations of its
-        own.  A child that somebody else makes is seen by the next audit, or write.
+        ``listed`` is the root's item of ``GET /resource_providers``.  Only for a root without
+        children, since they have generations of their own.  A child that another client creates
+        is seen by the next audit or write.
         """
         root = self.view.snapshot.get(self.uuid)
         same = (
@@ -212,12 +225,14 @@ class Root:
         judged: Callable[[Outcome], Outcome] | None = None,
         foreign: ForeignClasses = nothing_foreign,
     ) -> Outcome:
-        """Send a plan, less what was refused; reserve whole what can't be taken away yet.
+        """Send a plan without refused operations; drain what can't be removed yet.
 
-        ``judged`` sees what came of it before anything is made of it; what is ``foreign``
-        is not reserved.
+        Draining reserves all of an inventory that consumers still use.
 
-        :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
+        :param stop: called before each batch; if it returns true, the rest is not sent.
+        :param judged: may change the outcome before errors are evaluated.
+        :param foreign: returns the classes of a provider that are not to be drained.
+        :raises reportclient.errors.PlacementError: another client wrote first: plan again.
         """
         planned = plan.operations
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
@@ -241,7 +256,7 @@ class Root:
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
     def send(self, plan: Plan, api: Counting) -> Outcome:
-        """Send a plan as it is; what was acknowledged moves the view."""
+        """Send a plan as it is, and update the view by what Placement acknowledged."""
         return self._acknowledged(apply(plan, self.view, api), api)
 
     def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
@@ -252,43 +267,45 @@ class Root:
         return outcome
 
     def read(self, api: API) -> None:
-        """Read what has moved, now.
+        """Update the view now.
 
-        :raises reportclient.errors.PlacementError: nothing is adopted then.
+        :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
         self.view = refresh(self.view, self.uuid, api)
 
     def remember_refusals(self, outcome: Outcome, api: API) -> None:
-        """Remember what was refused, and why.
+        """Remember refused operations with their errors.
 
-        :raises reportclient.errors.PlacementError: it has to be planned anew.
+        :raises reportclient.errors.PlacementError: the error requires a new plan.
         """
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             self._note_stop(outcome, outcome.stopped_by)
         if outcome.bulk_refused:
-            LOG.info("Placement does not let us use its reshaper: no more bulk writes")
+            LOG.info(
+                "Placement refuses bulk writes by the reshaper: writing inventories one by one"
+            )
             self.bulk.chunk = 0
         errors = explain_errors(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
         self._remember_faults(outcome)
-        there = {
-            key: one
-            for key, one in outcome.refused.items()
+        existing = {
+            key: operation
+            for key, operation in outcome.refused.items()
             if isinstance(errors[key], AlreadyThere)
         }
-        met: list[PlacementError] = [errors[key] for key in there]
+        met: list[PlacementError] = [errors[key] for key in existing]
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             met.append(outcome.stopped_by)
             if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
-                there[""] = outcome.stopped_at
-        for made in there.values() if not self.setbacks else ():
-            if isinstance(made, CreateProvider):
-                self._read_around(made, api)
+                existing[""] = outcome.stopped_at
+        for operation in existing.values() if not self.setbacks else ():
+            if isinstance(operation, CreateProvider):
+                self._read_existing(operation, api)
         if met:
             raise met[0]
 
     def _note_answer(self, result: object, calls: int, now: float) -> None:
-        """Note whether Placement answered; a try without a request says nothing about it."""
+        """Note whether Placement answered; an attempt without a request shows nothing."""
         if not calls:
             return
         err = result if isinstance(result, Exception) else getattr(result, "error", None)
@@ -300,8 +317,8 @@ class Root:
             self.schedule.unanswered(now, self.times, certain=self.view.certain)
 
     def _remember_faults(self, outcome: Outcome) -> None:
-        """Let operations that Placement failed at wait, so that the rest of the plan is sent."""
-        faulted = {key: (one, outcome.failed[key]) for key, one in outcome.faulted.items()}
+        """Postpone operations that met a server fault, so that the rest of the plan is sent."""
+        faulted = {key: (each, outcome.failed[key]) for key, each in outcome.faulted.items()}
         stop = outcome.stopped_at
         if isinstance(outcome.stopped_by, ServerFault) and stop is not None:
             faulted[subject_of(stop)] = stop, outcome.stopped_by
@@ -309,9 +326,9 @@ class Root:
         self._faulted |= bool(faulted)
 
     def _note_faults(self, result: object, now: float) -> None:
-        """Rest longer each time that an attempt achieved nothing.
+        """Double the rest after each attempt that met a fault and wrote nothing.
 
-        One that wrote after such a rest shows that Placement is well again.
+        An attempt that wrote after such a rest shows that Placement works again.
         """
         if isinstance(result, FAULTY) or self._faulted:
             longest = self.times.verify_every or RETRY_REFUSED_EVERY
@@ -337,19 +354,23 @@ class Root:
             self.refusals.by_subject[subject_of(operation)] = (operation, err)
         self._stopped = operation, outcome.view
 
-    def _read_around(self, made: CreateProvider, api: API) -> None:
-        """A provider that we would create is there: half made before a crash, or by a twin."""
-        if self.refusals.before.get(made.uuid, (None,))[0] == made:
-            self.refusals.by_subject[made.uuid] = self.refusals.before[made.uuid]
+    def _read_existing(self, create: CreateProvider, api: API) -> None:
+        """Read a provider that exists though it was to be created.
+
+        It was created just before a crash, or by another client.
+        """
+        if self.refusals.before.get(create.uuid, (None,))[0] == create:
+            self.refusals.by_subject[create.uuid] = self.refusals.before[create.uuid]
             self._is_old = True
             return
         self.read(api)
-        if made.uuid in self.view.snapshot:
+        if create.uuid in self.view.snapshot:
             return
-        with_it = with_lone_root(self.view, made.uuid, api)
-        if with_it is None:
-            self.refusals.remember({made.uuid: made}, {made.uuid: provider_in_other_tree(made)})
-        self.view = with_it or self.view
+        extended = with_lone_root(self.view, create.uuid, api)
+        if extended is None:
+            errors = {create.uuid: provider_in_other_tree(create)}
+            self.refusals.remember({create.uuid: create}, errors)
+        self.view = extended or self.view
 
     def _plan_anew(self, state: RetryCallState) -> bool:
         err = state.outcome.exception() if state.outcome is not None else None
@@ -361,11 +382,11 @@ class Root:
 
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
-"""Errors after which the plan has to be made anew from what Placement has by then."""
+"""Errors after which the tree is read and planned again, in the same attempt."""
 
 
 def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
-    """Return the end of the wait for Retry-After, spread so that hosts part, and the error."""
+    """Return the randomized end of the wait for ``Retry-After``, and its error."""
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
     return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err

@@ -1,7 +1,7 @@
-"""A view as bytes, and back: what was acknowledged survives a restart.  Pure.
+"""Serialize views, so that they survive a restart.  Pure.
 
-Whatever does not fit exactly is refused, never mended: reading Placement again costs little,
-believing a wrong view costs much.
+Data that does not fit exactly is refused, never repaired: reading Placement again is cheap,
+acting on a wrong view is not.
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ class UnusableView(Exception):
 
 
 def dump_view(view: View, root: str) -> bytes:
-    """``view`` of the tree of ``root`` as bytes, for :func:`load_view`."""
+    """Return the view of the tree of ``root`` (UUID) as bytes, for :func:`load_view`."""
     rows = [provider_row(provider) for provider in view.snapshot.providers.values()]
-    kept = {"version": VERSION, "root": root, "providers": rows}
-    return sealed({**kept, **view_fields(view)})
+    head = {"version": VERSION, "root": root, "providers": rows}
+    return sealed({**head, **view_fields(view)})
 
 
 def load_view(data: bytes, root: str) -> View:
-    """The view that was saved.  It still has to be verified: it is not ``certain``.
+    """Return the view that :func:`dump_view` saved; it is not ``certain`` until it is verified.
 
-    :raises UnusableView: saying why.
+    :raises UnusableView: the data is damaged, of another version or of another root.
     """
     try:
         fields = unsealed(data)
@@ -56,7 +56,7 @@ def provider_row(provider: Provider) -> list[Any]:
 
 
 def view_fields(view: View) -> dict[str, Any]:
-    """All else of a view as JSON has it."""
+    """Return the rest of a view, besides the providers, as JSON values."""
     return {
         "generations": dict(view.generations),
         "sharing": sorted(view.sharing),
@@ -68,7 +68,7 @@ def view_fields(view: View) -> dict[str, Any]:
 
 
 def view_from_json(body: Mapping[str, Any]) -> View:
-    """Return the view of JSON values: those of :func:`view_fields`, and ``providers``."""
+    """Return the view of ``body``: the values of :func:`view_fields`, and ``providers`` as rows."""
     providers = (
         Provider(
             uuid,

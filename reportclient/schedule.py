@@ -1,9 +1,8 @@
-"""When a root is looked at again: at random, and more rarely while Placement does not answer.
+"""When a root is read again: at random intervals, and more rarely while Placement is away.
 
-Ten thousand hosts have nothing in common but the events that move them all: a power failure,
-an upgrade, a Placement that was away.  Here is what makes each forget such a moment: the time
-between two looks is spread over a whole interval, so that one round after it nothing is left
-of the common beginning.  Pure: ``now`` is in seconds of a monotonic clock.
+After a power failure or an upgrade, thousands of hosts start at the same moment.  Intervals are
+spread so widely that one round later their requests are evenly distributed.  All times are in
+seconds; ``now`` is of a monotonic clock.
 """
 
 import random
@@ -12,23 +11,23 @@ from dataclasses import dataclass
 from math import inf
 
 SPREAD = 0.5
-"""A look comes up to this part of the interval earlier or later.  Half of it to both sides is the
-least that leaves no comb: where hosts began together, the next round is spread evenly."""
+"""An interval is up to this part shorter or longer.  With half to both sides, requests of hosts
+that started together are spread evenly over the next round; with less, peaks remain."""
 REST = 1.1
-"""Periods for which one who has something to write rests: every second one passes."""
+"""Periods for which a root with pending writes rests, so that it skips every second period."""
 LONGEST = 5
-"""Periods between two tries, on average, of those who have nothing to write, once Placement is
-long away."""
+"""Maximum periods between two tries, on average, of a root without pending writes while Placement
+does not answer."""
 
 
 VERIFY_EVERY, AUDIT_EVERY, PERIOD = 600, 259200, 60
-"""Seconds, where nobody configures them: the agent's options and the library's defaults."""
+"""Default intervals in seconds."""
 AT_ONCE = 4
-"""Requests sent at the same time, likewise."""
+"""Default number of requests sent in parallel."""
 
 
 def doubled(first: float, times: int, longest: float) -> float:
-    """``first``, doubled so many times, and at most ``longest``.
+    """Return ``first`` doubled ``times`` times, and at most ``longest``.
 
     >>> doubled(1.0, 3, 60.0), doubled(1.0, 99, 60.0)
     (8.0, 60.0)
@@ -38,10 +37,12 @@ def doubled(first: float, times: int, longest: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time.
+    """How often a root is read, and how operations are sent.
 
-    ``pause`` waits between two tries after a conflict, if it is not to be slept.
-    ``period`` is how often somebody who may look does so.
+    ``verify_every`` and ``audit_every``: mean seconds between verifications (1 GET) and audits
+    (everything is read); ``None``: never.  ``at_once``: requests sent in parallel.  ``pause``:
+    called with the seconds to wait between two tries after a conflict, instead of
+    :func:`time.sleep`.  ``period``: seconds between two attempts of the caller.
     """
 
     verify_every: float | None = VERIFY_EVERY
@@ -58,17 +59,17 @@ class Schedule:
     verify_at: float = 0.0
     audit_at: float | None = None
     rest_until: float = -inf
-    """Before that Placement is left alone, unless an operator wants something."""
+    """Until when nothing is sent, except for urgent requests."""
     silent: int = 0
-    """Tries in a row that got no answer."""
+    """Number of tries in a row without an answer."""
     uniform: Callable[[float, float], float] = random.uniform
 
     def is_due(self, now: float, times: Times) -> bool:
-        """Whether it is time for a verification, or for an audit."""
+        """Return whether a verification or an audit is due."""
         return now >= self.verify_at or self.audits(now, times)
 
     def audits(self, now: float, times: Times) -> bool:
-        """Whether it is time for an audit.  The first comes after half an interval or later."""
+        """Return whether an audit is due.  The first comes after half an interval or later."""
         if self.audit_at is None:
             self.audit_at = now + self._spread(times.audit_every)
         return now >= self.audit_at
@@ -80,7 +81,7 @@ class Schedule:
         self.verify_at = now + self._spread(times.verify_every)
 
     def reset(self, now: float, times: Times) -> None:
-        """The times were changed, for many hosts at once maybe."""
+        """Draw new random times after the intervals were changed, maybe on many hosts at once."""
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
         self.audit_at = None
@@ -105,13 +106,14 @@ class Schedule:
         self.silent += 1
 
     def is_resting(self, now: float) -> bool:
-        """Whether Placement is to be left alone."""
+        """Return whether the root rests because Placement did not answer."""
         return now < self.rest_until
 
     def may_wait_for_period(self, now: float, times: Times) -> bool:
-        """Whether who tries again may wait for a period: the next that does not rest does it.
+        """Return whether a retry between periods can be left to the next period.
 
-        Where none has come in time, as without a driver that names the nodes, he has to.
+        It is false once a whole period has passed after the rest without one, as when no driver
+        lists the nodes: then the caller has to retry itself.
         """
         return now < self.rest_until + times.period
 

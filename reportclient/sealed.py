@@ -1,6 +1,6 @@
-"""A JSON object as bytes that carry their own checksum, and back.  Pure.
+"""Serialize a JSON object together with its checksum.  Pure.
 
-It stays plain JSON, for people too: ``{"version": 1, "own": "…", "sha256": "…"}``.
+The result is plain, readable JSON: ``{"version": 1, "own": "…", "sha256": "…"}``.
 """
 
 import hashlib
@@ -10,16 +10,18 @@ from typing import Any
 
 CHECKSUM = "sha256"
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-"""What reading something else raises; nesting too deep to be read is damage like any other."""
+"""Exceptions that reading damaged data can raise, including too deeply nested JSON."""
 
 
 def sealed(fields: Mapping[str, Any]) -> bytes:
-    """The fields, which JSON has to have, with their checksum."""
+    """Return JSON-compatible fields with their checksum as bytes."""
     return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """The fields, without the checksum.  :raises ValueError: (or another of ``DAMAGE``) saying why.
+    """Return the fields without the checksum.
+
+    :raises ValueError: (or another of ``DAMAGE``) the data is damaged.
 
     >>> unsealed(sealed({"version": 1}))
     {'version': 1}
@@ -29,7 +31,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(fields, dict):
-        raise TypeError("it is no JSON object")
+        raise TypeError("it is not a JSON object")
     checksum = fields.pop(CHECKSUM, None)
     if checksum != _checksum(fields):
         raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
@@ -37,6 +39,6 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
-    """Return the checksum of the fields, whatever their order and spacing."""
+    """Return the checksum of the fields, independent of their order and spacing."""
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -2,8 +2,8 @@
 
 Invariants: every parent is present; names and UUIDs are unique; providers are
 kept in an order in which parents come before their children.  Records are
-shared between snapshots, so making one from another costs what changed (and a
-copy of pointers), and most of two related snapshots is equal by identity.
+shared between snapshots: deriving one from another costs the changed providers and a
+copy of pointers, and unchanged providers are the same objects in both.
 """
 
 import weakref
@@ -13,11 +13,11 @@ from typing import Self
 from reportclient.model import Provider
 
 Children = dict[str | None, dict[str, None]]
-"""UUIDs of the children by parent (``None``: the roots); dicts for their order."""
+"""UUIDs of the children by parent UUID (``None``: the roots); dicts as ordered sets."""
 
 
 class Snapshot:
-    """Look up, walk and compare; ``reportclient.provider_tree`` makes edits of it."""
+    """An immutable forest of providers; see :class:`reportclient.provider_tree.ProviderTree`."""
 
     __slots__ = ("__weakref__", "_base", "_by_name", "_children", "_providers", "_touched")
 
@@ -32,7 +32,7 @@ class Snapshot:
 
     @classmethod
     def build(cls, providers: Iterable[Provider]) -> "Snapshot":
-        """From providers in any order; linear in their number.
+        """Return a snapshot of providers in any order, in linear time.
 
         :raises ValueError: a duplicate name or UUID, a missing parent or a cycle.
         """
@@ -41,23 +41,23 @@ class Snapshot:
         children: Children = {None: {}}
         for provider in providers:
             if provider.uuid in by_uuid or provider.name in names:
-                raise ValueError(f"provider {provider.name} ({provider.uuid}) is there twice")
+                raise ValueError(f"duplicate provider {provider.name} ({provider.uuid})")
             by_uuid[provider.uuid] = provider
             names[provider.name] = provider.uuid
             children.setdefault(provider.parent_uuid, {})[provider.uuid] = None
         missing = [str(uuid) for uuid in children if uuid is not None and uuid not in by_uuid]
         if missing:
-            raise ValueError(f"parents that are not there: {', '.join(sorted(missing))}")
+            raise ValueError(f"missing parent providers: {', '.join(sorted(missing))}")
         below = [*children[None]]
-        for uuid in below:  # it grows meanwhile, by all that is below a root
+        for uuid in below:  # the list grows in the loop, until it has all below the roots
             below.extend(children.get(uuid, ()))
         if len(below) != len(by_uuid):
-            raise ValueError("some providers are their own ancestors")
+            raise ValueError("some providers are their own ancestors: the parents form a cycle")
         return cls(by_uuid, names, children)
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """All providers by UUID; not to be changed."""
+        """All providers by UUID; read-only."""
         return self._providers
 
     def __len__(self) -> int:
@@ -74,20 +74,20 @@ class Snapshot:
     __hash__ = None  # type: ignore[assignment]  # compared by value
 
     def get(self, uuid: str) -> Provider | None:
-        """The provider with this UUID."""
+        """Return the provider with this UUID, or ``None``."""
         return self._providers.get(uuid)
 
     def named(self, name: str) -> Provider | None:
-        """The provider with this name."""
+        """Return the provider with this name, or ``None``."""
         uuid = self._by_name.get(name)
         return None if uuid is None else self._providers[uuid]
 
     def children(self, uuid: str | None) -> Iterable[str]:
-        """UUIDs of the children of a provider, or of the roots for ``None``."""
+        """Return the UUIDs of a provider's children, or of the roots for ``None``."""
         return self._children.get(uuid, {})
 
     def walk(self, uuid: str | None = None) -> Iterator[Provider]:
-        """A provider and all below it (or everything), parents first."""
+        """Yield a provider and all below it, or all providers; parents come first."""
         stack = [uuid] if uuid is not None else [*reversed(list(self.children(None)))]
         while stack:
             provider = self._providers[stack.pop()]
@@ -95,16 +95,16 @@ class Snapshot:
             stack.extend(reversed(list(self.children(provider.uuid))))
 
     def root_of(self, uuid: str) -> str:
-        """UUID of the root of the tree that this provider is in."""
+        """Return the UUID of the root of this provider's tree."""
         parent = self._providers[uuid].parent_uuid
         while parent is not None:
             uuid, parent = parent, self._providers[parent].parent_uuid
         return uuid
 
     def changed_since(self, old: Self) -> Iterable[str]:
-        """UUIDs of all providers that may differ between ``old`` and this one.
+        """Return the UUIDs of all providers that may differ between ``old`` and this snapshot.
 
-        Costs what changed where one was made from the other by an edit.
+        Takes constant time if this snapshot was derived from ``old`` by an edit.
         """
         if self is old:
             return ()
@@ -113,16 +113,16 @@ class Snapshot:
         return changed_keys(self._providers, old._providers)
 
     def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
-        """This forest with providers replaced, added, or (``None``) taken away.
+        """Return a snapshot with providers replaced, added, or (``None``) removed, by UUID.
 
-        The same object if that makes no difference.  Costs a copy of pointers and what
-        changed; that parents are there and names unique is for the caller to see to.
+        Returns this object if nothing differs.  Nothing is checked: the caller ensures that
+        parents exist and names are unique.
         """
-        there = self._providers
+        current = self._providers
         real = {
             uuid: new
             for uuid, new in changed.items()
-            if new is not there.get(uuid) and new != there.get(uuid)
+            if new is not current.get(uuid) and new != current.get(uuid)
         }
         if not real:
             return self
@@ -140,16 +140,16 @@ class Snapshot:
         _regroup(children, old, new)
         for uuid in gone:
             children.pop(uuid, None)
-        made = Snapshot(providers, names, children)
-        made._base, made._touched = weakref.ref(self), tuple(real)
-        return made
+        snapshot = Snapshot(providers, names, children)
+        snapshot._base, snapshot._touched = weakref.ref(self), tuple(real)
+        return snapshot
 
 
 EMPTY = Snapshot({}, {}, {None: {}})
 
 
 def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> list[str]:
-    """Keys of what is another object than before, or is gone."""
+    """Return the keys whose value is another object than before, or was removed."""
     if now is before:
         return []
     changed = [key for key, value in now.items() if before.get(key) is not value]
@@ -157,15 +157,15 @@ def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> lis
 
 
 def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
-    """Move those that are elsewhere now; what is shared with other snapshots is copied first."""
-    leaving = [one for uuid, one in old.items() if not _is_below(new.get(uuid), one.parent_uuid)]
-    coming = [one for uuid, one in new.items() if not _is_below(old.get(uuid), one.parent_uuid)]
-    for parent in {one.parent_uuid for one in (*leaving, *coming)}:
+    """Move providers between their parents' children, in copies: snapshots share the originals."""
+    leaving = [p for uuid, p in old.items() if not _is_below(new.get(uuid), p.parent_uuid)]
+    coming = [p for uuid, p in new.items() if not _is_below(old.get(uuid), p.parent_uuid)]
+    for parent in {provider.parent_uuid for provider in (*leaving, *coming)}:
         children[parent] = dict(children.get(parent, {}))
-    for one in leaving:
-        children[one.parent_uuid].pop(one.uuid, None)
-    for one in coming:
-        children[one.parent_uuid][one.uuid] = None
+    for provider in leaving:
+        children[provider.parent_uuid].pop(provider.uuid, None)
+    for provider in coming:
+        children[provider.parent_uuid][provider.uuid] = None
 
 
 def _is_below(provider: Provider | None, parent: str | None) -> bool:

@@ -1,10 +1,10 @@
-"""Limits of a request below keystoneauth: its time, its size, and where its secrets go.
+"""Bounds of a request below keystoneauth: its time, its size, and where its secrets go.
 
-The only file that knows requests and urllib3.  Their ``timeout`` is for silence: a
-peer that sends a byte a second holds its client for ever, and what it sends has no
-end.  Here an answer has to be whole after ``LONGEST`` times that timeout, its
-headers included, and may have ``limit`` bytes, unpacked.  A request that carries a
-token or a body (which has the password, for Keystone) is never sent on elsewhere.
+The only module that uses requests and urllib3.  Their ``timeout`` limits silence only: a
+server that sends a byte a second would hold its client for ever, with an endless answer.
+Here an answer, headers included, has to be complete after ``LONGEST`` times that timeout, and
+may have ``limit`` bytes after decompression.  A request with a token or a body (Keystone's has
+the password) never follows a redirect.
 """
 
 import io
@@ -24,30 +24,31 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 LIMIT = 16 * 2**20
-"""Bytes of one answer: a tree of 20,000 providers.  At the worst, when it consists of empty
-lists, they take 420 MiB once they are read; etc/systemd has room for that.
+"""Default maximum size of an answer in bytes, enough for a tree of 20,000 providers.  At the worst,
+if it consists of empty lists, the parsed answer takes 420 MiB of memory.
 """
 LONGEST = 2
-"""Timeouts until an answer has to be whole."""
+"""Number of timeouts after which an answer has to be complete."""
 SILENCE = 30.0
-"""Seconds of silence where no timeout is set."""
+"""Timeout in seconds if none is set."""
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)
-"""X509_V_FLAG_NO_CHECK_TIME: for who wants to know when a certificate ended."""
+"""X509_V_FLAG_NO_CHECK_TIME, to read the dates of a certificate that is not valid now."""
 _OTHER_TIMES = (9, 10)
-"""X509_V_ERR_CERT_NOT_YET_VALID, and CERT_HAS_EXPIRED."""
-_LOOK_WITHIN = 5.0
+"""X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
+_READ_DATES_WITHIN = 5.0
+"""Seconds for the connection that reads a certificate's dates."""
 _GUNZIP = 47
-"""zlib's window bits: 32 for "gzip or zlib, as it says", 15 for the largest window."""
+"""zlib's window bits: 32 to detect gzip or zlib by the header, plus 15, the largest window."""
 _SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")
 
 
 class Refused(RequestException):
-    """An answer that is not taken; the text says why."""
+    """An answer that is not accepted; the text says why."""
 
 
 class Transport(session.TCPKeepAliveAdapter):
-    """An adapter for requests' sessions with bounds."""
+    """An HTTP adapter for requests' sessions; ``limit`` is the size of an answer in bytes."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -67,8 +68,8 @@ class Transport(session.TCPKeepAliveAdapter):
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         """See requests.
 
-        :raises Refused: it redirects, with secrets, or it is too large or too slow; or its
-            certificate is not accepted.
+        :raises Refused: the answer redirects a request with secrets, is too large or too slow,
+            or the server's certificate is not accepted.
         """
         request.headers["Accept-Encoding"] = "gzip"
         try:
@@ -108,18 +109,20 @@ def _dates(address: tuple[str, int], verify: object) -> str | None:
         context = ssl.create_default_context(cafile=bundle)
         context.check_hostname, context.verify_flags = False, context.verify_flags | _ANY_TIME
         with (
-            socket.create_connection(address, _LOOK_WITHIN) as plain,
+            socket.create_connection(address, _READ_DATES_WITHIN) as plain,
             context.wrap_socket(plain, server_hostname=address[0]) as secure,
         ):
-            found: dict[str, Any] = secure.getpeercert() or {}
-        begin, end = (ssl.cert_time_to_seconds(found[key]) for key in ("notBefore", "notAfter"))
+            certificate: dict[str, Any] = secure.getpeercert() or {}
+        begin, end = (
+            ssl.cert_time_to_seconds(certificate[key]) for key in ("notBefore", "notAfter")
+        )
     except (OSError, ValueError, LookupError):
         return None
-    subject = ", ".join(f"{key}={value}" for part in found["subject"] for key, value in part)
+    subject = ", ".join(f"{key}={value}" for part in certificate["subject"] for key, value in part)
     if time.time() > end:
-        return f"({subject}) expired on {found['notAfter']}: renew it there"
+        return f"({subject}) expired on {certificate['notAfter']}: renew it there"
     if time.time() < begin:
-        return f"({subject}) is valid from {found['notBefore']} on: is this host's clock right?"
+        return f"({subject}) is valid from {certificate['notBefore']} on: check this host's clock"
     return None
 
 
@@ -127,11 +130,11 @@ def _refuse_redirect(request: PreparedRequest, response: Response) -> None:
     secret = request.body or any(name in request.headers for name in _SECRETS)
     if secret and response.is_redirect:
         response.close()
-        here, there = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
+        here, target = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
         raise Refused(
-            f"{here.scheme}://{here.netloc} redirects to {there.scheme}://{there.netloc}"
-            f"{there.path}; what carries credentials is not sent on: configure that address "
-            "itself, if it is right"
+            f"{here.scheme}://{here.netloc} redirects to {target.scheme}://{target.netloc}"
+            f"{target.path}; requests with credentials follow no redirect: configure that "
+            "address, if it is right"
         )
 
 
@@ -145,7 +148,7 @@ def _whole(raw: Any, limit: int) -> bytes:
 
 
 class _Reads(io.RawIOBase):
-    """A socket's input, until the deadline."""
+    """A socket's input stream with a deadline."""
 
     def __init__(self, sock: Any, deadline: float, silence: float) -> None:
         self._sock, self._deadline, self._silence = sock, deadline, silence
@@ -157,7 +160,7 @@ class _Reads(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("it was not whole in time")
+            raise TimeoutError("it was not complete in time")
         self._sock.settimeout(min(left, self._silence))
         received: int | None = self._raw.readinto(buffer)
         return received
@@ -178,7 +181,7 @@ class _Socket:
         return getattr(self._sock, name)
 
     def begin(self, silence: float | None) -> None:
-        """A request is sent now."""
+        """Start the deadline of a request's answer; ``silence`` is the timeout in seconds."""
         self._silence = silence or SILENCE
         self._deadline = time.monotonic() + LONGEST * self._silence
 
@@ -187,7 +190,7 @@ class _Socket:
 
 
 class _Bounded:
-    """For urllib3's connections, which set their timeouts anew for each request."""
+    """A mixin for urllib3's connections, which set a timeout for each request."""
 
     sock: Any
     timeout: Any

@@ -1,7 +1,7 @@
-"""View: what Placement has acknowledged, and nothing else.
+"""View: the state that Placement has shown or acknowledged, with generations.  Pure.
 
-A view is a value.  It is replaced by what was read and by what was acknowledged;
-generations live here and nowhere else.
+A view is immutable: each read and each acknowledged write replaces it.  Generations are kept
+nowhere else.
 """
 
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ from reportclient.snapshot import EMPTY, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Providers, their generations and the names that Placement knows.
+    """Providers, their generations, and the names that Placement knows.
 
-    ``sharing`` are the sharing providers that a common aggregate led to, shown as lone
-    roots.  ``drained`` are the classes that were reserved whole since they could not be
-    taken away, by provider, with what was reserved before.
-    ``certain`` is false when something may be otherwise (nothing was read yet, or a
-    reply was lost): read before the next write.
+    ``sharing`` are the UUIDs of sharing providers that a common aggregate led to; the snapshot
+    has each as a root without children.  ``drained`` has the classes that are fully reserved
+    because they could not be removed: by provider UUID and class, the amount that was reserved
+    before.  ``certain`` is false if Placement may differ (nothing was read yet, or a reply was
+    lost): then read before the next write.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
@@ -43,16 +43,16 @@ class View:
     certain: bool = False
 
     def edit(self) -> ProviderTree:
-        """A tree for the driver to change."""
+        """Return a mutable tree that starts from this view."""
         return ProviderTree(self.snapshot, self.generations)
 
     def stale(self) -> "View":
-        """The same, to be verified before it is built upon."""
+        """Return this view marked as uncertain, so that it is verified before the next write."""
         return replace(self, certain=False)
 
 
 class ViewEdit:
-    """A view while replies come in."""
+    """A view that follows the replies to a plan's operations."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -62,7 +62,7 @@ class ViewEdit:
         self.generations = dict(view.generations)
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
-        """Placement has done it.  The only way in which a view learns of a write."""
+        """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
         replay(operation, self._tree)
         match operation:
             case EnsureTrait(trait):
@@ -82,15 +82,15 @@ class ViewEdit:
                 self._note_generation(operation, reply)
 
     def refused(self, names: frozenset[str]) -> None:
-        """Placement said that it does not know these names."""
+        """Record that Placement does not know these traits or resource classes."""
         self._names = self._names.refused(names)
 
     def children(self, uuid: str) -> list[str]:
-        """UUIDs of all providers below this one, as far as acknowledged."""
+        """Return the UUIDs of all acknowledged providers below this one."""
         return self._tree.get_provider_uuids(uuid)[1:]
 
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
-        """The view after all that was acknowledged: what was ``desired``, if that is the same."""
+        """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
         return replace(
             self._view,
             snapshot=self._tree.freeze(desired),
@@ -103,7 +103,7 @@ class ViewEdit:
     def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         uuid = getattr(operation, "uuid", None)
         if uuid is None or isinstance(operation, UpdateProvider):
-            return  # a rename moves none: another one in the reply is somebody else's, not read yet
+            return  # a rename moves no generation; if one moved, another client wrote: read first
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)
@@ -118,7 +118,7 @@ class ViewEdit:
             self._drained.pop(uuid, None)
 
     def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
-        """Adopt the generations that can only be ours; the others have to be read again."""
+        """Take the expected generations; drop others, which show unread writes of other clients."""
         expected = generations_after(reshape, self.generations)
         shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
         for uuid, generation in expected.items():

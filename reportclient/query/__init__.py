@@ -1,4 +1,4 @@
-"""Queries to Placement and their answers as values: typed, checked, pure.
+"""Queries to Placement and their answers as typed values.
 
-``reportclient.candidates`` has the names that callers want.
+Import the public names from ``reportclient.candidates``.
 """

@@ -1,6 +1,6 @@
 """Answers to candidate and provider queries as values.  Pure.
 
-A candidate is called what Placement calls it: an allocation request.
+Placement calls a candidate an allocation request.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,10 +14,10 @@ Key = tuple[frozenset[Any], frozenset[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AllocationRequest:
-    """Amounts by provider and resource class, as they would be claimed.
+    """A candidate: the amounts to allocate, by provider UUID and resource class.
 
-    ``mappings``: the providers that meet each group, by suffix; ``None`` from a Placement
-    before microversion 1.34.
+    ``mappings``: the UUIDs of the providers that meet each group, by suffix; ``None`` before
+    microversion 1.34.
     """
 
     allocations: Mapping[str, Mapping[str, int]]
@@ -25,19 +25,21 @@ class AllocationRequest:
 
     @property
     def key(self) -> Key:
-        """Equal for equal candidates, whatever their order."""
+        """A hashable key; equal candidates have equal keys, whatever their order."""
         amounts = frozenset(
             (uuid, name, amount)
             for uuid, resources in self.allocations.items()
             for name, amount in resources.items()
         )
-        met = frozenset((suffix, frozenset(them)) for suffix, them in (self.mappings or {}).items())
+        met = frozenset(
+            (suffix, frozenset(uuids)) for suffix, uuids in (self.mappings or {}).items()
+        )
         return amounts, met
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSummary:
-    """A provider of a candidate's tree: what it can give in all, and what is taken."""
+    """A provider of a candidate's tree: its capacity and usage by resource class, and traits."""
 
     uuid: str
     parent_uuid: str | None
@@ -48,11 +50,11 @@ class ProviderSummary:
 
     @property
     def shares(self) -> bool:
-        """Whether others may use it through an aggregate."""
+        """Whether the provider shares its inventory through aggregates."""
         return SHARES_VIA_AGGREGATE in self.traits
 
     def free(self, resource_class: str) -> int:
-        """How much is left; 0 of what it does not have."""
+        """Return the unused amount of a resource class; 0 for a class that it does not have."""
         return self.capacity.get(resource_class, 0) - self.used.get(resource_class, 0)
 
 
@@ -60,7 +62,8 @@ class ProviderSummary:
 class AllocationCandidates:
     """An answer: candidates in Placement's order, and all providers of their trees by UUID.
 
-    ``miscounted`` candidates have other amounts than were asked for: do not claim them.
+    ``miscounted`` is the number of candidates whose amounts differ from the request, due to an
+    error of Placement's; do not allocate those.
     """
 
     allocation_requests: tuple[AllocationRequest, ...] = ()
@@ -71,29 +74,29 @@ class AllocationCandidates:
         return len(self.allocation_requests)
 
     def host(self, request: AllocationRequest) -> str:
-        """The root of the tree that the candidate is on; sharing providers are only used by it."""
+        """Return the UUID of the candidate's root; sharing providers that it uses don't count."""
         return self._anchors(request)[0]
 
     def hosts(self) -> list[str]:
-        """Roots, in the order of their first candidates."""
+        """Return the roots' UUIDs in the order of their first candidates."""
         return list(dict.fromkeys(self.host(request) for request in self.allocation_requests))
 
     def root_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
-        """Return the traits of the candidate's roots: several if all providers share."""
+        """Yield the traits of each root of the candidate; several only if all providers share."""
         for root in self._anchors(request):
             summary = self.provider_summaries.get(root)
             yield summary.traits if summary else frozenset()
 
     def only(self, requests: Iterable[AllocationRequest]) -> "AllocationCandidates":
-        """These candidates, and the summaries of their trees."""
-        kept = tuple(requests)
-        if len(kept) == len(self.allocation_requests):
+        """Return an answer with these candidates only, and the summaries of their trees."""
+        chosen = tuple(requests)
+        if len(chosen) == len(self.allocation_requests):
             return self
-        used = {uuid for request in kept for uuid in request.allocations}
+        used = {uuid for request in chosen for uuid in request.allocations}
         roots = {self.provider_summaries[uuid].root_uuid for uuid in used}
         summaries = self.provider_summaries.items()
         return AllocationCandidates(
-            kept, {u: one for u, one in summaries if one.root_uuid in roots}
+            chosen, {uuid: summary for uuid, summary in summaries if summary.root_uuid in roots}
         )
 
     def _anchors(self, request: AllocationRequest) -> list[str]:
@@ -104,7 +107,7 @@ class AllocationCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ListedProvider:
-    """A provider as ``GET /resource_providers`` lists it."""
+    """An item of ``GET /resource_providers``."""
 
     uuid: str
     name: str
@@ -114,7 +117,7 @@ class ListedProvider:
 
 
 def parse_candidates(body: Mapping[str, Any]) -> AllocationCandidates:
-    """From the body of an answer.  :raises KeyError: it is not Placement's."""
+    """Parse the body of ``GET /allocation_candidates``.  :raises KeyError: a part is missing."""
     summaries = {u: _summary(u, record) for u, record in body["provider_summaries"].items()}
     requests = tuple(map(_request, body["allocation_requests"]))
     for request in requests:
@@ -124,7 +127,7 @@ def parse_candidates(body: Mapping[str, Any]) -> AllocationCandidates:
 
 
 def merge_candidates(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
-    """Merge answers into one with each candidate once."""
+    """Merge answers into one that has each candidate once."""
     requests: dict[Key, AllocationRequest] = {}
     summaries: dict[str, ProviderSummary] = {}
     for answer in answers:
@@ -135,7 +138,7 @@ def merge_candidates(answers: Iterable[AllocationCandidates]) -> AllocationCandi
 
 
 def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:
-    """From the body of an answer.  :raises KeyError: it is not Placement's."""
+    """Parse the body of ``GET /resource_providers``.  :raises KeyError: a part is missing."""
     return [
         ListedProvider(
             item["uuid"],
@@ -152,7 +155,7 @@ def _request(record: Mapping[str, Any]) -> AllocationRequest:
     mappings = record.get("mappings")
     return AllocationRequest(
         {uuid: dict(part["resources"]) for uuid, part in record["allocations"].items()},
-        None if mappings is None else {name: tuple(them) for name, them in mappings.items()},
+        None if mappings is None else {suffix: tuple(uuids) for suffix, uuids in mappings.items()},
     )
 
 

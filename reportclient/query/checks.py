@@ -1,4 +1,4 @@
-"""Checks for what Placement would refuse, before it is sent.  Pure."""
+"""Checks of queries before they are sent, for all that Placement would refuse.  Pure."""
 
 import re
 from collections.abc import Iterator
@@ -16,27 +16,27 @@ from reportclient.query.request import (
 from reportclient.query.terms import FORBIDDEN, BadQuery
 
 POLICIES = ("none", "isolate")
-Asked = TypeVar("Asked")
+Query = TypeVar("Query")
 SUFFIX = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def checked(request: ResourceRequest) -> ResourceRequest:
-    """The same request.  :raises BadQuery: with all that is wrong, each with its group."""
+    """Check a request and return it.  :raises BadQuery: the text lists all errors by group."""
     return _raise_or(request, list(problems(request)))
 
 
 def checked_query(query: ProviderQuery) -> ProviderQuery:
-    """The same query.  :raises BadQuery: with all that is wrong."""
-    wrong = list(_group_problems(query.where))
+    """Check a provider query and return it.  :raises BadQuery: the text lists all errors."""
+    errors = list(_group_problems(query.where))
     if query.name == "":
-        wrong.append("name is empty")
+        errors.append("name is empty")
     if query.uuid is not None:
-        wrong += _uuid_problem(query.uuid, "uuid")
-    return _raise_or(query, wrong)
+        errors += _uuid_problem(query.uuid, "uuid")
+    return _raise_or(query, errors)
 
 
 def problems(request: ResourceRequest) -> Iterator[str]:
-    """Return the errors, a sentence each."""
+    """Yield the errors of a request, one sentence each."""
     groups = request.by_suffix()
     if not any(group.resources for group in groups.values()):
         yield "no group asks for resources, and at least one has to"
@@ -98,7 +98,7 @@ def _name(name: str, what: str) -> Iterator[str]:
 def _uuid_problem(text: str, parameter: str) -> Iterator[str]:
     try:
         if canonical_uuid(text, parameter) != text:
-            yield f"{parameter}: {text!r} is not as Placement writes a UUID (lower case, dashes)"
+            yield f"{parameter}: {text!r} is not in Placement's format (lower case, dashes)"
     except ValueError as err:
         yield str(err)
 
@@ -107,27 +107,27 @@ def _without_resources(request: ResourceRequest, groups: dict[str, RequestGroup]
     together = frozenset().union(*request.same_subtree)
     for suffix, group in groups.items():
         if not group:
-            yield f"{group_title(suffix)}: asks for nothing at all"
+            yield f"{group_title(suffix)}: is empty"
         elif not group.resources and suffix not in together:
-            how = "name it in same_subtree, or give it some" if suffix else "give it some"
-            yield f"{group_title(suffix)}: has no resources; {how}"
+            step = "add some, or name the group in same_subtree" if suffix else "add some"
+            yield f"{group_title(suffix)}: has no resources; {step}"
 
 
 def _same_subtree(request: ResourceRequest, groups: dict[str, RequestGroup]) -> Iterator[str]:
     for suffixes in sorted(request.same_subtree, key=sorted):
         if not suffixes or UNSUFFIXED in suffixes:
-            yield "same_subtree: only groups with a suffix can be in it, and at least one"
+            yield "same_subtree: needs one or more groups, all with a suffix"
         for suffix in sorted(suffixes - groups.keys() - {UNSUFFIXED}):
-            there = ", ".join(suffix for suffix in groups if suffix) or "none"
-            yield f"same_subtree: there is no group {suffix} (there are: {there})"
+            known = ", ".join(suffix for suffix in groups if suffix) or "none"
+            yield f"same_subtree: the request has no group {suffix} (it has: {known})"
 
 
 def _policy(request: ResourceRequest) -> Iterator[str]:
     if request.group_policy is None and len(request.groups) > 1:
         names = ", ".join(suffix for suffix in request.by_suffix() if suffix)
         yield (
-            f"groups {names}: group_policy has to be given with more than one of them: isolate "
-            "(each from a provider of its own) or none"
+            f"groups {names}: more than one group needs a group_policy: isolate (each from a "
+            "provider of its own) or none"
         )
     elif request.group_policy not in (None, *POLICIES):
         yield f"group_policy is {request.group_policy!r}, it has to be isolate or none"
@@ -142,7 +142,7 @@ def _root(request: ResourceRequest) -> Iterator[str]:
         yield f"root_required: requires and forbids {name}"
 
 
-def _raise_or(asked: Asked, wrong: list[str]) -> Asked:
-    if wrong:
-        raise BadQuery("; ".join(wrong))
-    return asked
+def _raise_or(query: Query, errors: list[str]) -> Query:
+    if errors:
+        raise BadQuery("; ".join(errors))
+    return query

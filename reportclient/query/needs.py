@@ -1,4 +1,4 @@
-"""Which microversion a query needs: the lowest that serves.  Pure."""
+"""The microversion that each feature of a query needs.  Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from reportclient.query.request import (
 )
 
 PLAIN = "1.29"
-"""From here on an answer has the parents and the roots of all providers of a tree."""
+"""The lowest microversion whose answers have parents and roots of all providers of a tree."""
 FORBIDDEN_TRAITS = "1.22"
 REPEATED_MEMBER_OF = "1.24"
 GRANULAR = "1.25"
@@ -26,7 +26,7 @@ SAME_SUBTREE = "1.36"
 ANY_TRAITS = "1.39"
 
 ANY, ROOT, SUFFIX = "any of several traits (in:)", "root_required", "a suffix that is no number"
-"""Features that can be done without; see ``older``."""
+"""Features for which ``query.older`` has a substitute."""
 
 PROVIDERS_IN_TREE = "1.14"
 PROVIDERS_REQUIRED = "1.18"
@@ -34,7 +34,7 @@ PROVIDERS_REQUIRED = "1.18"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A feature, the version it came with, and what in the request asks for it."""
+    """A feature, the microversion that introduced it, and the group that uses it."""
 
     feature: str
     version: str
@@ -46,7 +46,10 @@ class Need:
 
 
 def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
-    """All that an old Placement may not have; ``mappings``: if they have to be answered."""
+    """Return the features of a request that an old Placement may lack.
+
+    ``mappings``: whether the answer has to have mappings.
+    """
     wanted = [
         need for suffix, group in request.by_suffix().items() for need in _of_group(group, suffix)
     ]
@@ -60,7 +63,7 @@ def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
 
 
 def provider_needs(query: ProviderQuery) -> list[Need]:
-    """The same for ``GET /resource_providers``."""
+    """Return the features of a provider query that an old Placement may lack."""
     group = query.where
     wanted = list(_of_traits_and_aggregates(group, ""))
     if group.in_tree is not None:
@@ -71,12 +74,12 @@ def provider_needs(query: ProviderQuery) -> list[Need]:
 
 
 def lowest_microversion(wanted: Iterable[Need]) -> str:
-    """The lowest version in which all of it can be had."""
+    """Return the lowest microversion that has all these features."""
     return max((PLAIN, *(need.version for need in wanted)), key=parse_microversion)
 
 
 def missing(wanted: Iterable[Need], version: str) -> list[Need]:
-    """Return the features that a Placement of this version lacks."""
+    """Return the features that this microversion lacks."""
     return [
         need for need in wanted if parse_microversion(need.version) > parse_microversion(version)
     ]

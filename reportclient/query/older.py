@@ -1,13 +1,13 @@
-"""The same question to an older Placement, where it can be put in its words.  Pure.
+"""Translate queries for an older Placement, where it has the same answers.  Pure.
 
-- Any of several traits: a query for each, whose answers are merged.  Only where the caller
-  allows it, as it costs as many calls.
-- ``root_required``: looked for in the answer, which has the roots and their traits.  Then
-  there is no ``limit`` in the query, and what is too much is cut off here.
-- ``group_policy``: where the unsuffixed group and one with a suffix ask for the same class,
-  Placement adds the amount of one to a record that other candidates share, and does so again
-  for each of them; only with ``group_policy=none`` it takes copies (``docs/candidates.rst``).
-- Suffixes that are no numbers become numbers; nobody sees them, as there are no mappings.
+- Alternative traits (``in:``): one query for each, and the answers are merged.  Only if the
+  caller allows that many calls.
+- ``root_required``: checked in the answer, which has the roots with their traits.  The query
+  then has no ``limit``; the answer is cut here.
+- ``group_policy``: if the unsuffixed group and one with a suffix request the same class,
+  Placement miscounts: it adds one amount to a record that other candidates share, once for
+  each of them.  With ``group_policy=none`` it makes copies (``docs/candidates.rst``).
+- Suffixes that are not numbers become numbers.  They don't appear in an answer without mappings.
 """
 
 from collections import Counter
@@ -40,9 +40,9 @@ from reportclient.query.request import (
 def with_safe_group_policy(
     request: ResourceRequest, *, mappings: bool
 ) -> tuple[ResourceRequest, bool]:
-    """The request as Placement adds it up rightly, and whether it is left to us to isolate.
+    """Return the request so that Placement counts it right, and whether to isolate groups here.
 
-    ``mappings``: whether the answer has them; without them nobody could isolate.
+    ``mappings``: whether the answer has mappings; without them groups can't be isolated here.
     """
     if not request.unsuffixed or not request.groups or request.group_policy == "none":
         return request, False
@@ -55,13 +55,13 @@ def with_safe_group_policy(
 
 
 def isolated(candidate: AllocationRequest) -> bool:
-    """Whether each group with a suffix is met by a provider of its own."""
-    met = [them for suffix, them in (candidate.mappings or {}).items() if suffix]
-    return len({uuid for them in met for uuid in them}) == len(met)
+    """Return whether each group with a suffix is met by a provider of its own."""
+    met = [uuids for suffix, uuids in (candidate.mappings or {}).items() if suffix]
+    return len({uuid for uuids in met for uuid in uuids}) == len(met)
 
 
 def miscounted(request: ResourceRequest, answer: AllocationCandidates) -> int:
-    """How many candidates do not have in all what was asked for in all."""
+    """Return the number of candidates whose total amounts differ from the requested ones."""
     wanted = _in_all(group.resources for group in request.by_suffix().values())
     return sum(
         _in_all(candidate.allocations.values()) != wanted
@@ -82,18 +82,19 @@ def _share_a_class(request: ResourceRequest) -> bool:
 
 
 MOST_QUERIES = 32
-"""In place of one: alternatives of several groups multiply."""
+"""Maximum number of queries for one request: alternatives of several groups multiply."""
 
 
 class UnsupportedQuery(Exception):
-    """This Placement is too old for the query; the message names the features and versions."""
+    """This Placement is too old for the query; the text names the features and microversions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How a request is put: the queries, and what is left to do with their answers.
+    """The queries for one request, and the conditions to apply to their answers.
 
-    ``needs`` is the microversion below which the queries make no sense.
+    ``needs`` is the lowest microversion that the queries need.  ``root_required``,
+    ``root_forbidden``, ``limit`` and ``isolate`` are left to :func:`filtered`.
     """
 
     queries: tuple[ResourceRequest, ...]
@@ -107,11 +108,11 @@ class Translation:
 def translate(
     request: ResourceRequest, version: str, *, several: bool = False, mappings: bool = False
 ) -> Translation:
-    """For a Placement that speaks ``version``.
+    """Translate a request for a Placement whose newest microversion is ``version``.
 
-    ``several`` allows more than one query, ``mappings`` says that the answer needs them.
+    ``several`` allows more than one query; ``mappings``: the answer has to have mappings.
 
-    :raises UnsupportedQuery: it can't be had there.
+    :raises UnsupportedQuery: that Placement lacks a feature that has no substitute.
     """
     limit = request.limit
     mapped = parse_microversion(version) >= parse_microversion(MAPPINGS)
@@ -121,13 +122,13 @@ def translate(
     if not lacking:
         return Translation((request,), lowest_microversion(wanted), limit=limit, isolate=isolate)
     _refuse(
-        version, [each for each in lacking if each.feature not in _otherwise(several, mappings)]
+        version, [need for need in lacking if need.feature not in _substituted(several, mappings)]
     )
     judged = ROOT in {need.feature for need in lacking}
-    asked = without_root(request) if judged else request
+    query = without_root(request) if judged else request
     if SUFFIX in {need.feature for need in lacking}:
-        asked = _numbered(asked)
-    queries = _split(asked) if ANY in {need.feature for need in lacking} else (asked,)
+        query = _numbered(query)
+    queries = _split(query) if ANY in {need.feature for need in lacking} else (query,)
     return Translation(
         queries,
         lowest_microversion(
@@ -143,7 +144,7 @@ def translate(
 def translate_provider_query(
     query: ProviderQuery, version: str, *, several: bool = False
 ) -> tuple[ProviderQuery, ...]:
-    """The same for ``GET /resource_providers``.
+    """Translate a query of ``GET /resource_providers``; see :func:`translate`.
 
     :raises UnsupportedQuery: that microversion lacks a feature of the query.
     """
@@ -153,13 +154,13 @@ def translate_provider_query(
     groups = _of_one_each(query.where) if several else [query.where]
     queries = tuple(replace(query, where=group) for group in islice(groups, MOST_QUERIES + 1))
     _refuse_too_many(len(queries))
-    _refuse(version, [need for one in queries for need in missing(provider_needs(one), version)])
+    _refuse(version, [need for each in queries for need in missing(provider_needs(each), version)])
     return queries
 
 
 def filtered(answer: AllocationCandidates, translation: Translation) -> AllocationCandidates:
-    """The answer without candidates whose roots or groups are not as they have to be, and cut."""
-    kept = [
+    """Return the candidates that meet the translation's conditions, at most ``limit``."""
+    suitable = [
         request
         for request in answer.allocation_requests
         if any(
@@ -168,11 +169,11 @@ def filtered(answer: AllocationCandidates, translation: Translation) -> Allocati
         )
         and (isolated(request) or not translation.isolate)
     ]
-    return answer.only(kept[: translation.limit])
+    return answer.only(suitable[: translation.limit])
 
 
 def without_root(request: ResourceRequest) -> ResourceRequest:
-    """Return the request without root traits, and without the limit, which would cut candidates."""
+    """Return the request without root traits, and without the limit, which applies after them."""
     return replace(request, root_required=frozenset(), root_forbidden=frozenset(), limit=None)
 
 
@@ -196,7 +197,7 @@ def _split(request: ResourceRequest) -> tuple[ResourceRequest, ...]:
 
 
 def _of_one_each(group: RequestGroup) -> list[RequestGroup]:
-    """The group once for each combination of alternatives; those that it forbids are none."""
+    """Return the group once for each combination of its alternatives, without forbidden ones."""
     choices = [
         sorted(choice - group.forbidden_traits)
         for choice in sorted(group.required_traits, key=sorted)
@@ -209,13 +210,13 @@ def _of_one_each(group: RequestGroup) -> list[RequestGroup]:
 def _refuse_too_many(count: int) -> None:
     if count > MOST_QUERIES:
         raise UnsupportedQuery(
-            f"the alternatives (in:) would make more than {MOST_QUERIES} queries of this one; "
+            f"the alternatives (in:) would take more than {MOST_QUERIES} queries; "
             f"a Placement with microversion {ANY_TRAITS} takes them in one"
         )
 
 
-def _otherwise(several: bool, mappings: bool) -> frozenset[str]:
-    """Features that can be done without."""
+def _substituted(several: bool, mappings: bool) -> frozenset[str]:
+    """Return the features that have a substitute."""
     return frozenset({ROOT} | ({ANY} if several else set()) | (set() if mappings else {SUFFIX}))
 
 

@@ -1,6 +1,6 @@
-"""Resource requests as values: request groups, and the request that has them.
+"""Resource requests and provider queries as values.
 
-The words are those of Placement's parameters.  Nothing is checked here; see ``checks``.
+The fields have the names of Placement's parameters.  ``query.checks`` checks them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ UNSUFFIXED = ""
 
 @dataclass(frozen=True, slots=True)
 class RequestGroup:
-    """Resources, and what the provider that gives them has to be.
+    """A request group: amounts by resource class, and conditions on the provider.
 
-    ``required_traits`` are choices: of each, one trait is enough, so a single trait is a
-    choice of one.  ``member_of`` likewise, of aggregates.  ``in_tree`` is the UUID of any
+    ``required_traits`` are sets of alternatives: the provider needs at least one trait of each
+    set.  ``member_of`` are such sets of aggregate UUIDs.  ``in_tree`` is the UUID of any
     provider of a tree.
     """
 
@@ -43,20 +43,20 @@ class RequestGroup:
         *,
         suffix: str = UNSUFFIXED,
     ) -> "RequestGroup":
-        """From values as they stand in a query: ``required=["A,!B", "in:C,D"]``.
+        """Return a group of values as in a query string: ``required=["A,!B", "in:C,D"]``.
 
-        ``suffix`` is for the error: which group it is.
+        ``suffix`` is the group's, for the error.
 
-        :raises BadQuery: Placement could not read it.
+        :raises BadQuery: a value has the wrong format.
         """
         parameter = f"required{suffix}"
-        traits = read_traits(_several(required), parameter)
-        aggregates = read_aggregates(_several(member_of), f"member_of{suffix}")
+        traits = read_traits(_as_list(required), parameter)
+        aggregates = read_aggregates(_as_list(member_of), f"member_of{suffix}")
         tree = None if in_tree is None else read_uuid(in_tree, f"in_tree{suffix}")
         return cls(dict(resources or {}), *traits, *aggregates, tree)
 
     def __bool__(self) -> bool:
-        """Whether it asks for anything."""
+        """Return whether the group has any resource or condition."""
         return self != RequestGroup()
 
 
@@ -64,9 +64,9 @@ class RequestGroup:
 class ResourceRequest:
     """A request for allocation candidates.
 
-    ``groups`` are those with a suffix: each is met by one provider, where the resources of
-    ``unsuffixed`` may come from several of a tree.  ``same_subtree`` has a set of suffixes
-    for each time it is given.  ``group_policy`` is ``none`` or ``isolate``.
+    ``groups`` has the groups with a suffix, by suffix: one provider meets each.  Resources of
+    the group ``unsuffixed`` may come from several providers of a tree.  ``same_subtree`` is a
+    set of sets of suffixes.  ``group_policy`` is ``none`` or ``isolate``.
     """
 
     unsuffixed: RequestGroup = field(default_factory=RequestGroup)
@@ -78,14 +78,14 @@ class ResourceRequest:
     limit: int | None = None
 
     def by_suffix(self) -> dict[str, RequestGroup]:
-        """All groups, the unsuffixed one first if it asks for anything; ``1`` before ``10``."""
+        """Return all groups by suffix; the unsuffixed one is first, or left out if empty."""
         groups = {UNSUFFIXED: self.unsuffixed} if self.unsuffixed else {}
         return groups | {suffix: self.groups[suffix] for suffix in sorted(self.groups, key=_rank)}
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
-    """A query for resource providers.  ``where`` is what each of them has to be and have."""
+    """A query for resource providers; ``where`` has the conditions on each provider."""
 
     name: str | None = None
     uuid: str | None = None
@@ -93,7 +93,7 @@ class ProviderQuery:
 
 
 def group_title(suffix: str) -> str:
-    """The name of a group in messages.
+    """Return the name of a group for messages.
 
     >>> group_title("_ACCEL"), group_title("")
     ('group _ACCEL', 'the unsuffixed group')
@@ -106,8 +106,8 @@ def _rank(suffix: str) -> tuple[int, int, str]:
     return (0, int(suffix), suffix) if number else (1, 0, suffix)
 
 
-def _several(values: Iterable[str]) -> list[str]:
-    """A text is an iterable too, of letters: nobody means that."""
+def _as_list(values: Iterable[str]) -> list[str]:
+    """Return the values as a list; a single text is an error, not a list of its letters."""
     if isinstance(values, str):
         raise BadQuery(f"a list of values is needed, not the text {values!r}")
     return list(values)

@@ -1,4 +1,4 @@
-"""The values of Placement's query parameters, read and written.  Pure.
+"""Parse and format the values of Placement's query parameters.  Pure.
 
 Traits: ``A,!B`` or ``in:A,B``.  Aggregates: ``UUID``, ``in:UUID,UUID``, ``!UUID`` or
 ``!in:UUID,UUID``.  Resources: ``CLASS:AMOUNT,CLASS:AMOUNT``.
@@ -13,11 +13,11 @@ ANY_OF = "in:"
 FORBIDDEN = "!"
 
 AnyOf: TypeAlias = frozenset[frozenset[str]]
-"""All of these, and of each at least one."""
+"""A set of sets of alternatives: at least one of each set is needed."""
 
 
 class BadQuery(ValueError):
-    """Placement would refuse this query; the message names the group and the parameter."""
+    """The query is invalid; the text names the group and the parameter."""
 
 
 def read_traits(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset[str]]:
@@ -50,7 +50,9 @@ def _alternatives(terms: list[str], value: str, parameter: str) -> frozenset[str
 
 
 def traits_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
-    """The other way round: one value for all that is certain, one for each choice."""
+    """Return the values of required and forbidden traits: one for all single traits, one for each
+    set of alternatives.
+    """
     single = sorted(name for names in required if len(names) == 1 for name in names)
     plain = [*single, *(FORBIDDEN + name for name in sorted(forbidden))]
     choices = sorted(ANY_OF + ",".join(sorted(names)) for names in required if len(names) > 1)
@@ -58,9 +60,9 @@ def traits_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
 
 
 def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset[str]]:
-    """Aggregates that a provider has to be in, and those that it must not be in.
+    """Return the required and the forbidden aggregates of all values of ``parameter``.
 
-    :raises BadQuery: no UUID, or several without ``in:``.
+    :raises BadQuery: a value is not a UUID, or several have no ``in:``.
     """
     required: set[frozenset[str]] = set()
     forbidden: set[str] = set()
@@ -85,7 +87,7 @@ def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, froze
 
 
 def aggregates_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
-    """The other way round: a value for each choice, and one for all that are forbidden."""
+    """Return the values of aggregates: one for each set of alternatives, one for all forbidden."""
     values = sorted(_listed(uuids) for uuids in required)
     return [*values, *([FORBIDDEN + _listed(forbidden)] if forbidden else [])]
 
@@ -96,10 +98,10 @@ def _listed(uuids: Iterable[str]) -> str:
 
 
 def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[str, int]:
-    """Amounts by class.
+    """Parse ``CLASS:AMOUNT,CLASS:AMOUNT`` into amounts by resource class.
 
-    :raises BadQuery: not ``CLASS:AMOUNT``, or a class twice, of which Placement would take
-        the last in silence.
+    :raises BadQuery: the format is wrong, or a class is given twice (Placement would silently
+        take the last).
     """
     amounts: dict[str, int] = {}
     for term in value.split(","):
@@ -109,7 +111,7 @@ def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[st
                 f"{parameter}={value}: {term!r} is not CLASS{between}AMOUNT, such as VCPU{between}2"
             )
         if name in amounts:
-            raise BadQuery(f"{parameter}={value}: {name} is there twice")
+            raise BadQuery(f"{parameter}={value}: {name} is given twice")
         amounts[name] = _amount(amount, name, f"{parameter}={value}")
     return amounts
 
@@ -122,12 +124,12 @@ def _amount(text: str, name: str, where: str) -> int:
 
 
 def resources_value(resources: Mapping[str, int]) -> str:
-    """The other way round, by the names of the classes."""
+    """Return amounts as ``CLASS:AMOUNT,CLASS:AMOUNT``, sorted by class."""
     return ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
 
 
 def read_uuid(value: str, parameter: str) -> str:
-    """A UUID in Placement's spelling.  :raises BadQuery: it is none."""
+    """Return a UUID in lower case with dashes.  :raises BadQuery: ``value`` is not a UUID."""
     try:
         return canonical_uuid(value.strip(), f"{parameter}={value}")
     except ValueError as err:

@@ -1,7 +1,7 @@
-"""A request as the query string that Placement reads, and the other way round.  Pure.
+"""Requests as query strings of Placement, and query strings as requests.  Pure.
 
-The order is always the same: group by group, the unsuffixed one first, then what holds for
-the whole request.  So equal requests are equal texts, and logs can be compared.
+The order is always the same: group by group, the unsuffixed one first, then the parameters of
+the whole request.  So equal requests have equal query strings.
 """
 
 import difflib
@@ -37,13 +37,13 @@ _PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.\[\]-]*/\w+\s*)?\?|\s*GET\s+")
 _BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
 _READABLE = ",:!"
 LONGEST_NUMBER = 18
-"""Digits; Python refuses to read thousands of them."""
+"""Maximum number of digits; Python refuses to convert thousands of them."""
 
 Parameters = dict[str, list[str]]
 
 
 def parameters(request: ResourceRequest) -> dict[str, list[str]]:
-    """Parameters by name, in their order; ``only_enabled`` takes them."""
+    """Return the values of ``GET /allocation_candidates`` by parameter, in a fixed order."""
     by_name: Parameters = {}
     for suffix, group in request.by_suffix().items():
         by_name |= _of_group(group, suffix)
@@ -58,7 +58,7 @@ def parameters(request: ResourceRequest) -> dict[str, list[str]]:
 
 
 def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
-    """The same for ``GET /resource_providers``."""
+    """Return the values of ``GET /resource_providers`` by parameter, in a fixed order."""
     by_name: Parameters = {}
     if query.name is not None:
         by_name["name"] = [query.name]
@@ -68,7 +68,7 @@ def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
 
 
 def query_string(values: Mapping[str, Value]) -> str:
-    """Parameters as they stand after the ``?``."""
+    """Return parameters as a query string, without the ``?``."""
     pairs = (
         f"{name}={quote(value, safe=_READABLE)}"
         for name, given in values.items()
@@ -78,14 +78,14 @@ def query_string(values: Mapping[str, Value]) -> str:
 
 
 def to_query_string(request: ResourceRequest) -> str:
-    """The query string of a request."""
+    """Return the query string of a request."""
     return query_string(parameters(request))
 
 
 def read_request(query: str) -> ResourceRequest:
-    """A request from the query string of ``GET /allocation_candidates``.
+    """Parse the query string of ``GET /allocation_candidates``; a path before it is ignored.
 
-    :raises BadQuery: a parameter that Placement does not know, or could not read.
+    :raises BadQuery: a parameter is unknown, or its value has the wrong format.
     """
     by_name = _by_name(query, _is_of_candidates, (*_OF_GROUPS, *_OF_REQUEST))
     groups = dict(_groups(by_name))
@@ -101,7 +101,7 @@ def read_request(query: str) -> ResourceRequest:
 
 
 def read_provider_query(query: str) -> ProviderQuery:
-    """A query from the query string of ``GET /resource_providers``.
+    """Parse the query string of ``GET /resource_providers``; a path before it is ignored.
 
     :raises BadQuery: as :func:`read_request`.
     """
@@ -112,22 +112,22 @@ def read_provider_query(query: str) -> ProviderQuery:
 
 
 def read_root(*values: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the root's required and forbidden traits of all values.
+    """Return the required and the forbidden traits of all values of ``root_required``.
 
-    :raises BadQuery: ``in:`` is in one.
+    :raises BadQuery: a value has alternatives (``in:``).
     """
     for value in values:
         if value.startswith(ANY_OF):
             raise BadQuery(
-                f"root_required={value}: of the root, no alternatives can be asked; "
-                "ask once for each, or ask a group for them"
+                f"root_required={value}: alternatives are not possible here; send a query for "
+                "each, or give them as required of a group"
             )
     required, forbidden = read_traits(values, "root_required")
     return frozenset().union(*required), forbidden
 
 
 def read_subtree(value: str) -> frozenset[str]:
-    """Suffixes: ``_COMPUTE,_ACCEL``."""
+    """Parse a value of ``same_subtree``, such as ``_COMPUTE,_ACCEL``, into suffixes."""
     return frozenset(suffix.strip() for suffix in value.split(","))
 
 
@@ -159,7 +159,7 @@ def _by_name(query: str, is_known: Callable[[str], bool], names: Iterable[str]) 
 
 
 def _without_path(query: str) -> str:
-    """Whoever copies a query takes the path along, and the line breaks of a document."""
+    """Remove what is copied along with a query: the path, and line breaks of a document."""
     path = _PATH.match(query)
     return _BREAK.sub(r"\1", query[path.end() :] if path else query).strip()
 
@@ -167,7 +167,7 @@ def _without_path(query: str) -> str:
 def _refuse_several(name: str, values: list[str]) -> None:
     key = _KEY.fullmatch(name)
     if len(values) > 1 and (key[1] if key else name) in _ONCE:
-        raise BadQuery(f"{name} is there {len(values)} times, and may be there once")
+        raise BadQuery(f"{name} is given {len(values)} times; it may be given once")
 
 
 def _groups(by_name: Parameters) -> Iterator[tuple[str, RequestGroup]]:

@@ -1,1 +1,1 @@
-"""Placement in memory, by the rules of a real one: for tests of what talks to Placement."""
+"""A fake Placement in memory that follows the rules of a real one, for tests."""

@@ -1,4 +1,4 @@
-"""Checks of bodies by Placement's JSON schemas: a refused body is ``Rejected``."""
+"""Check request bodies as Placement's JSON schemas do; an invalid one raises ``Rejected``."""
 
 import re
 import uuid as uuidlib
@@ -22,7 +22,7 @@ def keys(
 
 def checked_inventories(body: Any) -> dict[str, dict[str, Any]]:
     keys(body, required={"resource_provider_generation", "inventories"})
-    # A record of an ill-formed class is not looked at; the class is unknown anyway.
+    # Placement does not check the record of a malformed class; the class is unknown anyway.
     return {
         name: checked_record(record) if re.fullmatch(r"[A-Z0-9_]+", name) else {**_ANY, **record}
         for name, record in body["inventories"].items()

@@ -1,4 +1,4 @@
-"""The endpoints of the fake Placement: one method each, over the store."""
+"""The endpoints of the fake Placement, one method each."""
 
 import re
 import uuid as uuidlib
@@ -101,7 +101,7 @@ class Endpoints:
         self.store.require_traits(forbidden | wanted)
         return lambda row: wanted <= row.traits and not forbidden & row.traits
 
-    # -- what a provider has
+    # -- inventories, traits, aggregates and usages of a provider
 
     def show_inventories(self, call: Call, uuid: str) -> dict[str, Any]:
         row = self.store.provider(uuid)

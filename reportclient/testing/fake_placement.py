@@ -1,7 +1,7 @@
-"""Placement in memory, at the height of our HTTP door: ``request`` answers or raises.
+"""A fake Placement in memory, with the interface of :class:`reportclient.http.API`.
 
-It records every request, can fail once, and stops a test (AssertionError) that asks
-for something it does not model rather than inventing an answer.
+It records every request and can fail on demand.  A request that it does not model raises
+:class:`AssertionError`, so that no test relies on an invented answer.
 """
 
 import re
@@ -18,7 +18,7 @@ OLDEST = "1.30"
 
 
 class Recorded(NamedTuple):
-    """A request as it was made; ``body`` is a copy."""
+    """A request that was sent; ``body`` is a copy."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Failure:
 
 
 class FakePlacement(Endpoints):
-    """``microversion`` is the newest that it speaks, and the one in which we are answered."""
+    """``microversion`` is the newest that it supports; it answers every request with that one."""
 
     def __init__(self, microversion: str = "1.39") -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class FakePlacement(Endpoints):
         self.microversion = microversion
         self._failures: list[Failure] = []
 
-    # -- what our code sees
+    # -- for the code under test
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -71,19 +71,20 @@ class FakePlacement(Endpoints):
     def calls(self) -> int:
         return len(self.requests)
 
-    # -- what tests see
+    # -- for tests
 
     def fail_next(
         self, method: str, path: str, error: PlacementError, *, after: bool = False
     ) -> None:
-        """Raise ``error`` at the next ``method`` whose path matches the regular expression.
+        """Raise ``error`` at the next request of this method with a matching path.
 
-        ``after``: the request is carried out, and only its reply is lost.
+        ``path`` is a regular expression that is searched for in the path and query.  With
+        ``after`` the request is executed first, as if only its reply were lost.
         """
         self._failures.append(Failure(method, re.compile(path), error, after))
 
     def forget_failures(self) -> None:
-        """Fail no more: what :meth:`fail_next` was called for and has not come."""
+        """Cancel the failures of :meth:`fail_next` that have not occurred yet."""
         self._failures.clear()
 
     @property
@@ -102,22 +103,25 @@ class FakePlacement(Endpoints):
 
     @property
     def stranger(self) -> Stranger:
-        """Somebody else, whose requests are not recorded and never fail by order."""
+        """Another client; its requests are not recorded and never fail on demand."""
         return Stranger(self.answer)
 
     def answer(
         self, method: str, path: str, *, json: Any = None, microversion: str | None = None
     ) -> dict[str, Any]:
-        """Carry a request out, unrecorded."""
+        """Execute a request without recording it.
+
+        :raises reportclient.errors.PlacementError: Placement would refuse it.
+        """
         version = parse_microversion(microversion or self.microversion)
         if version > parse_microversion(self.microversion):
             raise TooOld(f"Unacceptable version header: {microversion}")
         parts = urlsplit(path)
         query = parse_qsl(parts.query, keep_blank_values=True)
         call = Call(query, _copied(json), version)
-        for known, pattern, handler in ROUTES:
+        for allowed, pattern, handler in ROUTES:
             match = pattern.fullmatch(parts.path)
-            if match and known == method:
+            if match and allowed == method:
                 _expect_modelled(version, parts.path)
                 answer: dict[str, Any] = _copied(handler(self, call, *match.groups()))
                 return answer
@@ -127,8 +131,8 @@ class FakePlacement(Endpoints):
 def _copied(value: Any) -> Any:
     """Return a deep copy of JSON values."""
     if isinstance(value, dict):
-        return {key: _copied(one) for key, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _expect_modelled(version: tuple[int, ...], path: str) -> None:

@@ -1,7 +1,6 @@
 """The data of the fake Placement, and its rules.
 
-Only rules that were seen in a real Placement are here; ``test_fake_equals_real``
-sends both the same requests.
+Every rule is one of a real Placement: ``test_fake_equals_real`` sends both the same requests.
 """
 
 import copy
@@ -53,11 +52,11 @@ class Consumer:
     consumer_type: str | None
     generation: int = 0
     uses: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Amounts by provider and resource class."""
+    """Allocated amounts by provider UUID and resource class."""
 
 
 def checked_record(record: Any) -> dict[str, Any]:
-    """An inventory record with its defaults.  :raises Rejected: as by the JSON schema."""
+    """Return an inventory record with defaults.  :raises Rejected: it violates the JSON schema."""
     if not isinstance(record, dict) or "total" not in record:
         raise Rejected("JSON does not validate: 'total' is a required property")
     for key, value in record.items():
@@ -73,7 +72,7 @@ def checked_record(record: Any) -> dict[str, Any]:
 
 
 def unknown(message: str, names: set[str]) -> UnknownNames | Rejected:
-    """Names that could not be a trait's or a class's are no news of what is missing."""
+    """Return the error of unknown names: ``UnknownNames`` of the well-formed ones, if any."""
     proper = frozenset(name for name in names if NAME.fullmatch(name))
     return UnknownNames(message, names=proper) if proper else Rejected(message)
 
@@ -92,7 +91,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """Undo all changes if the block raises."""
         before = copy.deepcopy((self.providers, self.consumers))
         try:
             yield
@@ -117,11 +116,11 @@ class Store:
         return [row.uuid for row in self.providers.values() if row.parent == uuid]
 
     def subtree(self, uuid: str) -> set[str]:
-        found, waiting = set(), [uuid]
+        members, waiting = set(), [uuid]
         while waiting:
-            found.add(member := waiting.pop())
+            members.add(member := waiting.pop())
             waiting.extend(self.children(member))
-        return found
+        return members
 
     def used(self, uuid: str, resource_class: str) -> int:
         return sum(c.uses.get(uuid, {}).get(resource_class, 0) for c in self.consumers.values())
@@ -187,7 +186,7 @@ class Store:
         if any(row.name == name for row in self.providers.values()):
             raise NameTaken(f"Conflicting resource provider name: {name} already exists.")
 
-    # -- what a provider has
+    # -- inventory and traits
 
     def set_inventory(self, row: Row, inventory: Mapping[str, dict[str, Any]]) -> None:
         self.require_classes(inventory)
@@ -206,20 +205,21 @@ class Store:
 
     # -- allocations
 
-    def consumer(self, uuid: str, said: Mapping[str, Any]) -> Consumer:
-        """The consumer, made if it is new.  :raises Conflict: the generation is another."""
-        known = self.consumers.get(uuid)
-        if said.get("consumer_generation") != (known.generation if known else None):
+    def consumer(self, uuid: str, body: Mapping[str, Any]) -> Consumer:
+        """Return a consumer, created if it is new.  :raises Conflict: its generation differs."""
+        consumer = self.consumers.get(uuid)
+        if body.get("consumer_generation") != (consumer.generation if consumer else None):
             raise Conflict(f"consumer generation conflict - {uuid}")
-        if known is None:
-            known = self.consumers[uuid] = Consumer("", "", None)
-        known.project_id, known.user_id = said["project_id"], said["user_id"]
-        known.consumer_type = said.get("consumer_type", known.consumer_type)
-        return known
+        if consumer is None:
+            consumer = self.consumers[uuid] = Consumer("", "", None)
+        consumer.project_id, consumer.user_id = body["project_id"], body["user_id"]
+        consumer.consumer_type = body.get("consumer_type", consumer.consumer_type)
+        return consumer
 
     def replace_allocations(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-        """Allocations of some consumers as ``POST /allocations`` has them; all or nothing
-        is the caller's.
+        """Replace the allocations of consumers by a body of ``POST /allocations``.
+
+        On an error part of it may be done: call it in a :meth:`transaction`.
         """
         consumers = {uuid: self.consumer(uuid, body) for uuid, body in wanted.items()}
         for body in wanted.values():

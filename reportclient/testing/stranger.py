@@ -1,7 +1,7 @@
-"""Somebody else who writes to the same Placement: Nova, an operator, another agent.
+"""Another client of the same Placement, for tests: Nova, an operator, another agent.
 
-It works over anything that sends a request, so the same test can play it against
-the fake and against a real Placement.
+It works with any function that sends a request, so that the same test can use it with the fake
+and with a real Placement.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class Stranger:
         self.send("PUT", f"/resource_providers/{uuid}", json={"name": name})
 
     def move(self, uuid: str, parent: str | None) -> None:
-        """Below another provider, or to the top (``None``); takes microversion 1.37."""
+        """Move a provider to another parent (``None``: make it a root); needs 1.37."""
         body = {"name": self.provider(uuid)["name"], "parent_provider_uuid": parent}
         self.send("PUT", f"/resource_providers/{uuid}", json=body)
 
@@ -59,7 +59,7 @@ class Stranger:
     def set_aggregates(
         self, uuid: str, aggregates: Iterable[str], *, old_microversion: bool = False
     ) -> None:
-        """With the old microversion the provider's generation does not move."""
+        """Set aggregates; with ``old_microversion`` (1.18) the provider's generation stays."""
         path = f"/resource_providers/{uuid}/aggregates"
         if old_microversion:
             self.send("PUT", path, json=sorted(aggregates), microversion="1.18")
@@ -78,19 +78,18 @@ class Stranger:
         self.send("PUT", f"/resource_providers/{uuid}/inventories", json=body)
 
     def inventory(self, uuid: str) -> dict[str, dict[str, Any]]:
-        found = self.send("GET", f"/resource_providers/{uuid}/inventories")["inventories"]
-        return dict(found)
+        return dict(self.send("GET", f"/resource_providers/{uuid}/inventories")["inventories"])
 
     def put_allocation(
         self, uses: Mapping[str, Mapping[str, int]], consumer: str | None = None
     ) -> str:
-        """Allocate ``{provider: {class: amount}}``; returns the consumer's UUID."""
+        """Set a consumer's ``{provider: {class: amount}}``; return the consumer's UUID."""
         consumer = consumer or str(uuid4())
-        known = self.allocation(consumer)
+        current = self.allocation(consumer)
         body = {
             **OWNER,
             "allocations": {uuid: {"resources": dict(used)} for uuid, used in uses.items()},
-            "consumer_generation": known.get("consumer_generation"),
+            "consumer_generation": current.get("consumer_generation"),
         }
         self.send("PUT", f"/allocations/{consumer}", json=body, microversion="1.38")
         return consumer

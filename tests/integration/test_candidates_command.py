@@ -184,7 +184,7 @@ def test_what_can_not_be_asked_is_one_line(ctl: Here, words: str, named: str) ->
 def test_a_url_that_is_too_long_is_said_in_one_short_line(ctl: Here) -> None:
     words = ("candidates", "--resources", "VCPU=1", "--member-of", aggregates(9999))
     err = one_line(ctl.ctl(*words), 1)
-    assert "the URL is too long with 3" in err
+    assert "the URL is too long (3" in err
     assert len(err) < 500
 
 

@@ -143,7 +143,7 @@ class UnknownTrait(GoodDriver):
         tree.add_traits(node, "HW_CPU_X86_AVX9000")
 
 
-@breaks("valid", "trait 'custom-gold' is no name that Placement takes")
+@breaks("valid", "trait 'custom-gold' is not a valid name")
 class MisspeltTrait(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)

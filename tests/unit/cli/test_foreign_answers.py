@@ -36,5 +36,5 @@ class Foreign:
     ids=["trees", "tree", "names", "unknown names", "services"],
 )
 def test_it_is_not_placements_answer(ask: Callable[[Foreign], object]) -> None:
-    with pytest.raises(Unreachable, match="not in Placement's words"):
+    with pytest.raises(Unreachable, match="not in Placement's format"):
         ask(Foreign())

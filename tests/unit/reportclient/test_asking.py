@@ -104,12 +104,12 @@ def test_one_that_is_too_old_for_anything_is_told_so(speaks: str | None) -> None
     ],
 )
 def test_what_is_not_placements_is_no_answer(body: dict[str, Any]) -> None:
-    with pytest.raises(Unreachable, match="not in Placement's words"):
+    with pytest.raises(Unreachable, match="not in Placement's format"):
         allocation_candidates(REQUEST, Answers(body))
 
 
 def test_providers_likewise() -> None:
-    with pytest.raises(Unreachable, match="not in Placement's words"):
+    with pytest.raises(Unreachable, match="not in Placement's format"):
         resource_providers(ProviderQuery("host1"), Answers({"hello": "from a proxy"}))
 
 

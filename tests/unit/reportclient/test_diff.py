@@ -176,18 +176,18 @@ def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
     )
     names = Names(absent=frozenset({"HW_NEVER", "HW_LATER"}))
     plan = diff(tree(storage), wanted, names=names, foreign=frozenset({SHARED}))
-    form = "only A-Z, 0-9 and _, at most 255 characters, and some after CUSTOM_"
+    form = "only A-Z, 0-9 and _, at most 255 characters, and at least one after CUSTOM_"
     assert {(one.provider, one.text) for one in plan.problems} == {
         ("storage", "not changed: sharing provider of another service"),
         ("below", "not created: its parent is owned by another service"),
         ("new", "trait HW_NEVER is not known to this Placement; left out"),
-        ("new", f"trait 'no trait' is no name that Placement takes: {form}; left out"),
+        ("new", f"trait 'no trait' is not a valid name: {form}; left out"),
         ("new", "resource class HW_LATER is not known to this Placement; left out"),
         (
             "new",
             "inventory of PGPU: total is 0, it has to be from 1 to 2147483647; inventory of vcpu: "
-            f"resource class 'vcpu' is no name that Placement takes: {form}; its inventory is "
-            "left as it was",
+            f"resource class 'vcpu' is not a valid name: {form}; its inventory is "
+            "not changed",
         ),
     }
     assert plan.operations == (

@@ -180,7 +180,7 @@ def test_a_token_that_is_not_taken_says_whose_it_is():
     err = refused(401, said)
     assert isinstance(err, AuthenticationFailed)
     assert str(err) == (
-        "GET /resource_providers: 401; what [placement] logs in with is not accepted there"
+        "GET /resource_providers: 401; the credentials of [placement] are not accepted there"
     )
 
 
@@ -220,12 +220,13 @@ def test_a_role_that_is_missing_is_named():
 
 def test_somebody_else_at_placements_address_is_told_with_the_address():
     assert str(refused(200, b"<html>Welcome</html>")) == (
-        "GET /resource_providers: 200, and not in Placement's words (http://10.0.0.1:8778 answered)"
+        "GET /resource_providers: 200, and the answer of http://10.0.0.1:8778 is not in "
+        "Placement's format"
     )
 
 
 def test_an_answer_that_is_nested_too_deeply_is_not_placements():
-    assert "not in Placement's words" in str(refused(200, b"[" * 1_000_000))
+    assert "not in Placement's format" in str(refused(200, b"[" * 1_000_000))
 
 
 def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():

@@ -82,12 +82,12 @@ MISSHAPEN = {
 
 @pytest.mark.parametrize("case", MISSHAPEN)
 def test_it_is_not_placements_answer(placement: FakePlacement, case: str) -> None:
-    with pytest.raises(Unreachable, match="not in Placement's words"):
+    with pytest.raises(Unreachable, match="not in Placement's format"):
         refresh(View(), ROOT, Between(placement, *MISSHAPEN[case]))
 
 
 def test_nor_is_a_provider_without_a_parent_that_was_asked_for(placement: FakePlacement) -> None:
-    with pytest.raises(Unreachable, match="not in Placement's words"):
+    with pytest.raises(Unreachable, match="not in Placement's format"):
         provider_by_uuid(ROOT, Between(placement, "uuid=", without("parent_provider_uuid")))
 
 

@@ -326,7 +326,9 @@ def test_what_is_no_name_of_a_class_is_refused_with_the_provider(
     tree: ProviderTree, name: Any
 ) -> None:
     """Beside well-formed ones it could not even be sorted, and nothing of the host was told."""
-    with pytest.raises(ValueError, match="inventory of provider cn1: .* is no name of a class"):
+    with pytest.raises(
+        ValueError, match="inventory of provider cn1: .* is not the name of a class"
+    ):
         tree.update_inventory("cn1", {"VCPU": {"total": 8}, name: {"total": 1}})
 
 
@@ -337,7 +339,7 @@ def test_what_is_no_name_of_a_trait_is_refused_with_the_provider(
 ) -> None:
     """What a driver asserted is kept in a file, which could not be written any more."""
     names = ["CUSTOM_A", name]
-    with pytest.raises(ValueError, match="traits of provider cn1: .* is no name of a trait"):
+    with pytest.raises(ValueError, match="traits of provider cn1: .* is not the name of a trait"):
         getattr(tree, method)("cn1", *(names if method == "add_traits" else [names]))
 
 
@@ -753,7 +755,7 @@ def test_what_is_no_name_is_refused(tree: ProviderTree, name: Any) -> None:
         lambda: tree.new_root(name, NOBODY),
         lambda: tree.rename("numa1", name),
     ):
-        with pytest.raises(ValueError, match="a provider's name has to be a text"):
+        with pytest.raises(ValueError, match="a provider's name has to be a non-empty text"):
             refused()
     assert len(tree.get_provider_uuids()) == 5
 
