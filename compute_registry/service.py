@@ -25,7 +25,6 @@ from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
 from agent.registry.database import Database
-from agent.registry.databases import open_database
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
 from agent.registry.store import SqlRegistry, WatchedRegistry
@@ -33,6 +32,7 @@ from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.version import version
 from compute_registry.calls import AgentCalls
+from compute_registry.database.opening import open_database
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.rest.server import listen
 from compute_registry.web import application

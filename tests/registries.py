@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from agent.registry.database import Duplicate, R, Transaction
-from agent.registry.databases import open_database
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_database import SqliteTransaction, make_table
 from agent.registry.store import SqlRegistry
+from compute_registry.database.opening import open_database
 
 FILE = "services.sqlite"
 """In a state directory."""

@@ -11,7 +11,7 @@ from agent.bus.caller import Caller
 from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
 from agent.registry.api import Registry
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import DatabaseRefused, RegistryUnavailable
 from agent.registry.opts import RegistrySettings
 
 
@@ -30,7 +30,8 @@ def open_registry(
     on which a command runs: without a master key it signs with that host's, and may what its
     agent may.
 
-    :raises RegistryUnavailable: the database can't be opened, or there is no message bus.
+    :raises RegistryUnavailable: the file can't be opened, or there is no message bus.
+    :raises DatabaseRefused: ``connection`` names another database than an SQLite file.
     """
     if settings.access == "rpc":
         if transport is None:
@@ -50,11 +51,16 @@ def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None
 
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
-    # Agents of a fleet ask over RPC: they load no database.
-    from agent.registry.databases import open_database  # noqa: PLC0415
+    # With access = rpc neither module is loaded.
+    from agent.registry.host_database import host_database  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 
-    database = open_database(settings.connection, own=own)
+    database = host_database(settings.connection, own=own)
+    if database is None:
+        raise DatabaseRefused(
+            "[registry] connection names no SQLite file: only compute-registry opens the database "
+            "of a fleet; set [registry] access = rpc and transport_url"
+        )
     database.upgrade()
     return SqlRegistry(database, settings.down_after, settings.binary)
 

@@ -3,9 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-NEWEST = "0001"
-"""The last of the migrations; a test holds it against them."""
-
 R = TypeVar("R")
 
 

@@ -40,6 +40,13 @@ class StillUp(RegistryError):
     """A service that is up can't be deleted: its next heartbeat would make it anew."""
 
 
+class DatabaseRefused(RegistryError):
+    """An agent or a command was given a fleet's database, which only compute-registry opens.
+
+    Next: the operator, who sets ``[registry] access = rpc``.
+    """
+
+
 class RegistryUnavailable(RegistryError):
     """No answer: the database, the broker or every ``compute-registry`` is away.
 

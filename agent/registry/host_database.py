@@ -1,6 +1,7 @@
 """The SQLite file of one host, by the standard library."""
 
 import logging
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from agent.registry.errors import RegistryUnavailable
 from agent.state.files import give_to_owner, set_aside
 
 LOG = logging.getLogger(__name__)
+_URL = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
 
 _BESIDE = ("-wal", "-shm")
 """The ends of the names of SQLite's own files beside it."""
@@ -129,6 +131,24 @@ class HostDatabase:
             # Readers do not wait for the writer, nor it for them.
             connection.execute("PRAGMA journal_mode=WAL")
             make_table(connection)
+
+
+def host_database(
+    connection: str, *, option: str = "[registry] connection", own: bool = False
+) -> HostDatabase | None:
+    """Return the SQLite file of a URL, not opened yet; ``None`` if the URL has another scheme.
+
+    ``option``: the option that set the URL, for the error.  ``own``: the caller is the agent of
+    the one host whose record is in the file.
+
+    :raises RegistryUnavailable: the URL has no path.
+    """
+    url = _URL.fullmatch(connection)
+    if url is None:
+        return None
+    if not url["path"]:
+        raise RegistryUnavailable(f"{option}: {connection} names no file")
+    return HostDatabase(url["path"], own)
 
 
 def _check(sent: Transaction) -> None:

@@ -25,19 +25,20 @@ REGISTRY: list[cfg.Opt] = [
         "access",
         default="direct",
         choices=[
-            ("direct", "open the database of 'connection': one host, nothing to install"),
-            ("rpc", "ask compute-registry over transport_url: for fleets"),
+            ("direct", "open the SQLite file of 'connection': one host, nothing to install"),
+            ("rpc", "call compute-registry over transport_url: for fleets"),
         ],
-        help="How compute-agent and computectl get at the service records. compute-registry "
+        help="How compute-agent and computectl reach the service records. compute-registry "
         "itself always opens the database.",
     ),
     cfg.StrOpt(
         "connection",
         secret=True,
         sample_default=f"sqlite:////var/lib/compute-agent/{FILE_NAME}",
-        help="SQLAlchemy URL of the database: mysql+pymysql://user:password@host/name, "
-        "postgresql+psycopg2://user:password@host/name. Left out: an SQLite file in "
-        "state_path, for one host.",
+        help="URL of the database, by default an SQLite file in state_path, for one host. "
+        "For compute-registry also the SQLAlchemy URL of a fleet's database: "
+        "mysql+pymysql://user:password@host/name or "
+        "postgresql+psycopg2://user:password@host/name.",
     ),
     cfg.IntOpt(
         "service_down_time",

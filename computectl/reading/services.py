@@ -125,6 +125,7 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.StillUp: ("nothing was deleted", UNUSABLE),
     errors.Attached: ("ask Nova", UNUSABLE),
     errors.HostTaken: ("give one of them another host", UNUSABLE),
+    errors.DatabaseRefused: ("nothing was read or changed", UNUSABLE),
     errors.RegistryUnavailable: (
         "see [registry] and transport_url; is compute-registry up?",
         NOT_WELL,

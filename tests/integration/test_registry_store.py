@@ -21,8 +21,7 @@ from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
-from agent.registry.database import NEWEST, Database
-from agent.registry.databases import open_database
+from agent.registry.database import Database
 from agent.registry.errors import (
     Changed,
     HostTaken,
@@ -33,10 +32,11 @@ from agent.registry.errors import (
     StillUp,
     UnknownHost,
 )
-from agent.registry.fleet_database import FleetDatabase
 from agent.registry.host_database import HostDatabase
-from agent.registry.migrate import config
 from agent.registry.store import SINCE
+from compute_registry.database.fleet_database import NEWEST, FleetDatabase
+from compute_registry.database.migrate import config
+from compute_registry.database.opening import open_database
 from compute_registry.endpoint import RegistryEndpoint
 from tests.registries import registry_at
 from tests.servers import records
@@ -580,7 +580,7 @@ def test_a_service_that_is_up_can_not_be_deleted(
 
 STARTS = """
 import sys
-from agent.registry.databases import open_database
+from compute_registry.database.opening import open_database
 sys.stdin.readline()
 open_database(sys.argv[1]).upgrade()
 """

@@ -14,12 +14,12 @@ from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
 from agent.registry.access import here
-from agent.registry.databases import open_database
 from agent.registry.record import BINARY
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
 from agent.switching.machine import UNTOUCHED, ServiceStatus
 from agent.switching.service_file import ServiceFile
+from compute_registry.database.opening import open_database
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot

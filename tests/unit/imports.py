@@ -51,15 +51,15 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "*opts.py",
     ),
     "oslo_log": ("agent/reporting/logs.py",),
-    "alembic": ("agent/registry/*",),
+    "alembic": ("compute_registry/database/*",),
     "keystonemiddleware": ("compute_registry/*",),
-    "oslo_db": ("agent/registry/*",),
+    "oslo_db": ("compute_registry/database/*",),
     "oslo_context": ("compute_registry/*",),
     "oslo_policy": ("compute_registry/*",),
     "oslo_reports": ("agent/reporting/guru.py",),
     "oslo_messaging": ("agent/bus/messaging.py",),
     "oslo_service": ("agent/bus/messaging.py",),
-    "sqlalchemy": ("agent/registry/*",),
+    "sqlalchemy": ("compute_registry/database/*",),
     "webob": ("compute_registry/*",),
     "placement": ("driverkit/placement/child.py",),
     "prometheus_client": ("agent/metrics/*", "compute_registry/metrics.py"),
@@ -183,8 +183,7 @@ MAY_BE_LATE = {
     "agent/switching/switching.py": ("agent",),
     "agent/registry/access.py": ("agent",),
     "compute_registry/service.py": ("agent", "compute_registry"),
-    "agent/registry/databases.py": ("agent",),
-    "agent/registry/fleet_database.py": ("agent",),
+    "compute_registry/database/*": ("compute_registry",),
 }
 CONSTANT = re.compile(r"(_*[A-Z][A-Z0-9_]*|_*[A-Z][A-Za-z0-9]*|__\w+__)$")
 EMPTY_CONTAINERS = frozenset({"dict", "list", "set", "deque", "defaultdict", "OrderedDict"})

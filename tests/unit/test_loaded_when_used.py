@@ -18,7 +18,7 @@ from reportclient import request_filter
 pytestmark = pytest.mark.slow
 
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
-DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.fleet_database")
+DATABASE = ("sqlalchemy", "oslo_db", "alembic", "compute_registry.database")
 FILE = ("sqlite3", "agent.registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "compute_registry.service")
 WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")

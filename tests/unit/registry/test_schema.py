@@ -8,12 +8,11 @@ import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
-from agent.registry.database import NEWEST
-from agent.registry.databases import open_database
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.fleet_database import FleetDatabase
 from agent.registry.host_database import TABLE
-from agent.registry.migrate import config
+from compute_registry.database.fleet_database import NEWEST, FleetDatabase
+from compute_registry.database.migrate import config
+from compute_registry.database.opening import open_database
 from tests import registries
 from tests.registries import registry_at
 

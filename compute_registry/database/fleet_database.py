@@ -9,9 +9,11 @@ from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
-from agent.registry.database import NEWEST, Duplicate, R, Transaction
+from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import InputRefused, RegistryUnavailable
 
+NEWEST = "0001"
+"""The revision of the last migration; a test compares it with migrations/."""
 # MySQL means a part of UTF-8 by "utf8", which is what oslo.db asks for.
 _ALL_CHARACTERS = {"charset": "utf8mb4"}
 _UNSAID = {
@@ -76,7 +78,7 @@ class FleetDatabase:
         if self.is_newest():
             return
         # To find nothing to do, Alembic would take 12 MiB.
-        from agent.registry.migrate import migrate  # noqa: PLC0415
+        from compute_registry.database.migrate import migrate  # noqa: PLC0415
 
         try:
             migrate(self.engine)

@@ -1,0 +1,1 @@
+"""The database of a fleet: SQLAlchemy, oslo.db and Alembic."""

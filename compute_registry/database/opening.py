@@ -1,0 +1,20 @@
+"""The database of compute-registry: a fleet's on a server, or the SQLite file of one host."""
+
+from agent.registry.database import Database
+from agent.registry.host_database import host_database
+
+
+def open_database(connection: str, *, option: str = "[registry] connection") -> Database:
+    """Return the database of a URL, not connected yet.
+
+    ``option``: the option and, where known, the file and line that set the URL.
+
+    :raises RegistryUnavailable: the URL can't be used.
+    """
+    database = host_database(connection, option=option)
+    if database is not None:
+        return database
+    # SQLAlchemy takes 25 MiB, which an SQLite file does not need.
+    from compute_registry.database.fleet_database import FleetDatabase  # noqa: PLC0415
+
+    return FleetDatabase.of(connection, option)
