@@ -1,4 +1,4 @@
-"""``python -m tests.world``: live histories by their seeds, or one of them again."""
+"""``python -m tests.world``: run simulated histories by their seeds, or replay one of them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.world.story import Failure, failure, shortest
-from tests.world.world import many
+from tests.world.story import Failure, failure, reduced
+from tests.world.world import many_histories
 
 FIXED = "PYTHONHASHSEED"
 RENEWED_AFTER, CHUNK = 2000, 20
-"""Histories of one process: however many are lived, memory does not grow."""
+"""Histories that a worker process runs before it is replaced, so that memory does not grow, and
+histories that it gets at a time."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
     options = _options(args)
-    with many():
-        return _many(options) if options.seed is None else _again(options)
+    with many_histories():
+        return _run_seeds(options) if options.seed is None else _run_seed(options)
 
 
-def _many(options: argparse.Namespace) -> int:
+def _run_seeds(options: argparse.Namespace) -> int:
     first, _, last = options.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     progress, failed = Progress(len(seeds)), 0
-    for found in _lived(seeds, options.jobs):
-        progress.one_more()
-        if found is None:
+    for result in _failures(seeds, options.jobs):
+        progress.add_one()
+        if result is None:
             continue
         failed += 1
-        print(f"\nSeed {found.seed}\n{found}", flush=True)
+        print(f"\nSeed {result.seed}\n{result}", flush=True)
         if failed >= options.stop_after and not options.keep_going:
             break
     print(f"{progress}, {failed} failed")
@@ -40,64 +41,66 @@ def _many(options: argparse.Namespace) -> int:
 
 
 class Progress:
-    """Said on a terminal's error stream from time to time."""
+    """Counts the histories that were run and prints the count to standard error every half minute."""
 
     EVERY = 30.0
 
     def __init__(self, wanted: int) -> None:
         self._wanted, self._done, self._began = wanted, 0, time.monotonic()
-        self._said = self._began
+        self._printed_at = self._began
 
-    def one_more(self) -> None:
+    def add_one(self) -> None:
         self._done += 1
-        if time.monotonic() - self._said > self.EVERY:
-            self._said = time.monotonic()
+        if time.monotonic() - self._printed_at > self.EVERY:
+            self._printed_at = time.monotonic()
             print(f"{self} of {self._wanted}", file=sys.stderr, flush=True)
 
     def __str__(self) -> str:
         seconds = time.monotonic() - self._began
-        return f"{self._done} histories, {seconds:.0f} s, {self._done / seconds:.1f} each second"
+        return f"{self._done} histories, {seconds:.0f} s, {self._done / seconds:.1f} a second"
 
 
 def _options(args: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
-    parser.add_argument("--seeds", default="1..1000", metavar="A..B", help="histories to live")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--stop-after", type=int, default=10, help="failures")
-    parser.add_argument("--keep-going", action="store_true", help="however many failures")
-    parser.add_argument("--seed", type=int, help="one history, told")
-    parser.add_argument("--only", help="of its events these, by their numbers, or none")
-    parser.add_argument("--log", action="store_true", help="with what the agents log")
+    parser.add_argument(
+        "--seeds", default="1..1000", metavar="A..B", help="seeds of the histories to run"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--stop-after", type=int, default=10, help="stop after this many failures")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop after failures")
+    parser.add_argument("--seed", type=int, help="run one history and print a failure")
+    parser.add_argument("--only", help="only these events, by number, or none")
+    parser.add_argument("--log", action="store_true", help="print the log of the agents")
     return parser.parse_args(args)
 
 
-def _again(options: argparse.Namespace) -> int:
+def _run_seed(options: argparse.Namespace) -> int:
     only = None
     if options.only is not None:
         only = [int(each) for each in options.only.split(",") if each.isdigit()]
-    found = failure(options.seed, only, log=options.log)
-    if found is None:
-        print("All is well.")
+    result = failure(options.seed, only, log=options.log)
+    if result is None:
+        print("No rule was violated.")
         return 0
-    print(found if only is not None else shortest(found))
+    print(result if only is not None else reduced(result))
     return 1
 
 
-def _one(seed: int) -> Failure | None:
-    found = failure(seed)
-    return None if found is None else shortest(found)
+def _reduced_failure(seed: int) -> Failure | None:
+    result = failure(seed)
+    return None if result is None else reduced(result)
 
 
-def _lived(seeds: Sequence[int], jobs: int) -> Iterator[Failure | None]:
+def _failures(seeds: Sequence[int], jobs: int) -> Iterator[Failure | None]:
     if jobs == 1 and len(seeds) <= RENEWED_AFTER:
-        yield from map(_one, seeds)
+        yield from map(_reduced_failure, seeds)
         return
     with multiprocessing.Pool(jobs, maxtasksperchild=RENEWED_AFTER // CHUNK) as pool:
-        yield from pool.imap_unordered(_one, seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(_reduced_failure, seeds, chunksize=CHUNK)
 
 
 if __name__ == "__main__":
-    if os.environ.get(FIXED) != "0":  # or sets would have another order in each run
+    if os.environ.get(FIXED) != "0":  # so that sets have the same order in each run
         os.execve(
             sys.executable,
             [sys.executable, "-m", "tests.world", *sys.argv[1:]],

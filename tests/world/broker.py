@@ -1,7 +1,7 @@
-"""The message bus, as RabbitMQ and oslo.messaging behave: queues, time-outs, redelivery.
+"""The message bus with the behaviour of RabbitMQ and oslo.messaging: queues, timeouts, redelivery.
 
-A call to a host waits in its queue while nobody listens, for as long as its caller waits
-for the answer; what waited is marked when it is fetched.
+A call to a host waits in its queue until the host's agent listens, at most as long as the caller
+waits for the answer.  A message that has waited is marked when it is delivered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.world.scheduler import Event, Owner, Promise, Scheduler
 REGISTRY = "registry"
 LATENCY = 0.02
 Answers = Callable[[str, dict[str, Any], dict[str, Any]], Any]
-"""Of a method, a context and arguments."""
+"""Answers a call: method, context, arguments."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Listener:
-    """``owner`` may wait while he answers; nobody's answers at once."""
+    """``answers`` runs in a task of ``owner``; without an owner it runs at once and must not wait."""
 
     answers: Answers
     owner: Owner | None
@@ -47,11 +47,11 @@ class Broker:
     listeners: dict[str, Listener] = field(default_factory=dict)
     waiting: dict[str, list[Message]] = field(default_factory=dict)
     waited: Counter[str] = field(default_factory=Counter)
-    """How many messages to a queue were answered though they had waited."""
+    """Number of messages by queue that were answered after they had waited."""
     faults: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
-    """What becomes of the next messages to a queue: kind and seconds."""
+    """Faults of the next messages by queue: kind and seconds."""
     late: list[tuple[str, Message]] = field(default_factory=list)
-    """What is on its way for long, and to which queue."""
+    """Delayed messages, each with its queue."""
 
     # -- clients
 
@@ -130,7 +130,7 @@ class Broker:
     # -- servers
 
     def listen(self, queue: str, answers: Answers, owner: Owner | None) -> None:
-        """From now on; what waited comes first."""
+        """Deliver messages of a queue to this listener, first those that have waited."""
         self.listeners[queue] = Listener(answers, owner)
         self._fetch(queue)
 
@@ -187,12 +187,12 @@ class Server:
     endpoint: Any
     owner: Owner
     serving: Event
-    told: Callable[[], object]
+    on_serving: Callable[[], object]
 
     def start(self) -> None:
         self.broker.listen(self.host, self._answer, self.owner)
         self.serving.set()
-        self.told()
+        self.on_serving()
 
     def stop(self) -> bool:
         self.broker.leave(self.host, self.owner)

@@ -1,4 +1,4 @@
-"""What may happen around the hosts: operators, broker, registry, backups, clocks, twins."""
+"""Events around the hosts: operators, broker, registry, backups, clocks, twins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.world.world import World
 
 
 @dataclass(frozen=True)
-class Switched(Event):
+class HostSwitched(Event):
     disabled: bool
     by_record: bool
 
@@ -20,7 +20,7 @@ class Switched(Event):
         way = world.operators.by_record if self.by_record else world.operators.by_call
         way(self.on(world), disabled=self.disabled)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         what = "disables" if self.disabled else "enables"
         how = "in the registry" if self.by_record else "with a call, as Nova does"
         return f"an operator {what} {self.host} {how}"
@@ -32,17 +32,17 @@ class HypervisorLost(Event):
 
     @property
     def lasts(self) -> float:
-        """Until the host is enabled again: a hypervisor that flaps is not trusted at once."""
+        """Includes the time until the host is enabled again, which is longer if connections flap."""
         return self.seconds + 300
 
     def happen(self, world: World) -> None:
         machine = self.on(world)
-        machine.hypervisor_is("libvirtd is gone")
+        machine.set_connection_lost("libvirtd is gone")
         world.scheduler.sleep(self.seconds)
-        machine.hypervisor_is(None)
+        machine.set_connection_lost(None)
 
-    def words(self) -> str:
-        return f"{self.host}'s hypervisor is lost for {self.seconds:.0f} s"
+    def sentence(self) -> str:
+        return f"{self.host}'s connection to its hypervisor is lost for {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class ClockSteps(Event):
         else:
             self.on(world).clock_is_off += self.seconds
 
-    def words(self) -> str:
-        whose = "the registry's" if self.registry else f"{self.host}'s"
-        return f"{whose} clock steps by {self.seconds:+.0f} s"
+    def sentence(self) -> str:
+        foreign = "the registry's" if self.registry else f"{self.host}'s"
+        return f"{foreign} clock steps by {self.seconds:+.0f} s"
 
 
 # -- the message bus
@@ -78,14 +78,14 @@ class BrokerAway(Event):
         world.scheduler.sleep(self.seconds)
         world.broker.come_back(with_queues=self.with_queues)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         left = "" if self.with_queues else ", and comes back without its queues"
-        return f"the broker is away for {self.seconds:.0f} s{left}"
+        return f"the broker is unavailable for {self.seconds:.0f} s{left}"
 
 
 @dataclass(frozen=True)
 class BadMessage(Event):
-    """The next message to the host's agent, or to the registry."""
+    """A fault of the next message to the host's agent, or to the registry."""
 
     kind: str
     seconds: float
@@ -95,7 +95,7 @@ class BadMessage(Event):
         queue = REGISTRY if self.registry else self.host
         world.broker.faults.setdefault(queue, []).append((self.kind, self.seconds))
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         to = "the registry" if self.registry else f"{self.host}'s agent"
         return f"the next message to {to} is {self.kind} ({self.seconds:.1f} s)"
 
@@ -117,9 +117,9 @@ class RegistryAway(Event):
         world.registry.database.away = False
         world.registry_listens()
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         what = "the registry's database" if self.database else "compute-registry"
-        return f"{what} is away for {self.seconds:.0f} s"
+        return f"{what} is unavailable for {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class RegistryRestored(Event):
         world.registry.database.back_up()
         world.scheduler.stray(restored, self.seconds)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"the registry's database is backed up, and restored {self.seconds:.0f} s later"
 
 
@@ -149,14 +149,14 @@ class PlacementRestored(Event):
         def restored() -> None:
             world.placement.restore(world.scheduler.now)
             world.needs_audit = True
-            for machine in world.machines:  # its trees may need the reshape once more
+            for machine in world.machines:  # the restored trees may need the reshape again
                 if machine.is_on and machine.setup.reshapes_at_start:
                     machine.kill()
 
         world.placement.back_up()
         world.scheduler.stray(restored, self.seconds)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"Placement's database is backed up, and restored {self.seconds:.0f} s later"
 
 
@@ -176,23 +176,23 @@ class Twin(Event):
             return
         twin = machine.cloned(
             f"twin{len(world.twins) + 1}",
-            [self._hypervisor(here) for here in machine.nodes],
+            [self._hypervisor(node) for node in machine.nodes],
             self._disk(world),
         )
         world.twins.append(twin)
         twin.start()
         world.scheduler.sleep(self.seconds)
         twin.turn_off()
-        world.invariants.there_was_a_word(machine, twin)
+        world.invariants.check_twins_reported(machine, twin)
 
     def _disk(self, world: World) -> StatePath:
         return world.state_path(f"twin{len(world.twins) + 1}")
 
-    def _hypervisor(self, here: Hypervisor) -> Hypervisor:
-        parts = {name: replace(part, total=part.total + 1) for name, part in here.parts.items()}
-        host = here.host + "b" if self.renamed else here.host
-        return Hypervisor(host, here.root, parts, two_drivers=here.two_drivers)
+    def _hypervisor(self, node: Hypervisor) -> Hypervisor:
+        parts = {name: replace(part, total=part.total + 1) for name, part in node.parts.items()}
+        host = node.host + "b" if self.renamed else node.host
+        return Hypervisor(host, node.root, parts, two_drivers=node.two_drivers)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         name = "another name" if self.renamed else "the same name"
         return f"a copy of {self.host}'s disk boots under {name}, for {self.seconds:.0f} s"

@@ -1,8 +1,7 @@
-"""The agents' disks, in memory: at each step of a file one may fill, or a process end.
+"""The agents' disks, in memory: before each file operation the disk may fail or the process end.
 
-Only ``agent/state`` writes below a state directory.  Its two modules that open files find
-:class:`Os` in the place of ``os``, and the directory is a path that has of ``pathlib.Path``
-what the agent asks of one.
+Only ``agent/state`` writes below a state directory.  In its two modules that open files, :class:`Os`
+replaces ``os``.  :class:`StatePath` has those methods of ``pathlib.Path`` that the agent uses.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from tests.world.scheduler import Scheduler
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 _NUMBERS = count(1 << 24)
-"""Of nodes and descriptors: a file of an earlier world, or a real one, may be closed late."""
+"""Numbers of files and descriptors: unique, since a file of an earlier history may be closed late."""
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A file, or a directory."""
+    """A file or a directory."""
 
     number: int
     is_directory: bool = False
@@ -48,7 +47,7 @@ class Stat:
 
 
 class Disk:
-    """All files of a world, by their paths."""
+    """All files of a history, by their paths."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -72,14 +71,14 @@ class Disk:
 
     def node(self, path: str) -> Node:
         """:raises FileNotFoundError:"""
-        found = self.nodes.get(path)
-        if found is None:
+        node = self.nodes.get(path)
+        if node is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return found
+        return node
 
     def make(self, path: str, *, is_directory: bool = False) -> Node:
-        made = self.nodes[path] = Node(next(_NUMBERS), is_directory)
-        return made
+        node = self.nodes[path] = Node(next(_NUMBERS), is_directory)
+        return node
 
     def open(self, node: Node) -> int:
         descriptor = next(_NUMBERS)
@@ -87,15 +86,15 @@ class Disk:
         return descriptor
 
     def copy(self, source: str, target: str) -> None:
-        """A directory with all that is below it."""
+        """Copy a directory with everything below it."""
         for path, node in list(self.nodes.items()):
             if path == source or path.startswith(f"{source}/"):
-                made = self.make(target + path[len(source) :], is_directory=node.is_directory)
-                made.data[:] = node.data
+                copied = self.make(target + path[len(source) :], is_directory=node.is_directory)
+                copied.data[:] = node.data
 
 
 class Os:
-    """``os``, over such a disk."""
+    """Replaces the module ``os`` with functions that use the simulated disk."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -119,7 +118,7 @@ class Os:
         return Stat.of(self.node(descriptor))
 
     def node(self, descriptor: int) -> Node:
-        """:raises OSError: it is not open."""
+        """:raises OSError: the descriptor is not open."""
         try:
             return self._disk.opened[descriptor]
         except KeyError:
@@ -130,7 +129,7 @@ class Os:
         del self._disk.opened[descriptor]
 
     def fsync(self, descriptor: int) -> None:
-        """What is written here outlives the process, and there is nothing to wait for."""
+        """Do nothing but the step: simulated writes always outlive the process."""
         self._disk.step("a file", writes=True)
         self.node(descriptor)
 
@@ -141,7 +140,7 @@ class Os:
         self._disk.nodes[str(target)] = self._disk.node(str(source))
 
     def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
-        """A disk that is full takes the half of it first, as real ones may."""
+        """Write data; a disk that fails takes the first half, as real disks may."""
         if self._disk.is_bad and len(data) > 1:
             data = data[: len(data) // 2]
         else:
@@ -176,11 +175,11 @@ class Handle:
         return len(data)
 
     def flush(self) -> None:
-        """What is written is there."""
+        """Do nothing: writes are not buffered."""
 
 
 class StatePath:
-    """A state directory, and whatever is below it."""
+    """A path of a state directory or of a file below it."""
 
     __slots__ = ("_disk", "_text", "name")
 
@@ -229,7 +228,7 @@ class StatePath:
         return self.exists() and not self._disk.nodes[self._text].is_directory
 
     def lstat(self) -> Stat:
-        """Files have no owners here."""
+        """Simulated files have no owner."""
         raise PermissionError
 
     def stat(self) -> Stat:
@@ -237,7 +236,8 @@ class StatePath:
 
     def iterdir(self) -> Iterator[StatePath]:
         self._disk.node(self._text)
-        return iter([one for one in map(self._below, list(self._disk.nodes)) if one is not None])
+        paths = map(self._below, list(self._disk.nodes))
+        return iter([path for path in paths if path is not None])
 
     def glob(self, pattern: str) -> Iterator[StatePath]:
         return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
@@ -254,7 +254,7 @@ class StatePath:
     # -- changing
 
     def write_text(self, text: str) -> None:
-        """Somebody else than the agent does."""
+        """Write a file for an actor other than the agent: without faults."""
         self._disk.make(self._text).data[:] = text.encode()
 
     def mkdir(self, **_: Any) -> None:
@@ -263,7 +263,7 @@ class StatePath:
                 self._disk.make(str(path), is_directory=True)
 
     def chmod(self, _: int) -> None:
-        """Anybody may."""
+        """Do nothing: there are no permissions."""
 
     def replace(self, target: StatePath) -> StatePath:
         self._disk.step(target, writes=True)
@@ -285,7 +285,7 @@ class StatePath:
 
 @contextlib.contextmanager
 def disks(disk: Disk) -> Iterator[None]:
-    """Within, the agents' disks are this."""
+    """Within this context the agents use the simulated disk."""
     before = vars(files)["os"], vars(appended)["os"]
     vars(files)["os"] = vars(appended)["os"] = Os(disk)
     try:

@@ -1,4 +1,4 @@
-"""What may happen in a history: plain data, each a sentence that says what it does."""
+"""Events of a history, as data; the text of an event is a sentence that describes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.world.disk import DISK_FAULTS
 from tests.world.files import BAD, NAME
 from tests.world.hypervisor import AGGREGATES, TRAITS, Hypervisor, Part
-from tests.world.placement import tried
+from tests.world.placement import is_accepted
 
 if TYPE_CHECKING:
     from tests.world.machine import Machine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Event:
-    """At that second, or so many steps of the host's agent later."""
+    """Happens at the second ``at``, or ``steps`` steps of the host's agent later."""
 
     at: float
     machine: int
@@ -27,18 +27,18 @@ class Event:
     def happen(self, world: World) -> None:
         raise NotImplementedError
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         raise NotImplementedError
 
     @property
     def lasts(self) -> float:
-        """Seconds for which it is, or may be, in the way."""
+        """Seconds during which the event may prevent a host from having the right status."""
         return getattr(self, "seconds", 0.0)
 
     def on(self, world: World) -> Machine:
         return world.places[self.machine][0]
 
-    def here(self, world: World) -> Hypervisor:
+    def node(self, world: World) -> Hypervisor:
         return world.places[self.machine][1]
 
     @property
@@ -47,7 +47,7 @@ class Event:
 
     def __str__(self) -> str:
         later = f", {self.steps} steps of {self.host}'s agent later" if self.steps else ""
-        return f"At {self.at:.2f} s{later}, {self.words()}."
+        return f"At {self.at:.2f} s{later}, {self.sentence()}."
 
 
 # -- the agent and its host
@@ -58,93 +58,93 @@ class Killed(Event):
     def happen(self, world: World) -> None:
         self.on(world).kill()
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.host}'s agent is killed"
 
 
 @dataclass(frozen=True)
-class Off(Event):
+class HostOff(Event):
     seconds: float
 
     def happen(self, world: World) -> None:
         self.on(world).turn_off()
         world.scheduler.spawn(self.on(world).turn_on, after=self.seconds)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.host} is off for {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True)
-class Changed(Event):
-    """The hypervisor has something else; it wakes its agent."""
+class HostChanged(Event):
+    """The host's hardware changes; if ``wakes``, the driver starts a period at once."""
 
     parts: Mapping[str, Part]
     moves: bool
     wakes: bool
 
     def happen(self, world: World) -> None:
-        here = self.here(world)
-        here.parts, here.moves = dict(self.parts), self.moves
-        here.changed_at = world.scheduler.now
+        node = self.node(world)
+        node.parts, node.moves = dict(self.parts), self.moves
+        node.changed_at = world.scheduler.now
         for wake in list(self.on(world).hypervisor.wakers) if self.wakes else []:
             wake()
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         parts = "; ".join(_part(name, part) for name, part in self.parts.items())
-        how = ", taking allocations along" if self.moves else ""
-        return f"{self.host} has now{how}: {parts}"
+        how = " (moving allocations)" if self.moves else ""
+        return f"{self.host} now has{how}: {parts}"
 
 
 def _part(name: str, part: Part) -> str:
     more = [*sorted(part.traits), *(f"aggregate {each[-1]}" for each in sorted(part.aggregates))]
     below = f" below {part.parent}" if part.parent else ""
     having = f" with {', '.join(more)}" if more else ""
-    return f"{name or 'itself'}{below}: {part.total} {part.resource_class}{having}"
+    return f"{name or 'the root'}{below}: {part.total} {part.resource_class}{having}"
 
 
 @dataclass(frozen=True)
-class Silent(Event):
+class DriverSilent(Event):
     seconds: float
     drivers: tuple[int, ...]
 
     def happen(self, world: World) -> None:
-        here = self.here(world)
-        here.silent.update(self.drivers)
+        node = self.node(world)
+        node.silent.update(self.drivers)
         world.scheduler.sleep(self.seconds)
-        here.silent.difference_update(self.drivers)
+        node.silent.difference_update(self.drivers)
 
-    def words(self) -> str:
-        who = "" if len(self.drivers) > 1 else f" by driver {self.drivers[0] + 1}"
-        return f"{self.host}'s hypervisor can't be asked{who} for {self.seconds:.0f} s"
+    def sentence(self) -> str:
+        which = "the drivers" if len(self.drivers) > 1 else f"driver {self.drivers[0] + 1}"
+        return f"{which} of {self.host} cannot read the hypervisor for {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True)
 class NodeGone(Event):
-    """The drivers do not name it any more; ``comes_back`` after so many seconds."""
+    """The drivers do not report a node any more, for some seconds if ``comes_back``."""
 
     seconds: float
     comes_back: bool
 
     def happen(self, world: World) -> None:
-        here = self.here(world)
-        if all(one.gone or one is here for one in self.on(world).nodes):
-            return  # a host that has no node at all is taken for one that can't say
-        here.gone = True
+        node = self.node(world)
+        if all(other.gone or other is node for other in self.on(world).nodes):
+            return  # the agent treats a driver without any node as one that cannot answer
+        node.gone = True
 
         def comes_back() -> None:
-            here.gone = False
+            node.gone = False
 
         if self.comes_back:
             world.scheduler.stray(comes_back, self.seconds)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         how = f"for {self.seconds:.0f} s" if self.comes_back else "for good"
         return f"the node {self.host} is gone {how}"
 
 
 @dataclass(frozen=True)
-class FilesSay(Event):
-    """An operator changes the provider files, and has them read."""
+class ProviderFileChanged(Event):
+    """An operator changes the provider file and reloads the agent."""
 
     part: str
     total: int
@@ -158,10 +158,10 @@ class FilesSay(Event):
             world.write_files(machine, self.part, self.total)
         machine.reload()
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         if self.bad:
-            return f"an operator's provider file on {self.host} can't be read"
-        where = self.part or "itself"
+            return f"the provider file on {self.host} becomes invalid"
+        where = self.part or "the root"
         return f"a provider file on {self.host} adds {self.total} CUSTOM_FILED to {where}"
 
 
@@ -169,7 +169,7 @@ class FilesSay(Event):
 
 
 @dataclass(frozen=True)
-class Lossy(Event):
+class RequestFault(Event):
     kind: str
     seconds: float
     write: bool
@@ -177,13 +177,13 @@ class Lossy(Event):
     def happen(self, world: World) -> None:
         self.on(world).link.faults.append((self.kind, self.seconds, self.write))
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         what = "write" if self.write else "request"
         return f"the next {what} of {self.host} to Placement {self.kind} ({self.seconds:.1f} s)"
 
 
 @dataclass(frozen=True)
-class Cut(Event):
+class PlacementUnreachable(Event):
     seconds: float
 
     def happen(self, world: World) -> None:
@@ -192,7 +192,7 @@ class Cut(Event):
         world.scheduler.sleep(self.seconds)
         link.cut = False
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.host} is cut off from Placement for {self.seconds:.0f} s"
 
 
@@ -210,7 +210,7 @@ class BadDisk(Event):
         world.scheduler.sleep(self.seconds)
         machine.disk_fault = 0
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.host}'s disk {self.kind} for {self.seconds:.0f} s"
 
 
@@ -218,30 +218,30 @@ class BadDisk(Event):
 
 
 @dataclass(frozen=True)
-class Stranger(Event):
-    """Somebody else writes to a provider of the host."""
+class ForeignWrite(Event):
+    """Another service writes to a provider of the host."""
 
     kind: str
     part: str
     number: int
 
     def happen(self, world: World) -> None:
-        uuid = self.here(world).uuid(self.part)
-        tried(getattr(self, f"_{self.kind}"), world, uuid)
+        uuid = self.node(world).uuid(self.part)
+        is_accepted(getattr(self, f"_{self.kind}"), world, uuid)
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         what = {
-            "add_trait": f"puts the trait {self._its_trait} on",
-            "take_trait": f"takes the trait {TRAITS[self.number % 3]} from",
-            "add_aggregate": f"puts the aggregate {self._its_aggregate[-4:]} on",
-            "old_tool": "takes an aggregate, with an old microversion, from",
-            "add_class": f"puts the class {self._its_class} on",
+            "add_trait": f"adds the trait {self._its_trait} to",
+            "take_trait": f"removes the trait {TRAITS[self.number % 3]} from",
+            "add_aggregate": f"adds the aggregate {self._its_aggregate[-4:]} to",
+            "old_tool": "removes an aggregate, with an old microversion, from",
+            "add_class": f"adds the class {self._its_class} to",
             "total": "sets another total of",
-            "child": "hangs a child below",
+            "child": "creates a child below",
             "deletes": "deletes",
             "renames": "renames",
         }[self.kind]
-        return f"a stranger {what} {self.part or 'the root'} of {self.host}"
+        return f"another service {what} {self.part or 'the root'} of {self.host}"
 
     @property
     def _its_trait(self) -> str:
@@ -256,7 +256,7 @@ class Stranger(Event):
         return ("PGPU", "SRIOV_NET_VF")[self.number % 2]
 
     def _put(self, world: World, uuid: str, kind: str, name: str, value: Any = True) -> None:
-        world.placement.whose.things.setdefault(uuid, {})[kind, name] = value
+        world.placement.foreign.claims.setdefault(uuid, {})[kind, name] = value
 
     def _take_trait(self, world: World, uuid: str) -> None:
         world.placement.stranger.remove_trait(uuid, TRAITS[self.number % 3])
@@ -272,8 +272,8 @@ class Stranger(Event):
 
     def _old_tool(self, world: World, uuid: str) -> None:
         stranger = world.placement.stranger
-        kept = stranger.aggregates(uuid) - {AGGREGATES[self.number % 2]}
-        stranger.set_aggregates(uuid, kept, old_microversion=True)
+        aggregates = stranger.aggregates(uuid) - {AGGREGATES[self.number % 2]}
+        stranger.set_aggregates(uuid, aggregates, old_microversion=True)
         world.needs_audit = True
 
     def _add_class(self, world: World, uuid: str) -> None:
@@ -287,21 +287,21 @@ class Stranger(Event):
         stranger = world.placement.stranger
         inventory = stranger.inventory(uuid)
         for name in inventory:
-            if ("class", name) not in world.placement.whose.things.get(uuid, {}):
+            if ("class", name) not in world.placement.foreign.claims.get(uuid, {}):
                 inventory[name]["total"] += 1 + self.number
         stranger.set_inventory(uuid, inventory)
 
     def _child(self, world: World, uuid: str) -> None:
         child = f"dddddddd-0000-4000-8000-{self.machine:04}{self.number:08}"
         world.placement.stranger.create_child(uuid, f"strangers{child[-9:]}", child)
-        world.placement.whose.providers[child] = uuid
+        world.placement.foreign.providers[child] = uuid
         world.placement.stranger.set_inventory(child, {"FPGA": {"total": 3}})
         record = dict(world.placement.rows[child].inventory["FPGA"])
         self._put(world, child, "class", "FPGA", record)
 
     def _deletes(self, world: World, uuid: str) -> None:
         world.placement.stranger.delete_provider(uuid)
-        world.placement.whose.forget(uuid)
+        world.placement.foreign.forget(uuid)
 
     def _renames(self, world: World, uuid: str) -> None:
         world.placement.stranger.rename(uuid, f"renamed{self.number}")
@@ -309,7 +309,7 @@ class Stranger(Event):
 
 @dataclass(frozen=True)
 class Guest(Event):
-    """Nova's scheduler claims, or a guest goes."""
+    """A guest comes to a provider of the host, or one is deleted."""
 
     part: str
     comes: bool
@@ -317,22 +317,22 @@ class Guest(Event):
     def happen(self, world: World) -> None:
         placement = world.placement
         if not self.comes:
-            for consumer in sorted(placement.whose.guests)[:1]:
+            for consumer in sorted(placement.foreign.guests)[:1]:
                 placement.stranger.delete_allocation(consumer)
-                del placement.whose.guests[consumer]
+                del placement.foreign.guests[consumer]
             return
-        uuid = self.here(world).uuid(self.part)
+        uuid = self.node(world).uuid(self.part)
         row = placement.rows.get(uuid)
-        things = placement.whose.things.get(uuid, {})
-        classes = [] if row is None else [c for c in row.inventory if ("class", c) not in things]
+        claims = placement.foreign.claims.get(uuid, {})
+        classes = [] if row is None else [c for c in row.inventory if ("class", c) not in claims]
         if classes:
-            number = len(placement.whose.guests) + int(self.at * 100)
+            number = len(placement.foreign.guests) + int(self.at * 100)
             consumer = f"99999999-0000-4000-8000-{number:012}"
             uses = {uuid: {sorted(classes)[0]: 1}}
-            if tried(placement.stranger.put_allocation, uses, consumer):
-                placement.whose.guests[consumer] = dict(uses[uuid])
+            if is_accepted(placement.stranger.put_allocation, uses, consumer):
+                placement.foreign.guests[consumer] = dict(uses[uuid])
 
-    def words(self) -> str:
+    def sentence(self) -> str:
         if not self.comes:
             return "a guest goes"
         return f"a guest comes to {self.part or 'the root'} of {self.host}"

@@ -1,4 +1,4 @@
-"""An operator's provider files: what they say, and what it adds to which provider."""
+"""The provider file of a host: its text, and what it adds to which provider."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 CLASS, TRAIT = "CUSTOM_FILED", "CUSTOM_FILED_TRAIT"
 NAME = "added.yaml"
-BAD = "says what no agent understands"
+BAD = "not a valid provider file"
 _TEXT = """\
 meta:
   schema_version: '1.0'
@@ -31,8 +31,8 @@ def text_for(host: str, part: str, total: int) -> str:
     return _TEXT.format(identification=name, total=total)
 
 
-def added_to(here: Hypervisor, part: str) -> int | None:
-    """How much of its class is added to that part; ``None``: nothing is."""
-    if here.filed is None or here.filed[0] != part or (here.attached and not part):
+def added_to(node: Hypervisor, part: str) -> int | None:
+    """Return the inventory that the file adds to a part; ``None`` if it adds none."""
+    if node.filed is None or node.filed[0] != part or (node.attached and not part):
         return None
-    return here.filed[1]
+    return node.filed[1]

@@ -1,4 +1,4 @@
-"""The way from one host to Placement, on which requests and replies get lost, late, and twice."""
+"""The connection from a host to Placement, which loses, delays and repeats requests and replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAULTS = (LOST, UNANSWERED, LATE, DOUBLED, SLOW, REFUSED, BROKEN)
 
 @dataclass
 class Link:
-    """``send`` carries a request out at once."""
+    """An API of Placement with faults; ``send`` carries a request out at once."""
 
     scheduler: Scheduler
     dice: random.Random
@@ -35,10 +35,10 @@ class Link:
     step: Callable[[], None]
     cut: bool = False
     faults: list[tuple[str, float, bool]] = field(default_factory=list)
-    """What becomes of the next requests: kind, seconds, and whether of the next write."""
+    """Faults of the next requests: kind, seconds, and whether only writes are affected."""
     calls: int = 0
     late: Callable[[Callable[[], object]], None] = lambda carry_out: carry_out() and None
-    """Carries out what was given up."""
+    """Carries out a request that its client has given up."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -49,7 +49,7 @@ class Link:
         self.calls += 1
         fault, seconds = self._fault(method)
         self.scheduler.sleep(self.dice.uniform(0, LATENCY))
-        reply = self._met(fault, seconds, lambda: self.send(method, path, json=json))
+        reply = self._send_with_fault(fault, seconds, lambda: self.send(method, path, json=json))
         self.scheduler.sleep(self.dice.uniform(0, LATENCY))
         return reply
 
@@ -60,7 +60,7 @@ class Link:
                 return kind, seconds
         return (LOST, 1.0) if self.cut else ("", 0.0)
 
-    def _met(self, fault: str, seconds: float, carry_out: Send) -> dict[str, Any]:
+    def _send_with_fault(self, fault: str, seconds: float, carry_out: Send) -> dict[str, Any]:
         match fault:
             case "is lost":
                 self.scheduler.sleep(seconds)

@@ -1,7 +1,7 @@
-"""A hypervisor host: its disk, its clock, and the agent that systemd keeps running there.
+"""A simulated host: its disk, its clock, and the agent, which is restarted as systemd would.
 
-Only this file knows how the agent is put together; ``agent/main.py`` does the same with
-threads, sockets and a real clock.
+This file puts the agent together; ``agent/main.py`` does the same with threads, sockets and a real
+clock.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ INTERVAL, VERIFY, AUDIT = 60.0, 80.0, 240.0
 BEAT, DOWN_AFTER = 60.0, 180.0
 DRIVERS = ("world", "devices")
 RESTART = 10.0
-"""Seconds after which systemd starts again what has ended."""
+"""Seconds after which an agent that has ended is restarted."""
 EPOCH = 1.9e9
 
 
 @dataclass(eq=False)
 class Process:
-    """One life of an agent; ``step`` is called before whatever it does outside of itself."""
+    """A process of an agent; ``step`` is called before each request, message and file operation."""
 
     machine: Machine
     scheduler: Scheduler
@@ -75,7 +75,7 @@ class Process:
     met_bad_disk: bool = False
 
     def step(self) -> None:
-        """Between any two of these others may come first, or the process end."""
+        """Let other actors run first, or end the process if it was killed."""
         self.steps += 1
         self.machine.happen()
         if not self.alive:
@@ -83,11 +83,11 @@ class Process:
         if self.machine.dice.random() < 0.05:
             self.scheduler.sleep(0)
 
-    def has_unkept(self) -> bool:
-        """Whether there are claims that are not on disk."""
+    def has_unsaved_claims(self) -> bool:
+        """Whether there are claims that are not saved on disk."""
         if self.nodes is None:
             return False
-        gone = (one.tracker for one in self.nodes.departures.by_uuid.values())
+        gone = (departure.tracker for departure in self.nodes.departures.by_uuid.values())
         trackers = (*self.nodes.trackers.values(), *gone)
         return any(one.saved is None or one.saved.on_disk[1] != one.ledger for one in trackers)
 
@@ -97,7 +97,7 @@ class Machine:
     world: World
     label: str
     nodes: Sequence[Hypervisor]
-    """What is reported; the first one has the connection, and the host's name."""
+    """The nodes; the first one has the connection to the hypervisor, and the host's name."""
     state: StatePath
     address: str
     clock_is_off: float = 0.0
@@ -105,23 +105,23 @@ class Machine:
     process: Process | None = None
     is_on: bool = True
     refused: str | None = None
-    """Why it does not start: systemd does not try again."""
-    words: list[tuple[float, str]] = field(default_factory=list)
-    """What an operator was told of another one that does the same, and when."""
+    """Why the agent is not restarted: it ended with an error that an operator has to fix."""
+    warnings: list[tuple[float, str]] = field(default_factory=list)
+    """Times and texts of conditions about another agent with the same identity."""
     armed: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
-    """What happens after so many more steps."""
+    """Events that happen after a number of further steps."""
     forgot: bool = False
-    """Whether there may be what it asserted, and nobody knows: it ended when it could not keep
-    that on disk, it had a twin, or an old Placement came back."""
-    kin: frozenset[str] = frozenset()
-    """Providers of a twin's, which may be taken for its own."""
+    """Whether the agent may have lost claims: it ended while it could not write to its disk, it had a
+    twin, or Placement was restored."""
+    twin_uuids: frozenset[str] = frozenset()
+    """Providers of a twin, which the agent may treat as its own."""
     late: set[tuple[str, str]] = field(default_factory=set)
-    """Providers, and names that came to them by a request that was given up long before."""
+    """Provider and name of data that a late request created, which the agent had given up."""
     writes: int = 0
     seen_version: int = 0
-    """The highest version of its record that an agent here knew."""
+    """The highest version of the service record that an agent of this host has seen."""
     wrong_since: float | None = None
-    """Since when its status is not what was decided."""
+    """Since when the host does not have the status decided last; ``None`` if it has."""
 
     def __post_init__(self) -> None:
         self.scheduler = self.world.scheduler
@@ -140,7 +140,7 @@ class Machine:
 
     @property
     def files(self) -> StatePath:
-        """Its provider files; on a disk of their own, which an operator writes to."""
+        """The directory of the provider files, which operators write to."""
         return self.state.with_name(f"{self.label}.d")
 
     @property
@@ -149,8 +149,8 @@ class Machine:
 
     @property
     def uuids(self) -> set[str]:
-        """Of all parts that there could be."""
-        return {uuid for here in self.nodes for uuid in here.uuids}
+        """The UUIDs of all possible parts."""
+        return {uuid for node in self.nodes for uuid in node.uuids}
 
     @property
     def host(self) -> str:
@@ -158,7 +158,7 @@ class Machine:
 
     @property
     def verified_at(self) -> float:
-        """When its agent has last compared all its roots with what Placement has."""
+        """The time since which the agent has verified all of its roots."""
         nodes = self.process.nodes if self.process is not None else None
         times = [one.root.verified_at for one in nodes.trackers.values()] if nodes else []
         return min((-1.0 if at is None else at for at in times), default=-1.0)
@@ -170,7 +170,7 @@ class Machine:
     def wall(self) -> float:
         return EPOCH + self.scheduler.now + self.clock_is_off
 
-    # -- what happens to it
+    # -- events
 
     def step(self) -> None:
         process = self.scheduler.owner
@@ -178,18 +178,18 @@ class Machine:
             process.step()
 
     def happen(self) -> None:
-        """A step was taken."""
+        """Count a step and start the events that are due."""
         if not self.armed:
             return
         left = [(steps - 1, act) for steps, act in self.armed]
-        self.armed = [one for one in left if one[0] > 0]
+        self.armed = [(steps, act) for steps, act in left if steps > 0]
         for steps, act in left:
             if steps <= 0:
                 act()
         self.scheduler.sleep(0)
 
     def kill(self) -> None:
-        """As ``kill -9`` does; systemd starts it again."""
+        """End the process as ``kill -9`` does; it is restarted later."""
         self._end()
         self._start_later(RESTART)
 
@@ -201,17 +201,17 @@ class Machine:
         self.is_on = True
         self._start_later(0.0)
 
-    def hypervisor_is(self, lost: str | None) -> None:
-        """Why its connection is lost; ``None``: it is there."""
+    def set_connection_lost(self, lost: str | None) -> None:
+        """Set why the connection to the hypervisor is lost; ``None`` if it is up."""
         self.hypervisor.lost = lost
-        for tell in list(self.hypervisor.watchers):
-            tell(lost)
+        for notify in list(self.hypervisor.watchers):
+            notify(lost)
 
     def _end(self) -> None:
         process, self.process = self.process, None
         if process is not None:
             self.note_version(process)
-            self.forgot |= process.met_bad_disk and process.has_unkept()
+            self.forgot |= process.met_bad_disk and process.has_unsaved_claims()
             process.alive = False
             self.world.broker.leave(self.host, process)
         self.hypervisor.watchers.clear()
@@ -237,7 +237,7 @@ class Machine:
         try:
             self._serve(process)
         except HostTaken as err:
-            self.words.append((self.scheduler.now, str(err)))
+            self.warnings.append((self.scheduler.now, str(err)))
         except (IdentityNotReady, RegistryError, DriverError):
             pass
         except IdentityError as err:
@@ -260,7 +260,7 @@ class Machine:
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
         )
-        service.listeners.append(lambda reports: self._hear(process, reports))
+        service.listeners.append(lambda reports: self._note_reports(process, reports))
         switches = process.switches = self._switching(process, settings, service, status)
         service.open()
         switches.start()
@@ -272,7 +272,7 @@ class Machine:
         return 2 if self.setup.two_drivers else 1
 
     def reload(self) -> None:
-        """As SIGHUP has it."""
+        """Do what the agent does at SIGHUP."""
         process = self.process
         if process is not None and process.nodes is not None and process.loop is not None:
             process.loop.post(process.nodes.additions.read)
@@ -321,49 +321,49 @@ class Machine:
         switches.hypervisor.clock = self.scheduler.clock
         return switches  # type: ignore[no-any-return]
 
-    def _hear(self, process: Process, reports: Sequence[Report]) -> None:
+    def _note_reports(self, process: Process, reports: Sequence[Report]) -> None:
         process.reports, process.reported_at = reports, self.scheduler.now
         for report in reports:
             for part in {"twin", "name", "node"} & report.degraded.keys():
-                self.words.append((self.scheduler.now, report.degraded[part]))
+                self.warnings.append((self.scheduler.now, report.degraded[part]))
             if report.occasion is Occasion.PERIOD:
-                self.world.invariants.bounded(self, report)
+                self.world.invariants.check_number_of_calls(self, report)
             if report.fatal:
                 self.refused = str(report.error)
 
-    # -- another one
+    # -- twins
 
     def cloned(self, label: str, nodes: Sequence[Hypervisor], state: StatePath) -> Machine:
-        """A machine that was made from this one's disk."""
+        """Make a machine with a copy of this one's disk."""
         self.world.disk.copy(str(self.state), str(state))
         twin = Machine(self.world, label, nodes, state, f"{label} (boot {label})")
-        self.kin = twin.kin = self.kin | self.uuids | twin.uuids
+        self.twin_uuids = twin.twin_uuids = self.twin_uuids | self.uuids | twin.uuids
         self.forgot = True
         return twin
 
 
 def _loaded(nodes: Sequence[Hypervisor], process: Process, number: int) -> LoadedDriver:
-    """What the driver can do is found out once: that takes longer than a period."""
+    """Load a driver; its abilities are determined only once, since that takes long."""
     calls: Any = Direct(process.step)
-    known, driver = _known(), Driver(nodes, number)
+    inspected, driver = _inspected(), Driver(nodes, number)
     return replace(
-        known,
+        inspected,
         name=DRIVERS[number],
         driver=driver,
-        abilities=frozenset() if number else known.abilities,
+        abilities=frozenset() if number else inspected.abilities,
         opening=Opening(),
         calls=calls,
     )
 
 
 @cache
-def _known() -> LoadedDriver:
+def _inspected() -> LoadedDriver:
     return LoadedDriver.from_driver("world", Driver([Hypervisor("none", "none")]))
 
 
 @dataclass(slots=True)
 class Tasks(Workers):
-    """The nodes' periods, in each other's way at any step."""
+    """Runs the periods of the nodes as concurrent tasks."""
 
     scheduler: Scheduler = field(kw_only=True)
     owner: Process = field(kw_only=True)

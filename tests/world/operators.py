@@ -1,7 +1,7 @@
-"""Those who disable and enable hosts, and what they expect of it.
+"""Operators that disable and enable hosts, and the status that each host should have.
 
-Two ways lead to a host: the registry's record, as ``computectl service`` and the REST
-interface take, and a call to the host itself, as Nova's API makes.
+An operator changes the registry's record, as ``computectl service`` and the REST API do, or calls
+the host's agent, as Nova's API does.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ REASON = "new disks"
 class Operators:
     world: World
     _expected: dict[str, frozenset[bool]] = field(default_factory=dict)
-    """Whether the host is disabled; both where nobody can know."""
+    """Whether a host is disabled, by host; both values if that cannot be known."""
     restores: int = 0
-    """How often the registry's database became an older one."""
+    """How often the registry's database was restored."""
     _busy: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -49,11 +49,11 @@ class Operators:
         return self._expected.get(machine.host, frozenset({False}))
 
     def doubt(self, host: str, *, might_be: bool) -> None:
-        """What was decided may be lost, or be otherwise."""
+        """Note that the host may also have this status, since a decision may be lost."""
         self._expected[host] = self._expected.get(host, frozenset({False})) | {might_be}
 
     def by_record(self, machine: Machine, *, disabled: bool) -> None:
-        """``computectl service disable``, one at a time for each host."""
+        """Switch a host as ``computectl service`` does, one operator at a time for each host."""
         if machine.host not in self._busy:
             self._busy.add(machine.host)
             self._by_record(machine, disabled)
@@ -61,7 +61,7 @@ class Operators:
 
     def _by_record(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores
-        known = machine.note_version(machine.process)
+        known_version = machine.note_version(machine.process)
         overtaken = self._is_overtaken(host)
         try:
             done = self.control.switch(host, disabled=disabled, reason=REASON if disabled else None)
@@ -70,16 +70,16 @@ class Operators:
             return
         self._expected[host] = frozenset({disabled})
         # After a restore the agent may know another record of this version, or a later one.
-        if done.record.version <= known or restores != self.restores or overtaken:
+        if done.record.version <= known_version or restores != self.restores or overtaken:
             self.doubt(host, might_be=not disabled)
 
     def _is_overtaken(self, host: str) -> bool:
-        """By a call before, which was given up and will be carried out yet."""
+        """Whether an earlier call to the host, which was given up, may still be carried out."""
         late = self.world.broker.late
         return any(host in (queue, one.arguments.get("host")) for queue, one in late)
 
     def by_call(self, machine: Machine, *, disabled: bool) -> None:
-        """``openstack compute service set``, of Nova, which keeps its own record."""
+        """Switch a host as Nova's ``openstack compute service set`` does, by a call to the agent."""
         if machine.host not in self._busy:
             self._busy.add(machine.host)
             self._by_call(machine, disabled)
@@ -88,27 +88,28 @@ class Operators:
     def _by_call(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores
         sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
-        unheard, waited = self._unheard(machine), self.world.broker.waited[host]
+        record_status, waited = self._unknown_record_status(machine), self.world.broker.waited[host]
         try:
             answer = self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
         except MessagingError:
             self.doubt(host, might_be=disabled)
             return
         self._expected[host] = frozenset({answer == "disabled"})
-        if unheard is not None:
-            self.doubt(host, might_be=unheard)
-        # A call that waited changes nothing: its answer is what holds, until a hypervisor is back.
+        if record_status is not None:
+            self.doubt(host, might_be=record_status)
+        # A call that waited changes nothing; it answers the current status, which may change when the
+        # hypervisor is back.
         if self.world.broker.waited[host] != waited:
             self._expected[host] = EITHER
-        if restores != self.restores or self._may_be_a_twins(host):
+        if restores != self.restores or self._may_be_answered_by_twin(host):
             self.doubt(host, might_be=not disabled)
 
-    def _may_be_a_twins(self, host: str) -> bool:
-        """Who answered: two that are called the same hear of each other by the registry only."""
+    def _may_be_answered_by_twin(self, host: str) -> bool:
+        """Whether a twin may have answered: twins detect each other only through the registry."""
         return any(twin.host == host for twin in self.world.twins)
 
-    def _unheard(self, machine: Machine) -> bool | None:
-        """What the record says, where the agent has not heard of it: it may hold."""
+    def _unknown_record_status(self, machine: Machine) -> bool | None:
+        """Return the record's status if the agent does not know this record yet, else ``None``."""
         record = self.world.registry.record(machine.host)
         status = machine.process.status if machine.process is not None else None
         if record is None or (status and status.current.record_version == record.version):
@@ -116,15 +117,16 @@ class Operators:
         return record.disabled
 
     def record_is_older(self) -> None:
-        """What was decided since the backup is known to the agents that had heard of it.
+        """Note that the registry was restored.
 
-        An older record that disables counts, one that enables does not.
+        Agents keep decisions made since the backup if they know them.  An older record may disable a
+        host, but not enable it.
         """
         self.restores += 1
         for machine in self.world.machines:
-            found = self.world.registry.record(machine.host)
-            record = found is not None and found.disabled
+            record = self.world.registry.record(machine.host)
+            record_disabled = record is not None and record.disabled
             status = machine.process.status if machine.process is not None else None
-            heard = status is not None and status.current.disabled
-            if record or not heard:
-                self.doubt(machine.host, might_be=record)
+            agent_disabled = status is not None and status.current.disabled
+            if record_disabled or not agent_disabled:
+                self.doubt(machine.host, might_be=record_disabled)

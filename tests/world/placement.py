@@ -1,6 +1,6 @@
-"""The one Placement, and what in it is whose.
+"""The simulated Placement, and which of its data is foreign.
 
-It is the fake that ``tests/contract`` holds against a real one.
+It is the in-memory server that ``tests/contract`` compares with a real one.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ _PROVIDER = re.compile(r"/resource_providers/([^/?]+)")
 
 
 @dataclass
-class Whose:
-    """What is not the agents': it has to stay.
+class Foreign:
+    """Data in Placement that no agent owns and that has to stay.
 
-    ``things`` are a stranger's by provider, as ``(kind, name): value``; ``providers`` are his,
-    and ``guests`` are what each consumer holds, by class.
+    ``claims`` are those of other services, by provider, as ``(kind, name): value``.  ``providers``
+    belong to other services.  ``guests`` has the allocations of each consumer, by class.
     """
 
-    things: dict[str, dict[tuple[str, str], Any]] = field(default_factory=dict)
+    claims: dict[str, dict[tuple[str, str], Any]] = field(default_factory=dict)
     providers: dict[str, str] = field(default_factory=dict)
     guests: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def forget(self, uuid: str) -> None:
-        """This provider is gone, with all that it had."""
-        self.things.pop(uuid, None)
+        """Note that a provider was deleted."""
+        self.claims.pop(uuid, None)
         self.providers.pop(uuid, None)
 
 
 class Placement:
     def __init__(self) -> None:
         self.fake = FakePlacement()
-        self.whose = Whose()
+        self.foreign = Foreign()
         self.trace = hashlib.sha256()
-        """Of all that agents asked, in its order: two equal ones are the same history."""
+        """A hash of all requests of agents in their order: equal hashes mean equal histories."""
         self.invariants: Invariants
         self.stranger = Stranger(self._answer)
         self.deleted: set[str] = set()
-        """Providers that were deleted once: one that is made anew counts its generations anew."""
+        """Providers that were deleted once; if created again, their generations start anew."""
         self.restored_at = -inf
         self.is_late = False
-        """What is carried out now was given up before."""
-        self._backup: tuple[Any, ...] = ({}, {}, Whose())
+        """Whether the current request was given up by its client before."""
+        self._backup: tuple[Any, ...] = ({}, {}, Foreign())
 
     @property
     def rows(self) -> Mapping[str, Row]:
@@ -65,7 +65,7 @@ class Placement:
     def carry_out(
         self, machine: Machine, method: str, path: str, *, json: Any = None
     ) -> dict[str, Any]:
-        """A request of an agent, at this moment."""
+        """Carry out a request of an agent and check the rules for writes."""
         self.trace.update(f"{machine.label} {method} {path} {json}".encode())
         if method == "GET":
             return self._answer(method, path, json=json)
@@ -75,9 +75,9 @@ class Placement:
             machine.writes += 1
             named = _PROVIDER.match(path)
             uuid = named[1] if named else None
-            self.invariants.wrote(machine, method, path, uuid)
+            self.invariants.check_write(machine, method, path, uuid)
             if method == "DELETE" and uuid is not None and uuid not in self.rows:
-                self.whose.forget(uuid)
+                self.foreign.forget(uuid)
 
     def _answer(self, method: str, path: str, **body: Any) -> dict[str, Any]:
         answer = self.fake.answer(method, path, **body)
@@ -87,7 +87,7 @@ class Placement:
         return answer
 
     def carry_out_late(self, machine: Machine, carry_out: Callable[[], object]) -> None:
-        """What it brings nobody may know for the agent's own any more."""
+        """Carry out a request that was given up; the agent may not know what it creates."""
         before, self.is_late = self._names(), True
         carry_out()
         self.is_late = False
@@ -100,15 +100,15 @@ class Placement:
             for name in (*row.inventory, *row.traits, *row.aggregates)
         }
 
-    def held(self) -> dict[str, dict[str, int]]:
-        """What each consumer holds, whatever the provider, by class."""
-        found: dict[str, dict[str, int]] = {}
+    def allocations(self) -> dict[str, dict[str, int]]:
+        """Return the allocations of each consumer by class, summed over the providers."""
+        held: dict[str, dict[str, int]] = {}
         for key, consumer in self.fake.store.consumers.items():
-            total = found.setdefault(key, {})
+            total = held.setdefault(key, {})
             for resources in consumer.uses.values():
                 for name, amount in resources.items():
                     total[name] = total.get(name, 0) + amount
-        return found
+        return held
 
     def tree(self, root: str) -> list[str]:
         if root not in self.rows:
@@ -119,16 +119,16 @@ class Placement:
 
     def back_up(self) -> None:
         store = self.fake.store
-        self._backup = copy.deepcopy((store.providers, store.consumers, self.whose))
+        self._backup = copy.deepcopy((store.providers, store.consumers, self.foreign))
 
     def restore(self, now: float) -> None:
         self.restored_at = now
         store = self.fake.store
-        store.providers, store.consumers, self.whose = copy.deepcopy(self._backup)
+        store.providers, store.consumers, self.foreign = copy.deepcopy(self._backup)
 
 
-def tried(act: Any, *args: Any, **named: Any) -> bool:
-    """What Placement refuses a stranger does not happen."""
+def is_accepted(act: Any, *args: Any, **named: Any) -> bool:
+    """Make a request of another service; return whether Placement accepted it."""
     try:
         act(*args, **named)
     except PlacementError:

@@ -1,4 +1,4 @@
-"""The real store of service records, over a database in memory with a clock of the world's."""
+"""The real store of service records, over a database in memory with the simulated clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Registry:
         self.store = registry_at(self.database, down_after)
 
     def record(self, host: str) -> ServiceRecord | None:
-        """As it is in the database, be that away."""
+        """Return the record of a host, also while the database is unavailable to others."""
         away, self.database.away = self.database.away, False
         try:
             return self.store.get_service(host)

@@ -1,7 +1,7 @@
-"""One thread, virtual time: actors are greenlets, and a seed decides who goes first.
+"""A scheduler with virtual time in one thread: actors are greenlets, and a seed decides their order.
 
-What the agent waits with (events, locks, queues, futures) is here once more, so that to
-wait is to let others go on.  Nothing sleeps: time jumps to whatever comes next.
+It replaces the events, locks, queues and futures that the agent waits on, so that other actors run
+while one waits.  Nothing sleeps: the clock jumps to the next event.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, Protocol
 from greenlet import GreenletExit, getcurrent, greenlet
 
 LEAVES_WITHIN = 20
-"""Waits of one that is ended: each ``finally`` may have one."""
+"""How often a task may wait while it is being ended: each ``finally`` may wait once."""
 
 
 class Owner(Protocol):
-    """A process: what it began does not go on once it is dead."""
+    """A process; its tasks do not continue after its end."""
 
     alive: bool
 
 
 class Task:
-    """One thread of somebody's; ``turn`` counts how often it went on."""
+    """A thread of a process, or of the simulation; ``turn`` counts how often it was resumed."""
 
     __slots__ = ("green", "owner", "turn")
 
@@ -45,7 +45,7 @@ class Scheduler:
         self._hub = getcurrent()
         self._running: Task | None = None
         self.strays = 0
-        """What comes later than whoever sent it believes."""
+        """Number of pending calls whose sender has given them up."""
 
     # -- for the world
 
@@ -58,11 +58,11 @@ class Scheduler:
         return task
 
     def call(self, work: Callable[[], Any], after: float) -> None:
-        """Nobody's, and over at once: it must not wait.  A spawned one may, and costs more."""
+        """Call ``work`` later, without a task: it must not wait.  This is cheaper than ``spawn``."""
         self._put(after, work, 0)
 
     def stray(self, work: Callable[[], Any], after: float) -> None:
-        """As :meth:`call`, of what nobody waits for any more."""
+        """Like :meth:`call`, for work whose sender has given it up."""
 
         def come() -> None:
             self.strays -= 1
@@ -72,7 +72,7 @@ class Scheduler:
         self.call(come, after)
 
     def run(self, until: float) -> None:
-        """Whatever an actor raises is raised here."""
+        """Run all tasks until this time; an exception of an actor is raised here."""
         due = self._due
         while due and due[0][0] <= until:
             at, _, _, task, turn = heapq.heappop(due)
@@ -92,7 +92,7 @@ class Scheduler:
         self.now = max(self.now, until)
 
     def close(self) -> None:
-        """End those that wait; what they do about it has no effect any more."""
+        """End all waiting tasks."""
         for task in list(self._tasks):
             self._running = task
             for _ in range(LEAVES_WITHIN):
@@ -106,12 +106,12 @@ class Scheduler:
 
     @property
     def current(self) -> Task:
-        assert self._running is not None, "nobody's turn: only who was spawned may wait"
+        assert self._running is not None, "no task is running: only a spawned task may wait"
         return self._running
 
     @property
     def owner(self) -> Any:
-        """Whose code runs now; ``None``: nobody's."""
+        """The process whose task is running; ``None`` if there is none."""
         return None if self._running is None else self._running.owner
 
     def clock(self) -> float:
@@ -121,7 +121,7 @@ class Scheduler:
         self.suspend(max(0.0, seconds))
 
     def suspend(self, timeout: float | None = None) -> None:
-        """Until somebody wakes it, or for so many seconds."""
+        """Wait until the task is woken, at most for ``timeout`` seconds."""
         if timeout is not None:
             task = self.current
             self.wake(task, task.turn, timeout)
@@ -136,7 +136,7 @@ class Scheduler:
 
 
 class Event:
-    """As ``threading.Event``."""
+    """Replaces ``threading.Event``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -164,7 +164,7 @@ class Event:
 
 
 class Lock:
-    """As ``threading.RLock``."""
+    """Replaces ``threading.RLock``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -188,7 +188,7 @@ class Lock:
 
 
 class Queue:
-    """As ``queue.SimpleQueue``, for one reader."""
+    """Replaces ``queue.SimpleQueue``, for one reader."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._items: deque[Any] = deque()
@@ -211,7 +211,7 @@ class Queue:
 
 
 class Promise:
-    """As ``concurrent.futures.Future``."""
+    """Replaces ``concurrent.futures.Future``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -252,10 +252,10 @@ class Promise:
             done.wait(timeout)
         if self._outcome is None:
             raise TimeoutError
-        found, err = self._outcome
+        value, err = self._outcome
         if err is not None:
             raise err
-        return found
+        return value
 
     def _end(self, result: Any, err: BaseException | None) -> None:
         self._outcome = self._outcome or (result, err)

@@ -1,4 +1,4 @@
-"""How the hosts of a history are configured: drawn from its seed, told with its story."""
+"""The configuration of the hosts of a history, chosen by its seed."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import random
 from dataclasses import dataclass
 
 HOSTS, NODES = 2, 3
-"""At most."""
+"""The largest numbers of hosts in a history, and of nodes of an agent."""
 
 
 @dataclass(frozen=True)
 class Setup:
     hosts: int = 1
     nodes: int = 1
-    """Of each agent."""
+    """Number of nodes of each agent."""
     bulk: bool = False
-    """Inventories are written through Placement's reshaper."""
+    """Whether inventories are written through Placement's reshaper."""
     two_drivers: bool = False
-    """The second one has the cards and the disks."""
+    """Whether there is a second driver, which reports cards and disks."""
     attached: bool = False
-    """The roots are Nova's."""
+    """Attach mode: the roots belong to nova-compute."""
     files: bool = False
-    """Operators add to providers."""
+    """Whether there are provider files."""
     reshapes_at_start: bool = False
-    """Allocations move only then."""
+    """Whether reshapes are allowed at start only."""
 
     @property
     def places(self) -> int:
-        """Nodes in all, which events happen to."""
+        """Number of nodes of all agents."""
         return self.hosts * self.nodes
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Setup:
         more = {
             "bulk writes": self.bulk,
             "two drivers": self.two_drivers,
-            "roots of Nova's": self.attached,
+            "nova-compute's roots": self.attached,
             "provider files": self.files,
             "reshapes at start only": self.reshapes_at_start,
         }
@@ -44,9 +44,9 @@ class Setup:
 
 
 def setup_of(seed: int) -> Setup:
-    """One host, for what it can do to itself; every third time more, for what they do to others.
+    """Choose the configuration of a history: for every third seed there are two hosts.
 
-    Half of all histories are of agents as they come.
+    Half of all histories have the default configuration.
     """
     dice = random.Random(f"{seed} setup")
     hosts = 1 if seed % 3 else HOSTS

@@ -1,4 +1,4 @@
-"""Histories: made from a seed, lived, shrunk to what matters, and told."""
+"""Histories: generated from a seed, run, and reduced to the events that cause a failure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tests.world.centre_events import (
     BadMessage,
     BrokerAway,
     ClockSteps,
+    HostSwitched,
     HypervisorLost,
     PlacementRestored,
     RegistryAway,
     RegistryRestored,
-    Switched,
     Twin,
 )
 from tests.world.disk import DISK_FAULTS
 from tests.world.events import (
     BadDisk,
-    Changed,
-    Cut,
+    DriverSilent,
     Event,
-    FilesSay,
+    ForeignWrite,
     Guest,
+    HostChanged,
+    HostOff,
     Killed,
-    Lossy,
     NodeGone,
-    Off,
-    Silent,
-    Stranger,
+    PlacementUnreachable,
+    ProviderFileChanged,
+    RequestFault,
 )
 from tests.world.hypervisor import AGGREGATES, CLASSES, PARTS, TRAITS, Part
 from tests.world.invariants import Violation
@@ -40,7 +40,7 @@ from tests.world.setup import Setup, setup_of
 from tests.world.world import CHAOS, LONGEST_FAULT, world
 
 MOMENTS, EVENTS = 5, 16
-"""So many moments around which so many events happen, at most."""
+"""The largest numbers of moments in a history, and of events, which happen around these moments."""
 STRANGERS = (
     "add_trait",
     "take_trait",
@@ -56,26 +56,26 @@ STRANGERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """What was found, and the events that it takes."""
+    """A violated rule, and the events that lead to it."""
 
     seed: int
-    kept: tuple[int, ...]
+    numbers: tuple[int, ...]
     events: tuple[Event, ...]
     text: str
 
     @property
     def replay(self) -> str:
-        kept = ",".join(map(str, self.kept))
-        return f"python -m tests.world --seed {self.seed} --only {kept or 'none'}"
+        numbers = ",".join(map(str, self.numbers))
+        return f"python -m tests.world --seed {self.seed} --only {numbers or 'none'}"
 
     def __str__(self) -> str:
-        story = sorted(self.events, key=lambda one: one.at)
+        story = sorted(self.events, key=lambda event: event.at)
         return "\n".join(
             [
                 f"{setup_of(self.seed)}.",
                 *map(str, story),
                 f"Then: {self.text}",
-                f"Again: {self.replay}",
+                f"Replay: {self.replay}",
             ]
         )
 
@@ -105,7 +105,7 @@ def _changed(dice: random.Random, at: float, machine: int, steps: int) -> Event:
     parts = {"": _part(dice, ())}
     for name in dice.sample(PARTS, dice.randint(0, len(PARTS))):
         parts[name] = _part(dice, tuple(parts))
-    return Changed(at, machine, steps, parts, dice.random() < 0.3, dice.random() < 0.8)
+    return HostChanged(at, machine, steps, parts, dice.random() < 0.3, dice.random() < 0.8)
 
 
 def _part(dice: random.Random, parents: Sequence[str]) -> Part:
@@ -131,23 +131,23 @@ Maker = Callable[[random.Random, float, int, int], Event]
 MAKERS: dict[str, Maker] = {
     "changed": _changed,
     "killed": lambda _, *where: Killed(*where),
-    "off": lambda dice, *where: Off(*where, _seconds(dice)),
-    "silent": lambda dice, *where: Silent(
+    "off": lambda dice, *where: HostOff(*where, _seconds(dice)),
+    "silent": lambda dice, *where: DriverSilent(
         *where, round(dice.uniform(1, 120), 1), dice.choice(((0, 1), (0, 1), (0,), (1,)))
     ),
     "node": lambda dice, *where: NodeGone(*where, _seconds(dice), dice.random() < 0.5),
-    "files": lambda dice, *where: FilesSay(
+    "files": lambda dice, *where: ProviderFileChanged(
         *where, _where(dice), dice.randint(2, 5), dice.random() < 0.3
     ),
-    "lossy": lambda dice, *where: Lossy(
+    "lossy": lambda dice, *where: RequestFault(
         *where, dice.choice(FAULTS), _seconds(dice), dice.random() < 0.7
     ),
-    "cut": lambda dice, *where: Cut(*where, _seconds(dice)),
+    "cut": lambda dice, *where: PlacementUnreachable(*where, _seconds(dice)),
     "disk": lambda dice, *where: BadDisk(*where, dice.choice(sorted(DISK_FAULTS)), _seconds(dice)),
-    "stranger": lambda dice, *where: Stranger(
+    "stranger": lambda dice, *where: ForeignWrite(
         *where, dice.choice(STRANGERS), _where(dice), dice.randrange(4)
     ),
-    "switched": lambda dice, *where: Switched(*where, dice.random() < 0.6, dice.random() < 0.6),
+    "switched": lambda dice, *where: HostSwitched(*where, dice.random() < 0.6, dice.random() < 0.6),
     "lost": lambda dice, *where: HypervisorLost(*where, _seconds(dice)),
     "clock": lambda dice, *where: ClockSteps(
         *where, dice.choice((-3600.0, -30.0, 30.0, 3600.0)), dice.random() < 0.5
@@ -171,57 +171,57 @@ THEMES = (
     ("changed", "twin", "killed", "registry", "switched"),
     tuple(kind for kind in MAKERS if kind not in ("node", "files")),
 )
-"""A history is about few things, which meet more often so; what comes first is drawn more."""
+"""Each history has few kinds of events, so that they meet more often; the first kinds are likelier."""
 
 
 def _more(setup: Setup) -> list[str]:
-    """What happens only to those who are configured so."""
-    found = {"node": setup.nodes > 1, "files": setup.files, "silent": setup.two_drivers}
-    return [kind for kind, true in found.items() if true]
+    """Return the kinds of events that need this configuration."""
+    needed = {"node": setup.nodes > 1, "files": setup.files, "silent": setup.two_drivers}
+    return [kind for kind, true in needed.items() if true]
 
 
-# -- from events to what became of them
+# -- from events to a result
 
 
 def violation(seed: int, events: Sequence[Event], *, log: bool = False) -> str | None:
-    """What did not hold; ``None``: all is well."""
-    with world(seed, setup_of(seed), log=log) as made:
+    """Run a history and return the rule that it violates; ``None`` if there is none."""
+    with world(seed, setup_of(seed), log=log) as simulation:
         try:
-            made.live(events)
+            simulation.run_events(events)
         except Violation as err:
             return str(err)
-        except Exception as err:  # of an actor's, or the world's own
+        except Exception as err:  # of an actor, or of the simulation
             return f"{type(err).__name__}: {err}, at {traceback.extract_tb(err.__traceback__)[-1]}"
     return None
 
 
 def failure(seed: int, only: Sequence[int] | None = None, *, log: bool = False) -> Failure | None:
-    """Of the history with this seed, or of some of its events."""
+    """Run a history, or only some of its events, and return its failure."""
     drawn = events_of(seed)
-    kept = tuple(range(len(drawn))) if only is None else tuple(only)
-    events = tuple(drawn[number] for number in kept)
+    numbers = tuple(range(len(drawn))) if only is None else tuple(only)
+    events = tuple(drawn[number] for number in numbers)
     text = violation(seed, events, log=log)
-    return None if text is None else Failure(seed, kept, events, text)
+    return None if text is None else Failure(seed, numbers, events, text)
 
 
-def shortest(found: Failure) -> Failure:
-    """With as few events as still lead to a violation; ddmin, of Zeller and Hildebrandt."""
+def reduced(smallest: Failure) -> Failure:
+    """Remove events as long as the history still fails: ddmin, by Zeller and Hildebrandt."""
     pieces = 2
-    while len(found.kept) > 1:
-        smaller = next(_smaller(found, pieces), None)
+    while len(smallest.numbers) > 1:
+        smaller = next(_smaller(smallest, pieces), None)
         if smaller is not None:
-            found, pieces = smaller, max(2, pieces - 1)
-        elif pieces >= len(found.kept):
+            smallest, pieces = smaller, max(2, pieces - 1)
+        elif pieces >= len(smallest.numbers):
             break
         else:
-            pieces = min(len(found.kept), 2 * pieces)
-    return failure(found.seed, ()) or found
+            pieces = min(len(smallest.numbers), 2 * pieces)
+    return failure(smallest.seed, ()) or smallest
 
 
-def _smaller(found: Failure, pieces: int):  # type: ignore[no-untyped-def]
-    kept = found.kept
-    size = -(-len(kept) // pieces)
-    for start in range(0, len(kept), size):
-        smaller = failure(found.seed, kept[:start] + kept[start + size :])
+def _smaller(smallest: Failure, pieces: int):  # type: ignore[no-untyped-def]
+    numbers = smallest.numbers
+    size = -(-len(numbers) // pieces)
+    for start in range(0, len(numbers), size):
+        smaller = failure(smallest.seed, numbers[:start] + numbers[start + size :])
         if smaller is not None:
             yield smaller

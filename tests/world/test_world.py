@@ -1,7 +1,4 @@
-"""Histories of a few minutes each: whatever happens, what has to hold does.
-
-``docs/world.rst`` says how to run more of them, and one of them again.
-"""
+"""Runs simulated histories and checks their rules; ``docs/world.rst`` describes them."""
 
 from __future__ import annotations
 
@@ -27,28 +24,28 @@ from reportclient import apply as apply_module
 from reportclient import root as root_module
 from reportclient.plan import SetAggregates, SetTraits
 from tests.world.setup import Setup, setup_of
-from tests.world.story import Failure, events_of, failure, shortest
-from tests.world.world import many, world
+from tests.world.story import Failure, events_of, failure, reduced
+from tests.world.world import many_histories, world
 
 pytestmark = pytest.mark.slow
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 HERE = Path(__file__).resolve().parents[2]
 HISTORIES = 400
-"""Twenty seconds of one processor."""
+"""Number of histories that CI runs: twenty seconds of one processor."""
 
 
 @pytest.mark.timeout(1200)
-def test_whatever_happens_what_has_to_hold_does() -> None:
+def test_no_history_violates_a_rule() -> None:
     command = [sys.executable, "-m", "tests.world", "--seeds", f"1..{HISTORIES}"]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _trace(seed: int) -> str:
-    with world(seed, setup_of(seed)) as made:
-        made.live(events_of(seed))
-        return made.placement.trace.hexdigest()
+    with world(seed, setup_of(seed)) as simulation:
+        simulation.run_events(events_of(seed))
+        return simulation.placement.trace.hexdigest()
 
 
 def test_a_seed_is_a_history() -> None:
@@ -65,11 +62,11 @@ def test_a_seed_is_a_history() -> None:
     assert done.stdout.strip() == _trace(3) == _trace(3) != _trace(5)
 
 
-# -- the world sees: agents with a defect each
+# -- the rules detect defects: agents with a defect each
 
 
 def _forgets_a_trait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes a write of these traits for done, and does not send it."""
+    """The agent assumes that a write of these traits is done and does not send it."""
     send = apply_module.send
 
     def some(operation, generations, api):
@@ -81,24 +78,24 @@ def _forgets_a_trait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply_module, "send", some)
 
 
-def _takes_what_is_a_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes the traits and aggregates that are its own, and no others."""
+def _removes_foreign_traits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent removes foreign traits and aggregates."""
     send = apply_module.send
 
     def only_ours(operation, generations, api):
         if isinstance(operation, SetTraits):
-            kept = operation.traits - {"CUSTOM_STRANGE", "HW_CPU_X86_SSE"}
-            operation = replace(operation, traits=kept)
+            traits = operation.traits - {"CUSTOM_STRANGE", "HW_CPU_X86_SSE"}
+            operation = replace(operation, traits=traits)
         if isinstance(operation, SetAggregates):
-            kept = frozenset(one for one in operation.aggregates if not one.startswith("b"))
-            operation = replace(operation, aggregates=kept)
+            aggregates = frozenset(a for a in operation.aggregates if not a.startswith("b"))
+            operation = replace(operation, aggregates=aggregates)
         return send(operation, generations, api)
 
     monkeypatch.setattr(apply_module, "send", only_ours)
 
 
-def _keeps_its_ledger_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After Placement was written, together with the view."""
+def _saves_the_ledger_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent saves the ledger after Placement was written, together with the view."""
 
     def keep(self, ledger):
         self.ledger = ledger
@@ -108,12 +105,12 @@ def _keeps_its_ledger_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one from a backup, which enables the host."""
+    """The agent accepts any record, also an older one from a backup that enables the host."""
     monkeypatch.setattr(machine, "VERDICTS", machine.VERDICTS[1:])
 
 
-def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts its inventory in the place of all that is there."""
+def _removes_foreign_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent removes foreign inventory."""
     after = ProviderSettlement.after
 
     def own(self):
@@ -127,8 +124,8 @@ def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProviderSettlement, "after", own)
 
 
-def _takes_the_owners_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asserts on Nova's root what it does on its own."""
+def _writes_to_novas_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent writes to nova-compute's root as if it were its own."""
 
     def own(root, attached, **more):
         return Policy(root, attached=False, **more)
@@ -136,8 +133,8 @@ def _takes_the_owners_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide_module, "Policy", own)
 
 
-def _looks_for_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that was taken out of the tree, and nobody heard of it, is forgotten."""
+def _forgets_a_lost_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent forgets a child that it took out of the tree if the reply was lost."""
     refresh = root_module.refresh
 
     def inside(*args, **named):
@@ -146,12 +143,12 @@ def _looks_for_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(root_module, "refresh", inside)
 
 
-def _forgets_who_vanished(monkeypatch: pytest.MonkeyPatch) -> None:
+def _forgets_a_vanished_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Departures, "begin", lambda *_: None)
 
 
-def _takes_silence_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that can't be asked has nothing."""
+def _reports_nothing_for_a_failing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent treats a driver that cannot answer as one that reports nothing."""
 
     def nothing(self, manager):
         return self.with_answer((Statement(manager),), frozenset())
@@ -165,12 +162,12 @@ def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _loses_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a reshape."""
+    """A reshape loses the allocations of a consumer."""
     moved = decide_module.moved_allocations
 
     def fewer(*args):
-        found = moved(*args)
-        return {key: {**body, "allocations": {}} for key, body in found.items()}
+        bodies = moved(*args)
+        return {key: {**body, "allocations": {}} for key, body in bodies.items()}
 
     monkeypatch.setattr(decide_module, "moved_allocations", fewer)
 
@@ -181,43 +178,44 @@ def _any(_: Setup) -> bool:
 
 DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_forgets_a_trait, 4, _any),
-    (_takes_what_is_a_strangers, 529, _any),
+    (_removes_foreign_traits, 529, _any),
     (_believes_any_record, 38, _any),
-    (_thinks_that_classes_are_its_own, 35, _any),
-    (_keeps_its_ledger_too_late, 202, _any),
-    (_takes_the_owners_root, 10, lambda one: one.attached),
-    (_looks_for_nothing_outside, 78, lambda one: one.attached),
-    (_forgets_who_vanished, 27, lambda one: one.nodes > 1),
-    (_takes_silence_for_an_answer, 14, _any),
+    (_removes_foreign_inventory, 35, _any),
+    (_saves_the_ledger_too_late, 202, _any),
+    (_writes_to_novas_root, 10, lambda one: one.attached),
+    (_forgets_a_lost_child, 78, lambda one: one.attached),
+    (_forgets_a_vanished_node, 27, lambda one: one.nodes > 1),
+    (_reports_nothing_for_a_failing_driver, 14, _any),
     (_does_not_read_files_again, 1, lambda one: one.files),
     (_loses_a_consumer, 301, _any),
 )
-"""And the history that saw each first when it was written. A change of the agent's steps changes
-all histories: it may be a later one by now, so many are searched, of those that are configured so.
+"""Each defect with the first seed that detected it, and the configurations that can.  A change of the
+agent's steps changes all histories, so that another seed may detect it now: LATER histories from the
+first one on are run.
 """
 LATER = 600
 
 
-def _seen(first: int, configured: Callable[[Setup], bool]) -> Failure | None:
-    """The first failure of so many histories."""
+def _first_failure(first: int, configured: Callable[[Setup], bool]) -> Failure | None:
+    """Return the first failure of LATER histories."""
     seeds = (seed for seed in itertools.count(first) if configured(setup_of(seed)))
-    with many():
+    with many_histories():
         return next(filter(None, map(failure, itertools.islice(seeds, LATER))), None)
 
 
 @pytest.mark.parametrize(
     ("plant", "first", "configured"), DEFECTS, ids=lambda one: getattr(one, "__name__", "")
 )
-def test_the_world_sees(plant, first, configured, monkeypatch) -> None:
+def test_the_rules_detect_a_defect(plant, first, configured, monkeypatch) -> None:
     plant(monkeypatch)
-    assert _seen(first, configured) is not None, f"not seen in {LATER} histories"
+    assert _first_failure(first, configured) is not None, f"not detected in {LATER} histories"
 
 
-def test_a_failure_is_told_by_its_shortest_story(monkeypatch) -> None:
-    _thinks_that_classes_are_its_own(monkeypatch)
-    found = _seen(35, _any)
-    assert found is not None
-    short = shortest(found)
-    assert len(short.events) < len(found.events)
-    assert failure(short.seed, short.kept) == short, "it can be told again"
-    assert str(short).splitlines()[-1] == f"Again: {short.replay}"
+def test_a_failure_is_reduced_to_fewer_events(monkeypatch) -> None:
+    _removes_foreign_inventory(monkeypatch)
+    first = _first_failure(35, _any)
+    assert first is not None
+    short = reduced(first)
+    assert len(short.events) < len(first.events)
+    assert failure(short.seed, short.numbers) == short, "it can be replayed"
+    assert str(short).splitlines()[-1] == f"Replay: {short.replay}"

@@ -1,4 +1,4 @@
-"""All actors over one Placement, one registry and one broker, on one scheduler."""
+"""A history: all actors with one Placement, one registry and one broker, on one scheduler."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from compute_registry.endpoint import RegistryEndpoint
 from reportclient.schedule import LONGEST
 from tests.world.broker import REGISTRY, Broker
 from tests.world.disk import Disk, StatePath, disks
-from tests.world.events import Event, Killed, Off
+from tests.world.events import Event, HostOff, Killed
 from tests.world.files import NAME, text_for
 from tests.world.hypervisor import Hypervisor
 from tests.world.invariants import Invariants
 from tests.world.machine import AUDIT, BEAT, DOWN_AFTER, EPOCH, INTERVAL, VERIFY, Machine
 from tests.world.nova import Nova
 from tests.world.operators import Operators
-from tests.world.placement import Placement, tried
+from tests.world.placement import Placement, is_accepted
 from tests.world.registry import Registry
 from tests.world.scheduler import Scheduler
 from tests.world.setup import Setup
 
 PLAIN = Setup()
 CALM, CHAOS = 15.0, 200.0
-"""Seconds before the first event, and while they happen."""
+"""Seconds before the first event, and seconds during which events happen."""
 LEAVING = 2.5 * VERIFY + 2 * INTERVAL
-"""Seconds in which a child of Nova's root, or a node that vanished, is taken away; twice that if
-the agent is killed meanwhile."""
+"""Seconds within which a child that left nova-compute's root, or a vanished node, is deleted; twice
+that if the agent is killed meanwhile."""
 LONGEST_FAULT = 120.0
-"""Seconds for which one lasts."""
+"""Seconds."""
 LOOK = 15.0
-"""Seconds between two looks from outside."""
+"""Seconds between two checks of the rules."""
 LONGEST_TRY = 1.5 * LONGEST * INTERVAL
-"""Seconds until an agent that got no answer for long asks again; a hypervisor that was lost again
-and again is trusted before that."""
+"""Seconds until an agent retries after a long outage; a host whose connection flapped is enabled
+before that."""
 
 
 class World:
@@ -56,11 +56,11 @@ class World:
         self.broker = Broker(self.scheduler, random.Random(f"{seed} broker"))
         self.operators = Operators(self)
         self.needs_audit = False
-        """Whether there may be what no generation shows."""
+        """Whether there may be changes that no generation shows."""
         self.troubled_until = 0.0
-        """When the last of what happened was over, as far as it is known."""
+        """When the last event ends, as far as it is known."""
         self.machines = [self._machine(number) for number in range(setup.hosts)]
-        self.places = [(machine, here) for machine in self.machines for here in machine.nodes]
+        self.places = [(machine, node) for machine in self.machines for node in machine.nodes]
         self.twins: list[Machine] = []
         self.registry_listens()
 
@@ -70,7 +70,7 @@ class World:
     def registry_listens(self) -> None:
         endpoint = RegistryEndpoint(self.registry.store)
         self.broker.listen(
-            REGISTRY, lambda method, ctxt, said: getattr(endpoint, method)(ctxt, **said), None
+            REGISTRY, lambda method, ctxt, values: getattr(endpoint, method)(ctxt, **values), None
         )
 
     def _machine(self, number: int) -> Machine:
@@ -88,7 +88,7 @@ class World:
         return machine
 
     def _node(self, own: str, index: int) -> Hypervisor:
-        """A service with many nodes has UUIDs for them that are made from their names."""
+        """Make a node; with many nodes its UUID is made from its name."""
         name = f"host{index + 1}"
         root = own if self.setup.nodes == 1 else str(uuidlib.uuid5(uuidlib.UUID(own), name))
         return Hypervisor(
@@ -99,50 +99,50 @@ class World:
         return StatePath(self.disk, f"/state/{label}")
 
     def write_files(self, machine: Machine, part: str, total: int) -> None:
-        """An operator adds to a part of the first node, or to each root; no more to what was."""
+        """Write the provider file: it adds to a part of the first node, or to each root."""
         part = part or ("cell0" if self.setup.attached else "")
         (machine.files / NAME).write_text(text_for(machine.host, part, total))
-        for here in machine.nodes:
-            is_meant = not part or here is machine.hypervisor
-            here.filed = (part, total) if is_meant else None
+        for node in machine.nodes:
+            is_meant = not part or node is machine.hypervisor
+            node.filed = (part, total) if is_meant else None
 
     # -- a history
 
-    def live(self, events: Sequence[Event]) -> None:
-        """:raises Violation: an invariant does not hold."""
+    def run_events(self, events: Sequence[Event]) -> None:
+        """:raises Violation: a rule is violated."""
         for machine in self.machines:
             machine.start()
-        for event in sorted(events, key=lambda one: one.at):
-            self.scheduler.spawn(self._happening(event), after=CALM + event.at)
+        for event in sorted(events, key=lambda event: event.at):
+            self.scheduler.spawn(self._at_step(event), after=CALM + event.at)
         self._run(CALM + CHAOS)
         self.faults_end()
         over = self.scheduler.now + LONGEST_FAULT
         self._run_until(lambda: not self.scheduler.strays, over)
         self.guests_go()
-        self._calms_down()
+        self._settle_down()
 
-    def _calms_down(self) -> None:
-        """All is equal, and stays so, after a time that is bounded."""
+    def _settle_down(self) -> None:
+        """Wait until Placement is correct, within a limit, and check that it stays so."""
         end = self.scheduler.now + self._longest()
         while True:
             self._run_until(self.invariants.is_equal, end)
-            self.invariants.all_is_equal()
+            self.invariants.check_equal()
             before, since = self._writes(), self.scheduler.now
-            self._run_until(partial(self._all_looked, since), since + 1.6 * VERIFY + INTERVAL)
+            self._run_until(partial(self._all_verified, since), since + 1.6 * VERIFY + INTERVAL)
             if self._writes() == before or self.scheduler.now > end:
                 break
-        self.invariants.is_quiet(before)
-        self.invariants.all_is_equal()
+        self.invariants.check_quiet(before)
+        self.invariants.check_equal()
 
     def _longest(self) -> float:
-        """Seconds within which all has to be equal once faults end."""
+        """Return the seconds within which Placement has to be correct once faults end."""
         most = 2.5 * VERIFY + LONGEST_TRY
-        if self.setup.attached or any(here.gone for _, here in self.places):
+        if self.setup.attached or any(node.gone for _, node in self.places):
             most += 2 * LEAVING
         return most + (1.5 * AUDIT if self.needs_audit else 0.0)
 
-    def _all_looked(self, since: float) -> bool:
-        """Whether each agent has read Placement and its record, and had time to write."""
+    def _all_verified(self, since: float) -> bool:
+        """Whether each agent has verified its roots and sent a heartbeat since that time."""
         then = since + 1.2 * BEAT
         return self.scheduler.now > then and all(
             machine.verified_at > since for machine in self.machines
@@ -156,22 +156,22 @@ class World:
         end = self.scheduler.now + seconds
         while self.scheduler.now < end:
             self.scheduler.run(min(end, self.scheduler.now + LOOK))
-            self.invariants.nothing_broke()
-            self.invariants.statuses_follow()
+            self.invariants.check_log()
+            self.invariants.check_statuses()
 
     def is_troubled(self, machine: Machine) -> bool:
-        """Whether something is in the way of it."""
+        """Whether an event may prevent the host from having the right status."""
         pending = machine.armed or machine.link.faults or any(self.broker.faults.values())
         return bool(pending) or self.scheduler.now < self.troubled_until or bool(self.twins)
 
-    def _happening(self, event: Event) -> Callable[[], None]:
+    def _at_step(self, event: Event) -> Callable[[], None]:
         def happen() -> None:
             self.troubled_until = max(self.troubled_until, self.scheduler.now + event.lasts)
             event.happen(self)
 
         def begin() -> None:
-            """An end comes at that very step; whatever lasts must not last in the agent."""
-            happen() if isinstance(event, Killed | Off) else self.scheduler.spawn(happen)
+            """End the process at this very step; run other events in a task of their own."""
+            happen() if isinstance(event, Killed | HostOff) else self.scheduler.spawn(happen)
 
         def arm() -> None:
             event.on(self).armed.append((event.steps, begin))
@@ -186,13 +186,13 @@ class World:
             self.broker.come_back()
         self.registry_listens()
         self.registry.database.away = False
-        for _, here in self.places:
-            here.silent.clear()
+        for _, node in self.places:
+            node.silent.clear()
         for machine in self.machines:
             machine.armed.clear()
             machine.link.faults.clear()
             machine.link.cut, machine.disk_fault = False, 0
-            machine.hypervisor_is(None)
+            machine.set_connection_lost(None)
             if machine.setup.files:
                 self.write_files(machine, *(machine.hypervisor.filed or ("", 3)))
                 machine.reload()
@@ -202,9 +202,9 @@ class World:
                 machine.kill()
 
     def guests_go(self) -> None:
-        for consumer in list(self.placement.whose.guests):
-            tried(self.placement.stranger.delete_allocation, consumer)
-            del self.placement.whose.guests[consumer]
+        for consumer in list(self.placement.foreign.guests):
+            is_accepted(self.placement.stranger.delete_allocation, consumer)
+            del self.placement.foreign.guests[consumer]
 
     def _writes(self) -> dict[str, int]:
         return {uuid: row.generation for uuid, row in self.placement.rows.items()}
@@ -212,20 +212,26 @@ class World:
 
 @contextlib.contextmanager
 def world(seed: object, setup: Setup = PLAIN, *, log: bool = False) -> Iterator[World]:
-    """A world that begins; within, waiting and writing are its own."""
+    """A new simulation; within this context the agents use its clock and its disk."""
     random.seed(f"{seed} agents")
-    made = World(seed, setup)
-    with hushed(log=log), _quiet(made, log), disks(made.disk), _seldom(), _parsed_once():
+    simulation = World(seed, setup)
+    with (
+        reduced_logging(log=log),
+        _log_handlers(simulation, log),
+        disks(simulation.disk),
+        _rare_status_files(),
+        _provider_files_parsed_once(),
+    ):
         try:
-            yield made
+            yield simulation
         finally:
-            made.scheduler.close()
-            made.registry.database.dispose()
+            simulation.scheduler.close()
+            simulation.registry.database.dispose()
 
 
 @contextlib.contextmanager
-def _seldom() -> Iterator[None]:
-    """Nobody reads a status file here."""
+def _rare_status_files() -> Iterator[None]:
+    """Write the status file rarely, since nothing reads it."""
     before, switching.FACTS_EVERY = switching.FACTS_EVERY, 60.0
     try:
         yield
@@ -234,8 +240,8 @@ def _seldom() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _parsed_once() -> Iterator[None]:
-    """The same provider files say the same."""
+def _provider_files_parsed_once() -> Iterator[None]:
+    """Parse equal provider files only once."""
     before, files.parse_files = files.parse_files, _parsed
     try:
         yield
@@ -247,12 +253,12 @@ _parsed = cache(files.parse_files)
 
 
 @contextlib.contextmanager
-def _quiet(made: World, log: bool) -> Iterator[None]:
-    """What goes wrong by order is not told; what has a traceback is an invariant's."""
+def _log_handlers(simulation: World, log: bool) -> Iterator[None]:
+    """Collect log records with tracebacks, which violate a rule; print the log if asked for."""
     root = logging.getLogger()
-    handlers: list[logging.Handler] = [made.invariants.log]
+    handlers: list[logging.Handler] = [simulation.invariants.log]
     if log:
-        handlers.append(_Told(made))
+        handlers.append(LogPrinter(simulation))
     for handler in handlers:
         root.addHandler(handler)
     try:
@@ -263,13 +269,13 @@ def _quiet(made: World, log: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def many() -> Iterator[None]:
-    """For many histories one after the other: what was loaded until now is not looked through."""
+def many_histories() -> Iterator[None]:
+    """Run many histories faster: the garbage collector skips the objects loaded until now."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     try:
-        with hushed():
+        with reduced_logging():
             yield
     finally:
         gc.set_threshold(*before)
@@ -277,8 +283,8 @@ def many() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hushed(*, log: bool = False) -> Iterator[None]:
-    """Nothing is logged that nobody reads.  Each change of a level costs a look at all loggers."""
+def reduced_logging(*, log: bool = False) -> Iterator[None]:
+    """Disable log records that nothing reads.  Changing a level is slow: it affects all loggers."""
     root = logging.getLogger()
     before, level = logging.root.manager.disable, root.level
     wanted = (logging.NOTSET, logging.DEBUG) if log else (logging.WARNING, logging.WARNING)
@@ -293,15 +299,15 @@ def hushed(*, log: bool = False) -> Iterator[None]:
             logging.disable(before)
 
 
-class _Told(logging.Handler):
-    """For who reads a story: each line with its time and its host."""
+class LogPrinter(logging.Handler):
+    """Prints each log record with its time and its host."""
 
-    def __init__(self, made: World) -> None:
+    def __init__(self, simulation: World) -> None:
         super().__init__(logging.DEBUG)
-        self.world = made
+        self.world = simulation
 
     def emit(self, record: logging.LogRecord) -> None:
         owner: Any = self.world.scheduler.owner
-        who = owner.machine.label if owner is not None else "-"
+        host = owner.machine.label if owner is not None else "-"
         now = self.world.scheduler.now - CALM
-        print(f"{now:9.2f} {who:8} {record.levelname[0]} {record.getMessage()}")
+        print(f"{now:9.2f} {host:8} {record.levelname[0]} {record.getMessage()}")
