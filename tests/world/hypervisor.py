@@ -170,9 +170,9 @@ class Direct:
 
     def __init__(self, step: Callable[[], None]) -> None:
         self._step = step
-        self.told: Callable[..., object] = lambda *_: None
+        self.on_call: Callable[..., object] = lambda *_: None
         self.now: list[tuple[float, str]] = []
 
-    def __call__(self, method: str, question: Callable[[], Any], *, about: str = "") -> Any:
+    def __call__(self, method: str, function: Callable[[], Any], *, node: str = "") -> Any:
         self._step()
-        return question()
+        return function()
