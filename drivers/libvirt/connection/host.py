@@ -153,15 +153,14 @@ class Host:
             raise
 
     def call_if_supported(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
-        """The same; ``default`` where the hypervisor does not support the call."""
+        """Like ``call_libvirt``, but return ``default`` if the hypervisor lacks the call."""
         return _if_supported(lambda: self.call_libvirt(what, call), default)
 
     def call_over_side_connection(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
-        """The same over a side connection, one for each ``what``.
+        """Like ``call_if_supported``, over a side connection: one for each ``what``.
 
-        A pool whose server hangs, or a device whose firmware does, blocks a call for as long as it
-        likes. On a side connection that delays neither the rest of a report nor counts libvirt
-        itself as lost.
+        A call for a pool whose server hangs, or for a device whose firmware does, can block for any
+        time. On a side connection it blocks no other call, and libvirt does not count as lost.
         """
         self._ensure_connected()
         return _if_supported(lambda: self._call_over_side_connection(what, call), default)

@@ -150,9 +150,7 @@ def list_all_guests(host: Host) -> ListedDocuments:
 
 
 def _divided_reasons(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:
-    """Return by address why devices can't be assigned whole: they, or VFs of theirs, are
-    divided.
-    """
+    """Return why devices that are divided, or have such VFs, can't be assigned, by address."""
     of_pfs = {
         device.physical: f"its VF {address} {why}"
         for address, why in divided.items()

@@ -94,9 +94,7 @@ class MemoryEncryption:
         return cls(group.virt_type, Limits.from_conf(group), nova_owner_traits(conf))
 
     def query_host(self, sources: Sources) -> EncryptionAnswer:
-        """Return the answer; only KVM guests on x86 can have encryption, TDX only those of type
-        q35.
-        """
+        """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35."""
         capabilities = sources.capabilities
         arch = host_cpu(capabilities).arch
         if arch is not None and (arch != "x86_64" or self.virt_type != "kvm"):
@@ -187,10 +185,10 @@ def _guest_counts(answer: EncryptionAnswer, limits: Limits) -> Iterator[tuple[st
     assert document is not None
     sev = document.find("features/sev")
     if sev is not None and sev.get("supported") == "yes" and SEV not in off:
-        most = whole_number(text_of(sev, "maxGuests"))
-        yield SEV, MAX_INT if most is None else min(most, MAX_INT)
+        max_guests = whole_number(text_of(sev, "maxGuests"))
+        yield SEV, MAX_INT if max_guests is None else min(max_guests, MAX_INT)
         keys = min(whole_number(text_of(sev, "maxESGuests")) or 0, MAX_INT)
-        if SEV_SNP in answer.switched_on and _lists(document, "sev-snp"):
+        if SEV_SNP in answer.switched_on and _lists_sectype(document, "sev-snp"):
             yield SEV_SNP, keys
         elif SEV_ES not in off:
             yield SEV_ES, keys
@@ -204,40 +202,40 @@ def _can_tdx(answer: EncryptionAnswer) -> bool:
     if document is None or TDX in answer.switched_off:
         return False
     tdx = document.find("features/tdx")
-    return (tdx is not None and tdx.get("supported") == "yes") or _lists(document, "tdx")
+    return (tdx is not None and tdx.get("supported") == "yes") or _lists_sectype(document, "tdx")
 
 
 def _tdx_problem(answer: EncryptionAnswer, limits: Limits) -> str | None:
     """Return a note if TDX is expected: the CPU is passed through, or a limit is set."""
     if not _can_tdx(answer):
-        return _unable(limits.tdx, "this host can't encrypt memory with TDX")
+        return _limit_without_support(limits.tdx, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
-        return _unable(limits.tdx, "TDX needs [libvirt] cpu_mode = host-passthrough")
+        return _limit_without_support(limits.tdx, "TDX needs [libvirt] cpu_mode = host-passthrough")
     if answer.tdx_keys is None and limits.tdx is None:
         return (
             "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
             " guests with TDX there can be: none is reported"
         )
-    return _too_many(limits.tdx, answer.tdx_keys)
+    return _limit_too_high(limits.tdx, answer.tdx_keys)
 
 
-def _sev_problem(most: int | None, wanted: int | None) -> str | None:
-    if most is None:
-        return _unable(wanted, "this host can't encrypt memory with SEV")
-    return _too_many(wanted, most)
+def _sev_problem(maximum: int | None, wanted: int | None) -> str | None:
+    if maximum is None:
+        return _limit_without_support(wanted, "this host can't encrypt memory with SEV")
+    return _limit_too_high(wanted, maximum)
 
 
-def _unable(wanted: int | None, why: str) -> str | None:
+def _limit_without_support(wanted: int | None, why: str) -> str | None:
     return f"is {wanted}, but {why}" if wanted else None
 
 
-def _too_many(wanted: int | None, most: int | None) -> str | None:
-    if wanted is None or most is None or wanted <= most:
+def _limit_too_high(wanted: int | None, maximum: int | None) -> str | None:
+    if wanted is None or maximum is None or wanted <= maximum:
         return None
-    return f"is {wanted}, but this host can run {most} such guests at once"
+    return f"is {wanted}, but this host can run {maximum} such guests at once"
 
 
-def _lists(document: Element, name: str) -> bool:
+def _lists_sectype(document: Element, name: str) -> bool:
     values = document.findall("features/launchSecurity/enum[@name='sectype']/value")
     security = document.find("features/launchSecurity")
     supported = security is not None and security.get("supported") == "yes"

@@ -28,7 +28,7 @@ class PciSettings:
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
-        """Return the settings; ``device_spec`` is ignored unless devices are reported, as it may be
+        """Return the settings; ``device_spec`` is read only if devices are reported, as it may be
         Nova's.
 
         :raises ValueError: naming the entry that is wrong.
@@ -58,17 +58,17 @@ def pci_pools(
     bus: PciBus,
     settings: PciSettings,
     assigned: Collection[str] = (),
-    others: Mapping[str, str] | None = None,
+    not_whole: Mapping[str, str] | None = None,
 ) -> tuple[list[Pool], dict[str, str]]:
     """Return the pools of devices, and the reason for each device that is not offered.
 
-    ``assigned``: addresses of devices that guests have; ``others``: why the devices at these
-    addresses can't be offered.
+    ``assigned``: addresses of devices that guests have; ``not_whole``: by address, why divided
+    devices can't be assigned whole.
     """
     notes: dict[str, str] = {}
     owners: dict[str, list[_Candidate]] = {}
     for candidate in _matched(bus, settings):
-        reason = (others or {}).get(candidate.device.address) or _rejection(candidate)
+        reason = (not_whole or {}).get(candidate.device.address) or _rejection(candidate)
         if reason:
             notes[_note_key(candidate.device)] = reason
         elif settings.report_physical_networks or not _is_for_neutron(candidate.spec):
@@ -108,15 +108,12 @@ def _is_for_neutron(spec: DeviceSpec) -> bool:
 
 
 def _rejection(candidate: _Candidate) -> str | None:
-    if candidate.device.physical is not None:
-        return (
-            "one_time_use is for whole devices, not for VFs"
-            if candidate.spec.one_time_use
-            else None
-        )
-    if candidate.spec.remote_managed:
+    device, spec = candidate.device, candidate.spec
+    if device.physical is not None:
+        return "one_time_use is for whole devices, not for VFs" if spec.one_time_use else None
+    if spec.remote_managed:
         return "remote_managed is for VFs only"
-    if candidate.spec.devname:
+    if spec.devname:
         return "its network device disappears while a guest has it: use address instead of devname"
     return None
 
@@ -158,8 +155,8 @@ def _pf_or_vfs(candidates: Sequence[_Candidate], notes: dict[str, str]) -> Seque
         (pf,) = (candidate for candidate in candidates if candidate.device.physical is None)
         if all(candidate.spec is not pf.spec for candidate in virtual):
             notes[_note_key(pf.device)] = (
-                "is not offered together with its VFs: change [pci] device_spec so that it matches"
-                " the device or its VFs, not both"
+                "not reported beside its VFs: change [pci] device_spec so that it matches the"
+                " device or its VFs, not both"
             )
     return virtual or candidates
 
@@ -171,8 +168,8 @@ def _difference(first: _Candidate, candidate: _Candidate) -> str | None:
     ):
         if own != other:
             return (
-                f"would have {attribute} {own}, but {first.device.address} of the same device has"
-                f" {other}: give all VFs of a device the same in [pci] device_spec"
+                f"not reported: {attribute} would be {own}, but {first.device.address} of the same"
+                f" device has {other}; [pci] device_spec has to give all VFs of a device the same"
             )
     return None
 

@@ -55,11 +55,9 @@ def sources_of(name: str) -> frozenset[str]:
 
 
 def is_renamed_from(node: str, name: str, old_name: str) -> bool:
-    """Return whether ``name``, a child of ``node``, was ``old_name`` while the host had another
-    name.
+    """Return whether a child was called ``old_name`` while the host ``node`` had another name.
 
-    The name of a group on a cell, ``<node>_all_VGPU_numa0``, ends like the cell's name and is not
-    one.
+    A group on a cell, ``<node>_all_VGPU_numa0``, has a name that ends like the cell's.
     """
     suffix = name.removeprefix(node)
     if (

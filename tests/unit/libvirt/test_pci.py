@@ -98,7 +98,7 @@ def test_a_pf_that_is_named_with_its_vfs_gives_way_and_is_told():
     entries = {"product_id": "1572"}, {"product_id": "154c"}
     report = report_of(new_tree(), look(*CARD), **chosen(*entries))
     assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_8086_154C"}]
-    assert "not offered together with its VFs" in report.notes[f"PCI device {PF}"]
+    assert "not reported beside its VFs" in report.notes[f"PCI device {PF}"]
 
 
 def test_one_entry_for_a_pf_means_its_vfs_or_else_the_pf():
