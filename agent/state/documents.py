@@ -1,4 +1,4 @@
-"""A view and a ledger as documents, one for each provider, and back.  Pure."""
+"""The view and the ledger of a root as documents, one per provider, and back.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -14,18 +14,18 @@ from reportclient.view import View
 
 VIEW, LEDGER, REMOVED = "view", "ledger", "removed"
 SEEN = "seen"
-"""The key of what is no provider's in a ledger; it is there once one was begun."""
+"""The key of ``Ledger.seen``; every saved ledger has it."""
 _KINDS = ("classes", "traits", "aggregates")
 
 _OF_PROVIDERS = {"snapshot", "generations", "certain"}
 _BESIDES_PROVIDERS = attrgetter(*sorted({field.name for field in fields(View)} - _OF_PROVIDERS))
-"""What of a view is no provider's."""
+"""Returns the fields of a view that do not belong to one provider."""
 
 RootState = tuple[View, Ledger]
 
 
 def changed_documents(before: RootState, after: RootState) -> tuple[Documents, list[Key]]:
-    """Documents that are new or others, and those that are gone."""
+    """Return the documents that changed or are new, and the keys of those to remove."""
     changed, gone = _view_changes(before[0], after[0])
     if after[1] is not before[1] and after[1].begun:
         rows, released = _ledger_changes(before[1], after[1])
@@ -34,14 +34,14 @@ def changed_documents(before: RootState, after: RootState) -> tuple[Documents, l
 
 
 def documents_of_kind(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
-    """Those of a view, or of a ledger, by their keys."""
-    return {key: one for (its_kind, key), one in documents.items() if its_kind == kind}
+    """Return the documents of one kind by their keys."""
+    return {key: document for (each, key), document in documents.items() if each == kind}
 
 
 def view_from(documents: Mapping[str, Any]) -> View:
-    """The view; it still has to be verified: it is not ``certain``.
+    """Return the view from its documents; it is not ``certain``: it has to be verified.
 
-    :raises ValueError: (or LookupError, TypeError, AttributeError) it is something else.
+    :raises ValueError: or LookupError, TypeError, AttributeError: the documents are not a view.
     """
     rest = _besides(View())
     rows = {uuid: row for uuid, row in documents.items() if uuid not in rest}
@@ -52,7 +52,10 @@ def view_from(documents: Mapping[str, Any]) -> View:
 
 
 def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
-    """:raises ValueError: (or LookupError, TypeError, AttributeError) it is something else."""
+    """Return the ledger from its documents.
+
+    :raises ValueError: or LookupError, TypeError, AttributeError: they are not a ledger.
+    """
     holders = {
         canonical_uuid(uuid, "provider"): {str(who): _holding(held) for who, held in row.items()}
         for uuid, row in documents.items()
@@ -71,7 +74,9 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
     changed: Documents = {}
     if _BESIDES_PROVIDERS(before) != _BESIDES_PROVIDERS(after):
         rest = _besides(before)
-        changed = {(VIEW, key): one for key, one in _besides(after).items() if one != rest[key]}
+        changed = {
+            (VIEW, key): value for key, value in _besides(after).items() if value != rest[key]
+        }
     now, then = after.snapshot, before.snapshot
     others = (uuid for uuid in now.changed_since(then) if now.get(uuid) != then.get(uuid))
     known, later = before.generations, after.generations
@@ -95,9 +100,9 @@ def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]
     }
     if after.seen != before.seen or not before.begun:
         changed[LEDGER, SEEN] = sorted(after.seen)
-    for uuid, one in after.removed.items():
-        if one != before.removed.get(uuid):
-            changed[REMOVED, uuid] = [one.generation, _plain(one.holding)]
+    for uuid, claims in after.removed.items():
+        if claims != before.removed.get(uuid):
+            changed[REMOVED, uuid] = [claims.generation, _plain(claims.holding)]
     gone = _gone(REMOVED, before.removed, after.removed)
     return changed, _gone(LEDGER, before.holders, after.holders) + gone
 
@@ -107,14 +112,14 @@ def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 
 def _row(holders: Holders) -> dict[str, Any]:
-    """The claims on one provider, in lists that are sorted."""
+    """Return the claims on one provider as JSON, sorted."""
     return {who: _plain(held) for who, held in sorted(holders.items())}
 
 
 def _plain(held: Holding) -> dict[str, Any]:
-    there: dict[str, Any] = {"provider": True} if held.provider else {}
+    row: dict[str, Any] = {"provider": True} if held.provider else {}
     kinds = zip(_KINDS, held[1:], strict=True)
-    return there | {kind: sorted(names) for kind, names in kinds if names}
+    return row | {kind: sorted(names) for kind, names in kinds if names}
 
 
 def _holding(row: Mapping[str, Any]) -> Holding:

@@ -4,9 +4,8 @@ A record is one change of one root, all of it or nothing::
 
     <digest of the rest of the line's head> <root> <length> <digest of the body> <body>\n
 
-So a body that is damaged costs one root; a head that is damaged could be anybody's, and
-costs all.  A record at the end that was not written to its end is no damage: nobody was
-told that it was kept.
+So damage in a body loses one root.  Damage in a head could belong to any root, and loses all.  An
+incomplete record at the end is not damage: its write never succeeded.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Key = tuple[str, str]
-"""Kind and key: whose part of a root's state it is, and which document there."""
+"""Kind of a document (view, ledger, removed), and its key within the kind."""
 Documents = dict[Key, Any]
 
 _HEAD = re.compile(rb"([0-9a-f]{16}) (([^ \n]+) ([0-9]{1,12}) ([0-9a-f]{16})) ")
@@ -26,23 +25,23 @@ _FORGOTTEN = 2
 
 
 class NotARecord(ValueError):
-    """A head is damaged, so that nobody knows of which roots something is missing."""
+    """The head of a record is damaged, so it is unknown which roots lost documents."""
 
 
 @dataclass(slots=True)
 class DecodedRecords:
-    """Documents by root, as read from bytes."""
+    """The content of a file; ``roots`` has the documents by root."""
 
     version: int = 0
     size: int = 0
-    """Bytes in which nothing was outdated when the file was written anew."""
+    """Bytes after the last rewrite, when nothing was outdated."""
     total: int = 0
-    """Bytes in all."""
+    """Bytes of the file."""
     good: int = 0
-    """Bytes of whole records."""
+    """Bytes of complete records, from the start."""
     roots: dict[str, Documents] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
-    """Roots of which a record is damaged, and that were not replaced since."""
+    """Roots with a damaged record that were not replaced after it."""
 
 
 def first_record(version: int, size: int = 0) -> bytes:
@@ -53,20 +52,20 @@ def first_record(version: int, size: int = 0) -> bytes:
 def change_record(
     root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = (), *, whole: bool = False
 ) -> bytes:
-    """Documents of a root added, replaced and removed; ``whole``: there are no others."""
+    """Return a record of changed and removed documents; ``whole``: the root has no others."""
     body = [int(whole), [[*key, value] for key, value in changed.items()], list(removed)]
     return _record(root, json.dumps(body, separators=(",", ":")).encode())
 
 
 def forget_record(root: str) -> bytes:
-    """Nothing is kept of this root any more."""
+    """Return a record that removes all documents of a root."""
     return _record(root, b"[%d,[],[]]" % _FORGOTTEN)
 
 
 def decode_records(data: bytes) -> DecodedRecords:
-    """All that the bytes say.
+    """Return the content of a file.
 
-    :raises NotARecord: saying where.
+    :raises NotARecord: a head is damaged; the text has its position.
     """
     result = DecodedRecords(total=len(data))
     while result.good < result.total:
@@ -90,13 +89,13 @@ def decode_records(data: bytes) -> DecodedRecords:
 
 
 def encode_records(version: int, roots: Mapping[str, Documents]) -> bytes:
-    """The same in as few bytes as it takes."""
+    """Return a file with these documents and nothing outdated."""
     records = [change_record(root, documents, whole=True) for root, documents in roots.items()]
     return b"".join([first_record(version, sum(map(len, records))), *records])
 
 
 def _end(result: DecodedRecords, data: bytes) -> DecodedRecords:
-    """Return the whole records, if the rest was cut off while it was written."""
+    """Return the complete records, if the rest is an incomplete write.  :raises NotARecord:"""
     rest = data[result.good :]
     if rest.endswith(b"\n") and b"\0\0" not in rest:
         raise NotARecord(f"there is no record at byte {result.good}")

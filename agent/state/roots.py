@@ -1,9 +1,8 @@
 """Saved state of all roots in one file: JSON documents by root, kind and key.
 
-A document is as small as what changes at once (a provider, a manager's claims on it): a
-change is appended, so that a small one is a small write and one fsync, and the file is
-written anew once more than half of it is outdated.  Each call is on disk when it returns
-true, all of it or nothing.
+A document is as small as what changes at once: a provider, or the claims on it.  Changes are
+appended, so that a small change is a small write and one fsync.  The file is rewritten once more
+than half of it is outdated.  A call that returns true is on disk as a whole; others change nothing.
 
 ::
 
@@ -11,7 +10,7 @@ true, all of it or nothing.
     store.save(root, {("view", provider): {...}}, removed=[("ledger", "libvirt")])
     store.load(root) == {("view", provider): {...}}
 
-Any thread may use it.
+All methods are thread-safe.
 """
 
 import logging
@@ -44,26 +43,26 @@ VERSION = 1
 FIRST_FILES = {"compute_id", "driver-calls", "lost+found"}
 """Names that may be in the state directory before the agent's first start, besides hidden ones."""
 SLACK = 1 << 20
-"""Bytes that may be outdated in any case."""
+"""Outdated bytes that never cause a rewrite."""
 
 
 @dataclass(slots=True)
 class RootStore:
-    """``roots.journal`` in the state directory; without a ``path`` nothing is kept."""
+    """``roots.journal`` in the state directory; without a ``path`` nothing is saved."""
 
     path: Path | None = None
     writing: bool = True
-    """False: read only."""
+    """False: the store is read-only."""
     slack: int = SLACK
     _file: AppendOnlyFile | None = None
     _limit: int = 0
-    """Bytes at which the file is written anew."""
+    """Size in bytes at which the file is rewritten."""
     _decoded: DecodedRecords | None = field(default=None, repr=False)
-    """What the file had when it was read, less what was loaded or changed since."""
+    """The file's content as read, without the roots that were loaded or changed since."""
     _taken: set[str] = field(default_factory=set)
-    """Roots that are not in ``_decoded`` any more."""
+    """Roots that were taken out of ``_decoded``."""
     _complete: set[str] = field(default_factory=set)
-    """Roots of which the file has all that was ever saved."""
+    """Roots whose documents are all in the file, so that changes can be appended."""
     problem: str = ""
     """Why the file can't be written; empty while it can."""
     is_new: bool = False
@@ -73,7 +72,7 @@ class RootStore:
 
     @classmethod
     def in_directory(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
-        """The store of the agent with this state directory."""
+        """Return the store in a state directory."""
         try:
             names = {path.name for path in state_path.iterdir()}
             is_new = {name for name in names if not name.startswith(".")} <= FIRST_FILES
@@ -82,20 +81,20 @@ class RootStore:
         return cls(state_path / FILE_NAME, writing, is_new=is_new)
 
     def roots(self) -> list[str]:
-        """UUIDs of the roots of which something is kept, be it damaged."""
+        """Return the UUIDs of all roots in the file, damaged ones too."""
         with self._lock:
-            kept = self._read_anew()
-            return sorted({*kept.roots, *kept.damaged})
+            decoded = self._read_file()
+            return sorted({*decoded.roots, *decoded.damaged})
 
     def load(self, root: str) -> Documents:
-        """All documents of a root; none if there are none that can be used."""
+        """Return all documents of a root; none if they are missing or damaged."""
         with self._lock:
-            kept = (
-                self._read_anew() if self._decoded is None or root in self._taken else self._decoded
+            decoded = (
+                self._read_file() if self._decoded is None or root in self._taken else self._decoded
             )
             self._taken.add(root)
-            documents = kept.roots.pop(root, None)
-            if root in kept.damaged:
+            documents = decoded.roots.pop(root, None)
+            if root in decoded.damaged:
                 LOG.warning(
                     "The saved state of the root %s in %s is damaged and ignored", root, self.path
                 )
@@ -106,21 +105,21 @@ class RootStore:
 
     @property
     def directory(self) -> Path | None:
-        """The state directory; ``None`` where nothing is kept."""
+        """The state directory; ``None`` if nothing is saved."""
         return None if self.path is None else self.path.parent
 
     def has_lost(self, root: str) -> bool:
-        """Whether there may have been documents of this root that can't be read any more."""
+        """Return whether documents of this root may have been lost by damage."""
         with self._lock:
             if self._decoded is None:
-                self._read_anew()
+                self._read_file()
             return self._lost_all or (self._decoded is not None and root in self._decoded.damaged)
 
     def save(self, root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = ()) -> bool:
         """Add, replace and remove documents of a root.
 
-        False says that the file does not have all of this root: :meth:`replace` it then.
-        ``problem`` says why something can't be written.
+        Return false if they are not saved: call :meth:`replace` then, with all documents of the
+        root.  ``problem`` has the reason if the file can't be written.
         """
         if self.path is None or not self.writing:
             return True
@@ -130,17 +129,17 @@ class RootStore:
         return self._write(root, change_record(root, changed, gone), delta=True)
 
     def replace(self, root: str, documents: Mapping[Key, Any]) -> bool:
-        """Make these the documents of a root, and have no others."""
+        """Replace all documents of a root; return whether they are saved."""
         return self._write(root, change_record(root, documents, whole=True))
 
     def forget(self, root: str) -> bool:
-        """Keep nothing of a root any more."""
+        """Remove all documents of a root; return whether that is saved."""
         done = self._write(root, forget_record(root))
         self._complete.discard(root)
         return done
 
     def close(self) -> None:
-        """Let go of the file; whatever is asked next opens it again."""
+        """Close the file; the next call opens it again."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -154,12 +153,14 @@ class RootStore:
         with self._lock:
             try:
                 file = self._opened(self.path)
-                if delta and root not in self._complete:  # the file is another one than before
+                if (
+                    delta and root not in self._complete
+                ):  # the file was replaced or removed meanwhile
                     return False
                 file.append(data)
                 self._note_written(root, len(data))
                 if file.size > self._limit:
-                    self._write_anew(self.path)
+                    self._rewrite(self.path)
             except (OSError, Unusable) as err:
                 self._complete.discard(root)
                 self._note_problem(err)
@@ -176,26 +177,29 @@ class RootStore:
             self._decoded.roots.pop(root, None)
 
     def _opened(self, path: Path) -> AppendOnlyFile:
-        """The file, at its end; whoever took it away took every root along.
+        """Return the open file; if it was replaced or removed, all roots have to be saved again.
 
-        :raises OSError: or Unusable.
+        :raises OSError: the file can't be written.
+        :raises Unusable: the file can't be read, or is of a later version.
         """
         if self._file is not None and not self._file.is_intact():
             self.close()
             self._complete.clear()
         if self._file is None:
-            kept = self._decoded if self._is_as_read(path) and self._decoded else self._scan(path)
-            self._file = AppendOnlyFile.open_at(path, kept.good)
-            if not kept.good:
+            decoded = (
+                self._decoded if self._is_as_read(path) and self._decoded else self._scan(path)
+            )
+            self._file = AppendOnlyFile.open_at(path, decoded.good)
+            if not decoded.good:
                 self._begin(self._file)
-            self._limit = 2 * kept.size + self.slack
+            self._limit = 2 * decoded.size + self.slack
         return self._file
 
     def _begin(self, file: AppendOnlyFile) -> None:
         try:
             file.append(first_record(VERSION))
         except OSError:
-            self.close()  # or what is appended next would be the first record
+            self.close()  # or the next append would be the first record
             raise
 
     def _is_as_read(self, path: Path) -> bool:
@@ -204,8 +208,8 @@ class RootStore:
         except OSError:
             return False
 
-    def _write_anew(self, path: Path) -> None:
-        """Without what is outdated, or damaged.  :raises OSError: or Unusable."""
+    def _rewrite(self, path: Path) -> None:
+        """Rewrite the file without outdated and damaged records.  :raises OSError: or Unusable."""
         data = encode_records(VERSION, self._scan(path).roots)
         files.replace(path, data)
         self.close()
@@ -214,14 +218,14 @@ class RootStore:
 
     # -- reading
 
-    def _read_anew(self) -> DecodedRecords:
-        """Return the documents of the file; none, with a warning, if it can't be used."""
+    def _read_file(self) -> DecodedRecords:
+        """Read the file and return its content; empty if the file can't be used."""
         self._decoded, self._taken = None, set()
         if self.path is None:
             return DecodedRecords()
         try:
             self._decoded = self._scan(self.path)
-            # It may have been cut off by more than a crash.
+            # More than the last record may have been cut off.
             self._lost_all |= self._decoded.good < self._decoded.total or self._is_empty(self.path)
         except Unusable as err:
             self._note_problem(err)
@@ -231,9 +235,12 @@ class RootStore:
         return path.is_file() and self._decoded is not None and not self._decoded.total
 
     def _scan(self, path: Path) -> DecodedRecords:
-        """:raises Unusable: for another reason than damage, which costs what is kept."""
+        """Read and decode the file; a damaged one is set aside.
+
+        :raises Unusable: the file can't be read, or is of a later version.
+        """
         try:
-            kept = decode_records(files.read(path))
+            decoded = decode_records(files.read(path))
         except (FileNotFoundError, NotADirectoryError):
             return DecodedRecords()
         except OSError as err:
@@ -241,9 +248,9 @@ class RootStore:
         except NotARecord as err:
             self._set_aside(path, err)
             return DecodedRecords()
-        if kept.version > VERSION:
-            raise Later(path, kept.version, VERSION)
-        return kept
+        if decoded.version > VERSION:
+            raise Later(path, decoded.version, VERSION)
+        return decoded
 
     def _set_aside(self, path: Path, err: NotARecord) -> None:
         self._complete.clear()
@@ -257,7 +264,7 @@ class RootStore:
         )
 
     def _note_problem(self, err: Exception) -> None:
-        """Note why the file can't be written or read: a condition of each node says so."""
+        """Note why the file can't be written or read; each node has that as a condition."""
         text = str(err)
         if isinstance(err, OSError):
             text = f"{self.path} can't be written: {files.describe_error(err)}"

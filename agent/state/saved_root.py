@@ -1,6 +1,6 @@
 """The saved state of one root: its view and its ledger.
 
-A document for each provider, so that a small change is a small write.
+Each provider is a document of its own, so that a small change is a small write.
 """
 
 import logging
@@ -28,22 +28,22 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SavedRoot:
-    """A root in the store of all roots; the store of a :class:`reportclient.root.Root`."""
+    """One root in the store of all roots; it is the store of a :class:`reportclient.root.Root`."""
 
     store: RootStore
     root: str
     view: View = field(default_factory=View)
     ledger: Ledger = field(default_factory=Ledger)
     on_disk: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
-    """As they are in the store."""
+    """The view and the ledger as the store has them."""
     _unusable: bool = False
-    """Something in the store can't be used: all is replaced, or it would never be mended."""
+    """Whether saved documents can't be used: the next save replaces all of them."""
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
-        """Return the saved view; an empty one, with a line in the log, if it can't be used.
+        """Load view and ledger and return the view; it is empty, and that logged, if unusable.
 
-        Without a view Placement is read.  Without a ledger nothing is taken away that is
-        not provably this host's.
+        Without a view all of Placement's tree is read.  Without a ledger only providers are removed
+        that are this host's by their UUID.
         """
         documents = self.store.load(self.root)
         if not documents and not self.store.has_lost(self.root):
@@ -56,21 +56,20 @@ class SavedRoot:
         return self.view
 
     def save(self, root: str, view: View) -> None:  # noqa: ARG002
-        """Keep this view; a full disk stops nobody from reporting.
+        """Save the view; if it can't be written, reporting goes on, and each period tries again.
 
-        That is told once, and tried again in each period; meanwhile a restart costs a read
-        of everything.
+        Until it is written a restart reads the whole tree from Placement.
         """
         self.view = view
         self._write()
 
     def save_ledger(self, ledger: Ledger) -> bool:
-        """Keep this ledger, before Placement is written.  False: it is not on disk."""
+        """Save the ledger, before Placement is written; return whether it is on disk."""
         self.ledger = ledger
         return self._write()
 
     def forget(self, root: str = "") -> None:  # noqa: ARG002
-        """Keep nothing of this root any more."""
+        """Remove the saved state of this root."""
         self.store.forget(self.root)
         self.on_disk = View(), Ledger()
         self._mark(outdated=False)
@@ -91,11 +90,11 @@ class SavedRoot:
         self.on_disk, self._unusable = now, False
         return True
 
-    # -- a view that could not be kept
+    # -- a view that could not be saved
 
     @property
     def _outdated(self) -> Path | None:
-        """There while the view in the store is an old one, which is worse than none."""
+        """A marker file: it exists while the saved view is outdated and has to be ignored."""
         directory = self.store.directory
         return None if directory is None else directory / f"outdated-{self.root}"
 
@@ -107,13 +106,13 @@ class SavedRoot:
             elif path is not None and path.exists():
                 path.unlink(missing_ok=True)
         except OSError:
-            LOG.debug("%s can't be written either", path)
+            LOG.debug("%s can't be written", path)
 
     # -- reading
 
     def _view_in(self, documents: Mapping[str, Any]) -> View:
         if self._outdated is not None and self._outdated.exists():
-            LOG.debug("The view of the root %s is an old one", self.root)
+            LOG.debug("The saved view of the root %s is outdated and ignored", self.root)
             return View()
         try:
             return view_from(documents)
@@ -148,5 +147,5 @@ class SavedRoot:
 
 
 def saved_roots(state_path: Path) -> list[str]:
-    """UUIDs of the roots of which something is kept there."""
+    """Return the UUIDs of the roots that are saved in a state directory."""
     return sorted(RootStore.in_directory(state_path, writing=False).roots())
