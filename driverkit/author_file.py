@@ -1,4 +1,4 @@
-"""An author's test file by the names that pytest would import it and its conftest.py by."""
+"""The module names by which pytest imports an author's test file and its conftest.py files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class AuthorFile:
-    """``folder`` has to be on ``sys.path`` for the names."""
+    """An author's test file; its module names are relative to ``folder``, to be on ``sys.path``."""
 
     folder: Path
     module: str
     conftests: tuple[str, ...]
-    """The outermost first, as fixtures override each other."""
+    """Modules of conftest.py files, the outermost first: later ones override fixtures."""
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """All whose fixtures count; the later one's first."""
+        """The modules to load as plugins; fixtures of later ones override earlier ones."""
         return (*self.conftests, self.module)
 
 
@@ -30,7 +30,7 @@ def author_file(path: str) -> AuthorFile:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """That of the file first, that of its outermost package last."""
+    """Yield the file's folder, then its parents up to the one above the outermost package."""
     while (folder / "__init__.py").is_file():
         yield folder
         folder = folder.parent

@@ -1,4 +1,4 @@
-"""Results of checking a rule, with texts for the author."""
+"""Exceptions for the results of a judge, with texts for the driver's author."""
 
 import textwrap
 import traceback
@@ -18,35 +18,35 @@ _OURS = tuple(str(_ROOT / part) for part in _PARTS)
 
 
 class Broken(Exception):
-    """The driver breaks the rule; the text shows what was seen, provider by provider."""
+    """The driver breaks the rule; the text shows the evidence, provider by provider."""
 
 
 class Hung(Broken):
-    """A method has not returned in time; nothing more can be asked of the driver."""
+    """A method has not returned in time; the driver can't be called any more."""
 
 
 class Inapplicable(Exception):
-    """The rule has nothing to look at; the text says why, and what would change that."""
+    """The rule does not apply to this driver or test; the text says why."""
 
 
 class NotJudged(Exception):
-    """The rule could not be looked at; the text says why."""
+    """The rule could not be judged; the text says why."""
 
 
 class BadFixture(NotJudged):
-    """A fixture of the author's is of no use; the text says what is needed."""
+    """A fixture of the author can't be used; the text says what is needed."""
 
 
 class DriverRaised(NotJudged):
-    """A method of the driver raised something; the cause is chained."""
+    """A method of the driver raised an exception, ``err``."""
 
     def __init__(self, method: str, err: BaseException) -> None:
-        said, kind = error_text(err), type(err).__name__
-        super().__init__(f"{method} raised {said if said.startswith(kind) else f'{kind}: {said}'}")
+        text, kind = error_text(err), type(err).__name__
+        super().__init__(f"{method} raised {text if text.startswith(kind) else f'{kind}: {text}'}")
         self.err = err
 
     def at_length(self) -> str:
-        """With the driver's own part of the traceback, unless it raised this on purpose."""
+        """Return the text with the driver's part of the traceback, if it is no DriverError."""
         if isinstance(self.err, DriverError):
             return str(self)
         frames = traceback.extract_tb(self.err.__traceback__)
@@ -57,7 +57,7 @@ class DriverRaised(NotJudged):
 
 @contextmanager
 def broken_by_errors(where: str, *allowed: type[BaseException]) -> Iterator[None]:
-    """Errors of the driver inside break the rule; ``allowed`` errors only end the block."""
+    """Turn the driver's exceptions in the block into Broken; ``allowed`` ones only end it."""
     try:
         yield
     except DriverRaised as raised:
@@ -66,12 +66,12 @@ def broken_by_errors(where: str, *allowed: type[BaseException]) -> Iterator[None
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a line of code is no driver's: authors look for their own."""
+    """Whether a file is the agent's or the kit's, and so not the driver's."""
     return filename.startswith(_OURS)
 
 
 def explained(rule: Rule, seen: str) -> str:
-    """The failure of a test: the rule, what was seen, why it matters, how to mend it."""
+    """Return a failed test's text: the rule, the evidence, why it matters, how to mend it."""
     return "\n".join(
         [
             _folded(f"The driver breaks the rule {rule.name}: ", rule.says),
@@ -86,11 +86,11 @@ def explained(rule: Rule, seen: str) -> str:
 
 
 def not_judged(rule: Rule, err: NotJudged) -> str:
-    """The failure of a test that never came to its rule."""
+    """Return the text of a test that could not judge its rule."""
     see = "answers" if isinstance(err, DriverRaised) else rule.name
     return "\n".join(
         [
-            _folded(f"The rule {rule.name} could not be looked at: ", f"{err}."),
+            _folded(f"The rule {rule.name} could not be judged: ", f"{err}."),
             f"See {see} in {DOCUMENT}.",
         ]
     )

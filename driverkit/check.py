@@ -1,7 +1,7 @@
-"""Run the kit on an installed driver, in a process of its own, and read its verdicts as they come.
+"""Runs the kit on an installed driver in a child process, and yields verdicts as they arrive.
 
-A driver that hangs, exits or crashes the interpreter takes nothing with it but what had
-not been judged by then; nothing that it started is left behind.
+If the driver hangs, exits or crashes the interpreter, only the rules not judged by then are lost.
+At the end all processes of the child's session are killed.
 """
 
 import importlib.util
@@ -26,21 +26,21 @@ _WORST_LAST = (SKIPPED, KEPT, NOT_JUDGED, BROKEN)
 LIMIT = 600.0
 END_WITHIN = 10.0
 CHECKED = "COMPUTE_AGENT_DRIVER_CHECK"
-"""Of the child's environment: an ``Installed`` as JSON, and where verdicts go."""
+"""Variable in the child's environment: JSON with an ``Installed`` and a file descriptor."""
 _PLUGINS = ("driverkit.testing.plugin", "driverkit.testing.verdicts")
 
 
 class NoPytest(Exception):
-    """The kit is made of pytest's tests, and pytest is not installed."""
+    """pytest, which runs the kit, is not installed."""
 
 
 class CheckFailed(Exception):
-    """pytest could not run; the text has its last words."""
+    """pytest could not run; the text has the last lines of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a rule; ``seen`` shows why it is broken, or was skipped."""
+    """The verdict on a rule; ``seen`` is the evidence, or why the rule was skipped."""
 
     rule: Rule
     verdict: str
@@ -48,32 +48,32 @@ class Verdict:
 
     @property
     def mend(self) -> str:
-        """How to mend the driver, if it breaks the rule."""
+        """How to mend the driver; empty unless the rule is broken."""
         return self.rule.mend if self.verdict == BROKEN else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A driver by the name of its entry point, and the configuration that it reads."""
+    """An installed driver, by the name of its entry point, and its configuration."""
 
     name: str
     host: str
     config_files: Sequence[str] = ()
     config_dirs: Sequence[str] = ()
     fixtures: str | None = None
-    """A file with a class that derives from ``DriverContract``, for its fixtures."""
+    """Path of a Python file with a subclass of ``DriverContract`` that has fixtures."""
     directory: str = "."
-    """Where the driver works: its options may name files from there on."""
+    """The driver's working directory; relative paths in its options start there."""
 
 
 def check(
     driver: Installed, *, real_placement: bool = False, limit: float = LIMIT
 ) -> Iterator[Verdict]:
-    """A verdict for each rule, in the order of the rules, each as soon as it is known.
+    """Yield a verdict for each rule, in the order of the rules, as soon as it is known.
 
-    ``limit``: seconds without any word of the kit, after which it is ended.
+    ``limit``: seconds without output of the kit after which its process is killed.
 
-    :raises NoPytest: say so; it is an extra.
+    :raises NoPytest: pytest is not installed; it is an extra.
     :raises CheckFailed: nothing could be judged.
     """
     if importlib.util.find_spec("pytest") is None:
@@ -85,12 +85,12 @@ def check(
         with _running(arguments, directory, driver, writer) as child:
             run = _Run(driver.name, reader, child, limit)
             yield from run.verdicts()
-        if not run.heard:
+        if not run.started:
             raise CheckFailed(f"the kit did not run: {_tail(directory / 'output')}")
 
 
 def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> list[str]:
-    # Nothing of this run is anybody else's: no configuration, no cache, no other plugins.
+    # The run is isolated: no other configuration, cache or plugins.
     (directory / "pytest.ini").write_text("[pytest]\n")
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
@@ -104,7 +104,7 @@ def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> l
 def _running(
     arguments: Sequence[str], directory: Path, driver: Installed, writer: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The kit at work; at the end it is gone, with all that the driver started."""
+    """Run the kit; at the end kill its process and all that the driver started."""
     with (directory / "output").open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  # our own module
             [sys.executable, "-m", "pytest", *arguments],
@@ -127,32 +127,33 @@ def _running(
 
 @dataclass(slots=True)
 class _Run:
-    """The child's verdicts until now."""
+    """A run of the kit in a child process, and the lines that it has sent."""
 
     driver: str
     reader: int
     child: subprocess.Popen[bytes]
     limit: float
-    heard: bool = False
-    begun: str = ""
-    """The rule that is being looked at."""
+    started: bool = False
+    """Whether the child has sent any line."""
+    current: str = ""
+    """Name of the rule that is being judged."""
     lines: dict[str, list[Mapping[str, str]]] = field(default_factory=dict)
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Each rule once another one has begun, and the rest at the end."""
+        """Yield the verdict on each rule once the next rule begins, the rest at the end."""
         left = list(RULES.values())
         ended = ""
         with os.fdopen(self.reader, "rb") as pipe:
             while left and (line := self._line(pipe)):
-                said = json.loads(line)
-                self.heard, self.begun = True, said["rule"]
-                if said.get("ended"):
-                    ended = said["ended"]
-                elif "verdict" in said:
-                    self.lines.setdefault(self.begun, []).append(said)
-                while left[0].name != self.begun and self.begun in {rule.name for rule in left}:
+                message = json.loads(line)
+                self.started, self.current = True, message["rule"]
+                if message.get("ended"):
+                    ended = message["ended"]
+                elif "verdict" in message:
+                    self.lines.setdefault(self.current, []).append(message)
+                while left[0].name != self.current and self.current in {rule.name for rule in left}:
                     yield self._verdict(left.pop(0), "it was left out")
-        if not self.heard:
+        if not self.started:
             return
         ended = ended or self._end()
         for rule in left:
@@ -166,18 +167,18 @@ class _Run:
         try:
             code = self.child.wait(END_WITHIN)
         except subprocess.TimeoutExpired:
-            return f"driver {self.driver} hung while {self.begun} was looked at"
+            return f"driver {self.driver} hung while {self.current} was judged"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return (
-            f"driver {self.driver} ended the process ({how}) while {self.begun} was looked at: "
+            f"driver {self.driver} ended the process ({how}) while {self.current} was judged: "
             "it must neither call os._exit nor crash the interpreter"
         )
 
     def _verdict(self, rule: Rule, ended: str) -> Verdict:
-        said = self.lines.get(rule.name)
-        if not said:
-            return Verdict(rule, BROKEN if rule.name == self.begun else NOT_JUDGED, ended)
-        worst = max(said, key=lambda line: _WORST_LAST.index(line["verdict"]))
+        verdicts = self.lines.get(rule.name)
+        if not verdicts:
+            return Verdict(rule, BROKEN if rule.name == self.current else NOT_JUDGED, ended)
+        worst = max(verdicts, key=lambda line: _WORST_LAST.index(line["verdict"]))
         return Verdict(rule, worst["verdict"], worst["seen"] if worst["verdict"] != KEPT else "")
 
 
@@ -194,10 +195,10 @@ def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dic
     }
 
 
-def checked_here() -> tuple[Installed, int]:
-    """In the child: the driver, and the descriptor that verdicts are written to."""
-    said = json.loads(os.environ[CHECKED])
-    return Installed(**said["driver"]), said["verdicts"]
+def driver_under_check() -> tuple[Installed, int]:
+    """Return, in the child, the driver and the file descriptor for verdicts."""
+    checked = json.loads(os.environ[CHECKED])
+    return Installed(**checked["driver"]), checked["verdicts"]
 
 
 def _tail(output: Path) -> str:

@@ -15,9 +15,9 @@ Options = Sequence[tuple[str, Sequence[Any]]]
 
 
 def driver_context_in(directory: Path, options: Options, text: str) -> DriverContext:
-    """State path and configuration file are made in ``directory``; nobody else's are read.
+    """Create a context with its state path and configuration file in ``directory``.
 
-    :raises oslo_config.cfg.Error: the text can't be read, or options contradict each other.
+    :raises oslo_config.cfg.Error: the text is not a configuration, or options contradict.
     """
     state_path = directory / "state"
     state_path.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def driver_context_in(directory: Path, options: Options, text: str) -> DriverCon
 
 
 def configuration(files: Iterable[str], directories: Iterable[str] = ()) -> Any:
-    """The configuration of these files, and of no others."""
+    """Return the configuration of these files only; no default files are read."""
     conf = cfg.ConfigOpts()
     conf(
         [],
@@ -41,9 +41,9 @@ def configuration(files: Iterable[str], directories: Iterable[str] = ()) -> Any:
 
 
 def options_of(namespace: Iterable[Any]) -> list[tuple[str, list[Any]]]:
-    """The options of all classes of drivers among these things."""
-    classes = (thing for thing in namespace if inspect.isclass(thing))
-    drivers = (it for it in classes if hasattr(it, "get_available_nodes"))
+    """Return the options of all driver classes among the values of a module's namespace."""
+    classes = (value for value in namespace if inspect.isclass(value))
+    drivers = (cls for cls in classes if hasattr(cls, "get_available_nodes"))
     return [
         option
         for driver in dict.fromkeys(drivers)

@@ -1,4 +1,4 @@
-"""How two states of a tree differ, in the words of ``computectl plan``.  Pure."""
+"""The differences between two states of a tree, worded as in ``computectl plan``.  Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,28 +10,27 @@ from reportclient.plan import EnsureClass, EnsureTrait, Plan
 from reportclient.snapshot import Snapshot
 
 MOST = 12
-"""So many lines are shown; the rest is counted."""
+"""The most lines that are shown; the others are counted."""
 
 
 def differences(before: Snapshot, after: Snapshot) -> list[str]:
     """Return the differences from ``before`` to ``after``, a line each.
 
-    A field of an inventory that one of them leaves unsaid differs from Placement's default
-    only if the other one says something else.
+    An inventory field that is missing counts as Placement's default.
     """
     plan = diff(Snapshot.build(map(_complete, before.walk())), after)
-    # Of what Placement would not take all is changed, also what was so before.
+    # diff() plans to write invalid data again even if it did not change.
     differ = {uuid for uuid in plan.names if before.get(uuid) != after.get(uuid)}
-    wrong = [str(one) for one in plan.problems if one.uuid in differ]
-    operations = [one for one in plan.operations if getattr(one, "uuid", None) in differ]
+    wrong = [str(problem) for problem in plan.problems if problem.uuid in differ]
+    operations = [each for each in plan.operations if getattr(each, "uuid", None) in differ]
     return [*sentences(replace(plan, operations=tuple(operations)), before), *wrong]
 
 
 def sentences(plan: Plan, before: Snapshot) -> list[str]:
     """Return a sentence for each operation on a provider."""
-    words = Wording(plan, before)
+    wording = Wording(plan, before)
     names = EnsureTrait | EnsureClass
-    return [words.sentence(one) for one in plan.operations if not isinstance(one, names)]
+    return [wording.sentence(each) for each in plan.operations if not isinstance(each, names)]
 
 
 def _complete(provider: Provider) -> Provider:
@@ -40,12 +39,12 @@ def _complete(provider: Provider) -> Provider:
 
 
 def first_lines(lines: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first lines as text, and the number of the others."""
     listed = list(lines)
     more = [f"and {len(listed) - MOST} more"] if len(listed) > MOST else []
     return "\n".join([*listed[:MOST], *more])
 
 
-def called(provider: Provider) -> str:
-    """A provider by its name and UUID."""
+def name_and_uuid(provider: Provider) -> str:
+    """Return the provider's name and UUID as text."""
     return f"provider {provider.name} ({provider.uuid})"

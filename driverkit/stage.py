@@ -1,7 +1,7 @@
-"""A driver at work: a Placement, and its roots in it, period by period as the agent has them.
+"""Runs a driver under test: period by period, against a Placement, as the agent does.
 
-A period is the agent's own (:class:`agent.period.tracker.Tracker`).  What the driver does
-wrong on the way is a :class:`DriverRaised`; which rule that breaks is for the judges to say.
+The periods are the agent's own (:class:`agent.period.tracker.Tracker`).  An exception of the
+driver becomes a :class:`DriverRaised`; the judges decide which rule it breaks.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 NAMESPACE = uuidlib.UUID("5b1e6f0c-6d0e-4f0a-9b1f-7d3c1a2e4f60")
-"""From it and a node's name comes the UUID of a root whose driver tells none."""
+"""Namespace for the UUID of a root whose driver gives none; it is derived from the name."""
 RULES = Rules(
     owner_traits=("CUSTOM_OWNER_COMPUTE_AGENT",),
     verify_every=1.0,
     audit_every=1.0,
     reshape_when_running=True,
 )
-"""The agent's defaults, but that each period reads all that Placement has."""
+"""The agent's defaults, except that each period reads everything from Placement."""
 PERIOD = 60.0
 
 MakeDriver = Callable[[], ComputeDriver]
@@ -44,27 +44,27 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Stage:
-    """``make`` gives a fresh driver of the same backend at each call."""
+    """A Placement and a driver under test; ``make`` returns a new driver at each call."""
 
     api: API
     context: DriverContext
     make: MakeDriver
     within: float = WITHIN
-    """Seconds for each call of the driver, as in the agent."""
+    """Deadline of each call of the driver, in seconds, as in the agent."""
     opened: list[LoadedDriver] = field(default_factory=list)
     back_within: float = 60.0
-    """Seconds in which a driver has to notice that its backend is back."""
+    """Seconds in which a driver has to notice that its backend works again."""
 
     def open(self, make: MakeDriver | None = None) -> LoadedDriver:
-        """A fresh driver after its ``init_host``.  :raises DriverRaised: it failed at that."""
-        loaded = self.made(make)
-        said("init_host", lambda: loaded.init_host(self.context.host))
+        """Create a driver and call ``init_host``.  :raises DriverRaised: either failed."""
+        loaded = self.create(make)
+        checked_call("init_host", lambda: loaded.init_host(self.context.host))
         return loaded
 
-    def made(self, make: MakeDriver | None = None) -> LoadedDriver:
-        """A fresh driver that was not opened.  :raises DriverRaised: it can't be made."""
-        making = Calls(self.within)
-        driver = said("make_driver", lambda: making("make_driver", make or self.make))
+    def create(self, make: MakeDriver | None = None) -> LoadedDriver:
+        """Create a driver.  :raises DriverRaised: ``make`` failed."""
+        calls = Calls(self.within)
+        driver = checked_call("make_driver", lambda: calls("make_driver", make or self.make))
         if driver is None:
             raise BadFixture("make_driver returned None: a driver is needed")
         if any(driver is earlier.driver for earlier in self.opened):
@@ -73,39 +73,39 @@ class Stage:
         return self.opened[-1]
 
     def nodes(self, loaded: LoadedDriver) -> list[str]:
-        """The names of its nodes.  :raises DriverRaised: it can't say, or not properly."""
-        return said("get_available_nodes", loaded.nodes)
+        """Return the driver's nodes.  :raises DriverRaised: it failed, or its result is wrong."""
+        return checked_call("get_available_nodes", loaded.nodes)
 
     def roots(self, loaded: LoadedDriver) -> "list[Root]":
-        """A root for each of its nodes; Placement knows none of them before it is reported."""
+        """Return a root for each node of the driver, reported or not."""
         nodes = self.nodes(loaded)
-        told = said("get_nodenames_by_uuid", loaded.node_uuids)
-        return [self.root(node, told.get(node)) for node in nodes]
+        uuids = checked_call("get_nodenames_by_uuid", loaded.node_uuids)
+        return [self.root(node, uuids.get(node)) for node in nodes]
 
     def root(self, node: str, uuid: str | None = None) -> "Root":
-        """The root of this name, read from Placement."""
+        """Return the root of this node, as Placement has it."""
         return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES)).read()
 
     def clean_up(self, loaded: LoadedDriver) -> None:
-        """Its ``cleanup_host``, if it has one.  :raises DriverRaised: it failed at that."""
-        said("cleanup_host", lambda: loaded.cleanup_host(self.context.host))
+        """Call ``cleanup_host`` if the driver has it.  :raises DriverRaised: it failed."""
+        checked_call("cleanup_host", lambda: loaded.cleanup_host(self.context.host))
 
     def close(self) -> None:
-        """Close all drivers that were opened, as far as they let themselves be closed."""
+        """Call ``cleanup_host`` of all drivers; ignore their errors."""
         for loaded in self.opened:
-            with contextlib.suppress(DriverRaised, Hung):  # the rule closes is about that
+            with contextlib.suppress(DriverRaised, Hung):  # judged by the rule closes
                 self.clean_up(loaded)
         self.opened.clear()
 
 
-def said(method: str, question: Callable[[], T]) -> T:
-    """The driver's answer.
+def checked_call(method: str, function: Callable[[], T]) -> T:
+    """Return the result of ``function``, a call of the driver's ``method``.
 
-    :raises Hung: it has none in time.
-    :raises DriverRaised: whatever it raised.
+    :raises Hung: the call did not return in time.
+    :raises DriverRaised: the driver raised an exception.
     """
     try:
-        return question()
+        return function()
     except DriverHangs as err:
         raise Hung(str(err)) from None
     except (Exception, SystemExit) as err:
@@ -121,7 +121,7 @@ def _uuid_of(node: str) -> str:
 
 @dataclass(slots=True)
 class Root:
-    """A node's tree in Placement, and a driver's changes to it."""
+    """A node's tree in Placement, and periods in which a driver edits it."""
 
     stage: Stage
     node: str
@@ -131,7 +131,7 @@ class Root:
 
     @property
     def uuid(self) -> str:
-        """The root provider's."""
+        """The UUID of the root provider."""
         return self.reported.uuid
 
     @property
@@ -140,7 +140,7 @@ class Root:
         return self.reported.view
 
     def read(self) -> "Root":
-        """Everything anew, as Placement has it; which names it lacks is not asked again."""
+        """Read everything from Placement again, except which names it does not know."""
         absent = self.view.names.absent
         ours = self.ledger.holders.keys()
         view = refresh(self.view, self.uuid, self.stage.api, everything=True, ours=ours)
@@ -148,23 +148,23 @@ class Root:
         return self
 
     def fresh(self) -> ProviderTree:
-        """All that there is, for a driver to edit; the agent hides what others own."""
+        """Return the whole tree for a driver to edit; nothing of other managers is hidden."""
         tree = self.view.edit()
         if not tree.exists(self.uuid):
             tree.new_root(self.node, self.uuid)
         return tree
 
-    def ask(
+    def update_provider_tree(
         self, loaded: LoadedDriver, tree: ProviderTree, allocations: Allocations | None = None
     ) -> None:
-        """Let the driver edit ``tree``.  :raises DriverRaised: whatever it raised."""
-        question = lambda: loaded.update_provider_tree(tree, self.node, allocations)  # noqa: E731
-        said(f"update_provider_tree for node {self.node}", question)
+        """Let the driver edit ``tree``.  :raises DriverRaised: the driver raised an exception."""
+        function = lambda: loaded.update_provider_tree(tree, self.node, allocations)  # noqa: E731
+        checked_call(f"update_provider_tree for node {self.node}", function)
 
     def desired(self, loaded: LoadedDriver) -> Snapshot:
-        """The driver's answer to what Placement has.  :raises NotJudged: it is of no use."""
+        """Return the tree as the driver edits it.  :raises NotJudged: its root is gone."""
         tree = self.fresh()
-        self.ask(loaded, tree)
+        self.update_provider_tree(loaded, tree)
         if not tree.exists(self.node) or tree.data(self.node).uuid != self.uuid:
             raise NotJudged(f"the root provider {self.node} is gone or renamed: see root-stays")
         return tree.freeze()
@@ -177,7 +177,7 @@ class Root:
         return decision
 
     def report(self, loaded: LoadedDriver) -> Report:
-        """A whole period of the agent's.  :raises DriverRaised: the driver raised something."""
+        """Run a period of the agent.  :raises DriverRaised: the driver raised an exception."""
         self.now += PERIOD
         tracker = self._tracker(loaded)
         report = tracker.period(self.now)
@@ -186,14 +186,16 @@ class Root:
         return report
 
     def edited_by_another(self, edit: Callable[[ProviderTree], object]) -> None:
-        """Somebody else changes the tree in Placement; the view is read anew."""
+        """Apply ``edit`` in Placement as another service; read the view again."""
         client = Client(self.stage.api, strict=True)
         tree = client.tree(self.uuid)
         edit(tree)
         try:
             client.update(tree)
         except (PlacementError, ValueError) as err:
-            raise NotJudged(f"node {self.node}: Placement refuses another's edit: {err}") from None
+            raise NotJudged(
+                f"node {self.node}: Placement refuses an edit of another service: {err}"
+            ) from None
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:

@@ -1,1 +1,1 @@
-"""Judges of the rules: each raises Broken with what it saw."""
+"""Judges of the rules: each runs a driver and raises Broken with the evidence."""

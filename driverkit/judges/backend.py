@@ -1,4 +1,4 @@
-"""Judges: the backend lost and back, a device gone.  The author's fixtures do the breaking."""
+"""Judges of a lost backend and a lost device, which the author's fixtures simulate."""
 
 import functools
 import time
@@ -15,13 +15,13 @@ from drivers.loaded import LoadedDriver
 from reportclient.snapshot import Snapshot
 
 LoseBackend = Callable[[], Callable[[], Any] | None]
-"""Breaks the backend; what it returns, if anything, mends it again."""
+"""A callable that breaks the backend; it may return a callable that repairs it."""
 
 LOOK_EVERY = 0.1
 
 
 def lost(stage: Stage, lose: LoseBackend) -> None:
-    """Reported once, then the backend goes."""
+    """Judge a driver whose backend is lost after one report."""
     loaded = stage.open()
     roots = stage.roots(loaded)
     for root in roots:
@@ -34,7 +34,7 @@ def lost(stage: Stage, lose: LoseBackend) -> None:
 
 
 def starts_without(stage: Stage, lose: LoseBackend) -> None:
-    """The backend is down before the driver is made, and comes back."""
+    """Judge a driver that is created while its backend is down, and goes on once it is up."""
     with _lost(lose) as mend:
         with broken_by_errors("with the backend down "):
             loaded = stage.open()
@@ -45,7 +45,7 @@ def starts_without(stage: Stage, lose: LoseBackend) -> None:
 
 @contextmanager
 def _lost(lose: LoseBackend) -> Iterator[Callable[[], bool]]:
-    """Without a backend; yields what mends it, at most once, and tells whether it could."""
+    """Break the backend; yield a function that repairs it and returns whether it could."""
     back = [lose()]
 
     def mend() -> bool:
@@ -64,7 +64,7 @@ NOT_READY = "with the backend lost, this is not DriverNotReady:\n"
 
 
 def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
-    """Expect nodes from memory, or DriverNotReady."""
+    """Expect the nodes that were known before, or DriverNotReady."""
     with broken_by_errors(NOT_READY, DriverNotReady):
         stage.nodes(loaded)
 
@@ -72,11 +72,11 @@ def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
 def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
     tree, returned = root.fresh(), False
     with broken_by_errors(NOT_READY, DriverNotReady):
-        root.ask(loaded, tree)
+        root.update_provider_tree(loaded, tree)
         returned = True
     how = "and DriverNotReady was not raised" if returned else "then DriverNotReady was raised"
-    words = f"with the backend lost the tree was edited, {how}"
-    expect_same(root, root.view.snapshot, tree.freeze(), words)
+    text = f"with the backend lost the tree was edited, {how}"
+    expect_same(root, root.view.snapshot, tree.freeze(), text)
     if returned and not loaded.degraded():
         raise Broken(
             f"node {root.node}: with the backend lost the driver returned as if all were well, "
@@ -101,9 +101,9 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
 
 
 def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
-    """Reported, then a device goes, with a foreign child below it.
+    """Judge whether a lost device is removed, also with a foreign child below it.
 
-    Once while the driver runs, once while it does not.
+    It is lost once while the driver runs, and once before a new driver starts.
     """
     running = stage.open()
     roots = stage.roots(running)
@@ -113,11 +113,11 @@ def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
     lose()
     fresh = stage.open()
     went = False
-    for root, there in zip(roots, before, strict=True):
+    for root, reported in zip(roots, before, strict=True):
         desired = again(root, running, "with a device gone")
         other = again(root, fresh, "with a device gone, a fresh driver's")
         expect_same(root, desired, other, "the driver that ran meanwhile and a fresh one differ")
-        went = went or _takes_away(there, desired)
+        went = went or _takes_away(reported, desired)
     if not went:
         raise Broken("after lose_device() the tree has all that it had before")
 
@@ -131,7 +131,7 @@ def _reported(root: Root, loaded: LoadedDriver) -> Snapshot:
 
 
 def _takes_away(before: Snapshot, after: Snapshot) -> bool:
-    """Whether a provider or a class went, or less of one can be given out."""
+    """Whether ``after`` lacks a provider, or has less of a class to allocate."""
     for provider in before.walk():
         now = after.get(provider.uuid)
         for name, record in provider.inventory.items():

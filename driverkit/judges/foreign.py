@@ -1,4 +1,4 @@
-"""Judges: what others have put into the tree is there afterwards; what is ours comes back."""
+"""Judges: data of other services stays in the tree; data of the driver is restored."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -12,17 +12,17 @@ from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot
 
 TRAITS = ("CUSTOM_DRIVER_KIT_FOREIGN", "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
-"""An operator's, and those that the agent sets itself."""
+"""A trait of an operator, and two that the agent sets itself."""
 CLASS = "CUSTOM_DRIVER_KIT_FOREIGN"
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 NODES = 3
-"""So many nodes are looked at; each one is the same code."""
+"""The most nodes that are judged: the driver's code is the same for all."""
 
 Edit = Callable[[ProviderTree], object]
 
 
 def providers(stage: Stage) -> None:
-    """A foreign child of the root, one of each device, and a shared one beside them."""
+    """Judge whether foreign children of the root and of each device stay, and a sharing one."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
         add_foreign(root.uuid, tree)
@@ -33,7 +33,7 @@ def providers(stage: Stage) -> None:
 
 
 def traits(stage: Stage) -> None:
-    """Two more traits on every provider of the tree."""
+    """Judge whether traits stay that another service adds to each provider."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
         for uuid in tree.get_provider_uuids(root.uuid):
@@ -92,7 +92,7 @@ def _expect_kept(
     edit: Callable[[Root, ProviderTree], None],
     theirs: Callable[[Snapshot], dict[str, object]],
 ) -> None:
-    """Expect that ``theirs`` is the same after a period, also one of a new driver."""
+    """Expect that ``theirs`` of the tree is the same after a period, also of a new driver."""
     loaded = stage.open()
     roots = stage.roots(loaded)[:NODES]
     for root in roots:
@@ -131,13 +131,13 @@ def _with(desired: Snapshot, what: str, names: Iterable[str]) -> dict[str, objec
 
 
 def add_foreign(root: str, tree: ProviderTree) -> None:
-    """A foreign child below the root, and below each provider under it."""
+    """Add a foreign child to the root, and to each provider below it."""
     for uuid in tree.get_provider_uuids(root):
         add_foreign_child(tree, uuid)
 
 
 def add_foreign_child(tree: ProviderTree, uuid: str) -> str:
-    """Its UUID."""
+    """Add a foreign child to the provider ``uuid``; return the UUID of the child."""
     child = tree.new_child(f"{tree.data(uuid).name[:170]}_driver_kit_foreign", uuid)
     tree.update_inventory(child, {CLASS: {"total": 2}})
     tree.update_traits(child, [TRAITS[0]])

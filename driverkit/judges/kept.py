@@ -1,4 +1,4 @@
-"""Judges: what stays behind when a method has returned, and what comes out of one instead."""
+"""Judges of references that a driver keeps, and of the exceptions that it raises."""
 
 import gc
 import weakref
@@ -14,11 +14,11 @@ DOCUMENTED = (DriverNotReady, ReshapeNeeded, ReshapeFailed)
 
 
 class _Allocations(dict[str, dict[str, Any]]):
-    """A dict that can be watched."""
+    """A dict that can be referred to by a weakref."""
 
 
 def tree_not_kept(stage: Stage) -> None:
-    """Nothing of what was handed over is alive once the driver has returned."""
+    """Judge whether the driver keeps the tree or the allocations after it has returned."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         handed = _handed_over(root, loaded)
@@ -33,9 +33,9 @@ def tree_not_kept(stage: Stage) -> None:
 
 def _handed_over(root: Root, loaded: LoadedDriver) -> dict[str, weakref.ref[Any]]:
     tree, allocations = root.fresh(), _Allocations()
-    root.ask(loaded, tree)
+    root.update_provider_tree(loaded, tree)
     again = root.fresh()
-    root.ask(loaded, again, allocations)
+    root.update_provider_tree(loaded, again, allocations)
     return {
         "the tree": weakref.ref(tree),
         "the tree that came with allocations": weakref.ref(again),
@@ -44,7 +44,7 @@ def _handed_over(root: Root, loaded: LoadedDriver) -> dict[str, weakref.ref[Any]
 
 
 def _holder(loaded: LoadedDriver, left: object) -> str:
-    """Which attribute it is, where that can be told."""
+    """Return the driver's attribute that holds the object, as text; empty if unknown."""
     for name, value in getattr(loaded.driver, "__dict__", {}).items():
         if value is left or (isinstance(value, list | tuple | set) and left in value):
             return f", in self.{name}"
@@ -54,9 +54,9 @@ def _holder(loaded: LoadedDriver, left: object) -> str:
 
 
 def documented_errors(stage: Stage) -> None:
-    """Asked about a node that is not there (any more)."""
+    """Judge the exception for a node that the backend does not have."""
     loaded = stage.open()
     root = stage.root(NOWHERE)
-    where = f"the node {NOWHERE} is in the tree but not in the backend, as when one vanishes"
-    with broken_by_errors(f"{where} between two questions:\n", *DOCUMENTED):
-        root.ask(loaded, root.fresh())
+    where = f"the node {NOWHERE} is in the tree but not in the backend, as when a node vanishes"
+    with broken_by_errors(f"{where} between two calls:\n", *DOCUMENTED):
+        root.update_provider_tree(loaded, root.fresh())

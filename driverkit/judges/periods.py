@@ -1,4 +1,4 @@
-"""Judges: the same host gives the same tree, whatever the period, process, order or thread."""
+"""Judges: the same host gives the same tree in each period, process, order and thread."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ _LATER = "in the next period, with nothing changed,"
 
 
 def second_period(stage: Stage) -> None:
-    """Nothing to write once all is written."""
+    """Judge whether a second period has nothing to write."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         root.report(loaded)
@@ -25,7 +25,7 @@ def second_period(stage: Stage) -> None:
 
 
 def agree(stage: Stage) -> None:
-    """Two drivers, both alive, from the same empty trees."""
+    """Judge whether two drivers report the same, each starting with an empty tree."""
     one, other = stage.open(), stage.open()
     for root in stage.roots(one):
         said = root.desired(one)
@@ -34,7 +34,7 @@ def agree(stage: Stage) -> None:
 
 
 def restart(stage: Stage) -> None:
-    """A fresh driver in what the first one has reported."""
+    """Judge whether a fresh driver changes nothing in what the first one has reported."""
     before = stage.open()
     roots = stage.roots(before)
     for root in roots:
@@ -46,7 +46,7 @@ def restart(stage: Stage) -> None:
 
 
 def any_order(stage: Stage) -> None:
-    """Nodes asked last to first, and a tree whose providers come last to first."""
+    """Judge the reverse order of nodes, and of providers in the tree."""
     one, two, other = stage.open(), stage.open(), stage.open()
     roots = stage.roots(one)
     forwards = [_alike(root, one, two) for root in roots]
@@ -54,12 +54,12 @@ def any_order(stage: Stage) -> None:
     for root, said, later in zip(roots, forwards, reversed(backwards), strict=True):
         expect_same(root, said, later, "nodes asked first to last, then last to first")
         tree = ProviderTree(Snapshot.build(reversed(list(said.walk()))))
-        root.ask(other, tree)
+        root.update_provider_tree(other, tree)
         expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
 
 
 def any_thread(stage: Stage) -> None:
-    """Opened in one thread, asked in others."""
+    """Judge a driver that is opened in one thread and called in others."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         said = _alike(root, loaded, loaded)
@@ -70,7 +70,7 @@ def any_thread(stage: Stage) -> None:
 
 
 def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
-    """Return the answer of both.  :raises NotJudged: they differ though asked alike."""
+    """Return the tree that both drivers report.  :raises NotJudged: their trees differ."""
     first, second = root.desired(one), root.desired(two)
     if differences(first, second):
         raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
@@ -78,7 +78,7 @@ def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
 
 
 def thread_safe(stage: Stage) -> None:
-    """All nodes at once, some times."""
+    """Judge calls for all nodes at once, several times."""
     loaded = stage.open()
     if not loaded.driver.thread_safe:
         raise Inapplicable("the driver does not say thread_safe = True")
@@ -98,7 +98,7 @@ def thread_safe(stage: Stage) -> None:
 
 
 def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
-    """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
+    """Return the tree that the driver reports.  :raises Broken: it raises an exception."""
     with broken_by_errors(f"node {root.node}: {when} "):
         return root.desired(loaded)
 
@@ -115,6 +115,6 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
 
 
 def expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
-    """:raises Broken: with what differs."""
+    """Expect that the trees are equal.  :raises Broken: with the differences."""
     if lines := differences(one, two):
         raise Broken(f"node {root.node}: {how}:\n{first_lines(lines)}")

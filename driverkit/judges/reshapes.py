@@ -1,4 +1,4 @@
-"""Judges: inventory that moves, and the allocations on it."""
+"""Judges of reshapes: inventory that moves, and the allocations on it."""
 
 import copy
 import uuid as uuidlib
@@ -31,17 +31,17 @@ ReshapeCase = tuple[ProviderTree, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Old:
-    """A root in the old shape, as Placement has it, with guests; one is foreign."""
+class OldShape:
+    """A root in the old shape, with allocations of consumers; one of them is foreign."""
 
     root: Root
     loaded: LoadedDriver
     foreign: str
-    """The consumer that holds nothing of the driver's."""
+    """UUID of the consumer that has no allocation on the driver's providers."""
 
 
 def needed(stage: Stage) -> None:
-    """Not of an empty tree, not of a reported one, not when the allocations are there."""
+    """Judge that nothing raises ReshapeNeeded while nothing has to move."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         _expect_none(root, loaded, "Placement has nothing of this node yet")
@@ -53,10 +53,10 @@ def needed(stage: Stage) -> None:
 
 
 def needed_once(stage: Stage, case: ReshapeCase) -> None:
-    """Not again after it was done."""
+    """Judge whether ReshapeNeeded is raised again after the reshape."""
     old = old_shape(stage, case)
     try:
-        root = done(old)
+        root = after_reshape(old)
     except Broken as err:
         raise NotJudged(f"{err} (see reshape-totals)") from None
     _expect_none(root, old.loaded, "the reshape was done")
@@ -66,7 +66,7 @@ def _expect_none(
     root: Root, loaded: LoadedDriver, when: str, allocations: Allocations | None = None
 ) -> None:
     try:
-        root.ask(loaded, root.fresh(), allocations)
+        root.update_provider_tree(loaded, root.fresh(), allocations)
     except DriverRaised as raised:
         if isinstance(raised.err, ReshapeNeeded):
             raise Broken(f"node {root.node}: {when}, and {raised.at_length()}") from None
@@ -74,11 +74,11 @@ def _expect_none(
 
 
 def asked(stage: Stage, case: ReshapeCase) -> None:
-    """The old shape, and no allocations given."""
+    """Judge whether the old shape without allocations raises ReshapeNeeded."""
     old = old_shape(stage, case)
     tree = old.root.fresh()
     try:
-        old.root.ask(old.loaded, tree)
+        old.root.update_provider_tree(old.loaded, tree)
     except DriverRaised as raised:
         if isinstance(raised.err, ReshapeNeeded):
             return
@@ -91,42 +91,44 @@ def asked(stage: Stage, case: ReshapeCase) -> None:
 
 
 def totals(stage: Stage, case: ReshapeCase) -> None:
-    """Each consumer's amounts, and what the agent and Placement say to it."""
-    done(old_shape(stage, case))
+    """Judge whether the agent and Placement accept the reshape."""
+    after_reshape(old_shape(stage, case))
 
 
-def done(old: Old) -> Root:
-    """The root after a period with the reshape.  :raises Broken: it is refused."""
+def after_reshape(old: OldShape) -> Root:
+    """Return the root after a period with the reshape.  :raises Broken: it is refused."""
     root, before = old.root, old.root.view.snapshot
     with broken_by_errors(""):
         report = root.report(old.loaded)
-    said = "\n".join(report.texts(Severity.ERROR))
-    if said:
-        for one in {**before.providers, **(report.plan.desired or before).providers}.values():
-            if f"{one.name} ({one.uuid})" not in said:
-                said = said.replace(one.uuid, f"{one.name} ({one.uuid})")
-        raise Broken(f"node {root.node}: the reshape is refused:\n{said}")
+    errors = "\n".join(report.texts(Severity.ERROR))
+    if errors:
+        after = report.plan.desired or before
+        for provider in {**before.providers, **after.providers}.values():
+            text = f"{provider.name} ({provider.uuid})"
+            if text not in errors:
+                errors = errors.replace(provider.uuid, text)
+        raise Broken(f"node {root.node}: the reshape is refused:\n{errors}")
     return root.read()
 
 
 def foreign(stage: Stage) -> None:
-    """Nobody's allocations while nothing moves."""
+    """Judge whether allocations stay while nothing has to move."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         root.report(loaded)
         root.read()
         before = _one_each(root.view.snapshot)
         after = copy.deepcopy(before)
-        root.ask(loaded, root.fresh(), after)
+        root.update_provider_tree(loaded, root.fresh(), after)
         _expect_untouched(root, before, after, "although nothing has to move")
 
 
 def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
-    """Foreign ones while the driver's move."""
+    """Judge whether foreign allocations stay in a reshape of the driver."""
     old = old_shape(stage, case)
     before = dict(LazyAllocations(old.root.view, stage.api))
     after = copy.deepcopy(before)
-    old.root.ask(old.loaded, old.root.fresh(), after)
+    old.root.update_provider_tree(old.loaded, old.root.fresh(), after)
     try:
         refuse_malformed(after)
     except AllocationsBroken as err:
@@ -154,7 +156,7 @@ def _held(root: Root, allocations: Allocations, consumer: str) -> str:
 
 
 def _one_each(snapshot: Snapshot) -> Allocations:
-    """A consumer for each provider, that holds one unit of each class."""
+    """Return a consumer for each provider, with one unit of each class allocated."""
     return {
         _consumer(uuid): {
             **OWNER,
@@ -172,10 +174,10 @@ def _consumer(seed: str) -> str:
     return str(uuidlib.uuid5(uuidlib.NAMESPACE_OID, f"driver-kit {seed}"))
 
 
-def old_shape(stage: Stage, case: ReshapeCase) -> Old:
-    """The case in Placement, and a driver that has not seen it.
+def old_shape(stage: Stage, case: ReshapeCase) -> OldShape:
+    """Write the case to Placement; return its root and a new driver.
 
-    :raises BadFixture: it can't be used, and why.
+    :raises BadFixture: the case can't be used.
     """
     tree, guests = case
     loaded = stage.open()
@@ -185,13 +187,13 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
             f"reshape_case: its tree has none of the driver's nodes: {stage.nodes(loaded)}"
         )
     root = stage.root(node, tree.data(node).uuid)
-    before = _Before(stage.context, tree.freeze())
+    before = _OldDriver(stage.context, tree.freeze())
     wrong = root.report(LoadedDriver.from_driver(loaded.name, before)).texts(Severity.ERROR)
     if wrong:
         raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
     root.edited_by_another(lambda edit: add_foreign_child(edit, root.uuid))
-    old = Old(root, loaded, _consumer(f"foreign {root.uuid}"))
-    theirs = (one for one in root.view.snapshot.walk() if CLASS in one.inventory)
+    old = OldShape(root, loaded, _consumer(f"foreign {root.uuid}"))
+    theirs = (item for item in root.view.snapshot.walk() if CLASS in item.inventory)
     _allocate(old, {next(theirs).uuid: {"resources": {CLASS: 1}}}, old.foreign)
     for consumer, held in guests.items():
         _allocate(old, held["allocations"], consumer)
@@ -199,15 +201,15 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
     return old
 
 
-class _Before(ComputeDriver):
-    """The driver as it was when it reported the old shape."""
+class _OldDriver(ComputeDriver):
+    """A driver that reports the old shape."""
 
     def __init__(self, context: DriverContext, shape: Snapshot) -> None:
         super().__init__(context)
         self._shape = shape
 
     def get_available_nodes(self) -> list[str]:
-        """Not asked."""
+        """Return nothing: the agent does not call it here."""
         return []
 
     def update_provider_tree(
@@ -216,19 +218,19 @@ class _Before(ComputeDriver):
         nodename: str,  # noqa: ARG002
         allocations: Allocations | None = None,  # noqa: ARG002
     ) -> None:
-        """As the fixture's tree."""
-        for one in self._shape.walk():
-            if not tree.exists(one.uuid):
-                above = one.parent_uuid
-                tree.new_child(one.name, above, one.uuid) if above else tree.new_root(
-                    one.name, one.uuid
-                )
-            tree.set_records(one.uuid, one.inventory)
-            tree.add_traits(one.uuid, *one.traits)
-            tree.add_aggregates(one.uuid, *one.aggregates)
+        """Make ``tree`` equal to the tree of the fixture."""
+        for provider in self._shape.walk():
+            uuid, parent = provider.uuid, provider.parent_uuid
+            if not tree.exists(uuid) and parent:
+                tree.new_child(provider.name, parent, uuid)
+            elif not tree.exists(uuid):
+                tree.new_root(provider.name, uuid)
+            tree.set_records(uuid, provider.inventory)
+            tree.add_traits(uuid, *provider.traits)
+            tree.add_aggregates(uuid, *provider.aggregates)
 
 
-def _allocate(old: Old, held: Mapping[str, Any], consumer: str) -> None:
+def _allocate(old: OldShape, held: Mapping[str, Any], consumer: str) -> None:
     tree = old.root.fresh()
     for provider in held:
         if not tree.exists(provider):

@@ -1,7 +1,7 @@
-"""Judges: what 1,000 devices cost, and what a thousand periods would.
+"""Judges of time and memory: with 1,000 devices, and over many periods.
 
-Bounds are wide, and processor time is measured rather than time on the clock: a slow
-machine, or a busy one, changes nothing.
+Bounds are wide, and processor time is measured rather than elapsed time, so that a slow or busy
+machine makes no difference.
 """
 
 import gc
@@ -23,23 +23,23 @@ DEVICES, FEWER = 1000, 100
 PROCESSOR_SECONDS = 10.0
 """For one period of 1,000 devices: a sixth of the agent's period."""
 GROWTH = 40.0
-"""By how much more than 100 devices 1,000 may take: 10 is in proportion, 100 its square."""
+"""The most by which the time may grow from 100 to 1,000 devices: 10 is linear, 100 quadratic."""
 AT_LEAST = 0.01
-"""Seconds; what takes less than this counts as this, since clocks are coarse."""
+"""Seconds; a shorter time counts as this one, since clocks are coarse."""
 BYTES_PER_DEVICE = 64 * 1024
 FRAMES = 6
-"""So many calls are noted for each piece of memory, to find the driver's among them."""
+"""Stack frames recorded for each allocation of memory, to find the driver's line."""
 PERIODS = 12
 BYTES_THAT_STAY = 12 * 1024
-"""In so many periods; a copy of a small tree in each of them is more."""
+"""The most that these periods may leave; a copy of a small tree in each is more."""
 TIME_FOR_PERIODS = 20.0
 
 MakeBigDriver = Callable[..., ComputeDriver]
-"""Makes a driver of 1,000 devices; or takes the number of devices, and growth is measured."""
+"""Creates a driver of 1,000 devices, or of the number it is called with (to judge growth)."""
 
 
 def bounded_time(stage: Stage, make: MakeBigDriver) -> None:
-    """A first period and a quiet one, each alone, and against a tenth of the devices."""
+    """Judge the time of a first and a quiet period, and its growth from 100 devices."""
     many = _seconds(stage, make, DEVICES)
     for what, seconds in many.items():
         if seconds > PROCESSOR_SECONDS:
@@ -60,7 +60,7 @@ def bounded_time(stage: Stage, make: MakeBigDriver) -> None:
 
 
 def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
-    """The most that was in use while a period ran, beyond what was before."""
+    """Judge the peak memory use of a period."""
     loaded = stage.open(_maker(make, DEVICES))
     said = []
     for root in stage.roots(loaded):
@@ -68,7 +68,7 @@ def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
         tree.new_root(root.node, root.uuid)
         with _traced():
             before = tracemalloc.get_traced_memory()[0]
-            root.ask(loaded, tree)
+            root.update_provider_tree(loaded, tree)
             peak = tracemalloc.get_traced_memory()[1] - before
         said.append(tree.freeze())
         if peak > DEVICES * BYTES_PER_DEVICE:
@@ -80,7 +80,7 @@ def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
 
 
 def steady_memory(stage: Stage) -> None:
-    """Two equal stretches of quiet periods after a first one: both must leave little."""
+    """Judge the memory that quiet periods leave, in two equal runs of periods."""
     loaded = stage.open()
     for root in stage.roots(loaded)[:1]:
         root.report(loaded)
@@ -113,7 +113,7 @@ def _periods(root: Root, loaded: LoadedDriver) -> None:
 
 
 def _where(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> str:
-    """The driver's line that most of it comes from, as far as lines were noted."""
+    """Return the driver's line that allocated most of it, as text; empty if unknown."""
     growth = after.compare_to(before, "traceback")
     frames = [frame for entry in growth[:1] for frame in reversed(entry.traceback)]
     theirs = [f"{frame.filename}:{frame.lineno}" for frame in frames if not is_ours(frame.filename)]
@@ -131,7 +131,7 @@ def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float
             if not tree.exists(root.uuid):
                 tree.new_root(root.node, root.uuid)
             start = time.process_time()
-            root.ask(loaded, tree)
+            root.update_provider_tree(loaded, tree)
             took[what] += time.process_time() - start
             base = tree.freeze()
         said.append(base)
@@ -153,7 +153,7 @@ def _takes_a_number(make: MakeBigDriver) -> bool:
 
 
 def _expect_devices(said: Iterable[Snapshot]) -> None:
-    """A small tree would keep any bound."""
+    """Refuse a driver with fewer devices, which would stay within any bound."""
     providers = [provider for snapshot in said for provider in snapshot.walk()]
     units = sum(record.total for it in providers for record in it.inventory.values())
     if max(len(providers), units) < DEVICES:
@@ -165,7 +165,7 @@ def _expect_devices(said: Iterable[Snapshot]) -> None:
 
 @contextmanager
 def _traced() -> Iterator[Any]:
-    """Memory is counted, and was not before; somebody else may be counting too."""
+    """Trace memory in the block, unless it is traced already."""
     mine = not tracemalloc.is_tracing()
     if mine:
         tracemalloc.start(FRAMES)

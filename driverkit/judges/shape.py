@@ -1,11 +1,11 @@
-"""Judges: what a driver says, looked at once: names, amounts, the root."""
+"""Judges of a single report: its names, amounts, and the root."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
-from driverkit.differences import called, first_lines
-from driverkit.stage import Root, Stage, said
+from driverkit.differences import first_lines, name_and_uuid
+from driverkit.stage import Root, Stage, checked_call
 from drivers.api import Lifecycle
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
@@ -21,21 +21,21 @@ def answers(stage: Stage) -> None:
     try:
         loaded = stage.open()
         roots = stage.roots(loaded)
-        spoken = [root for root in roots if _says_anything(root, root.desired(loaded))]
+        reported = [root for root in roots if _reports_anything(root, root.desired(loaded))]
     except DriverRaised as raised:
         if isinstance(raised.err, DriverNotReady):
             raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
         raise Broken(raised.at_length()) from None
     if not roots:
         raise Broken("get_available_nodes() returned no node; the kit needs a backend with one")
-    if not spoken:
+    if not reported:
         names = ", ".join(root.node for root in roots)
         raise Broken(
-            f"nothing was said of any node ({names}): no inventory, trait, aggregate or child"
+            f"nothing was reported for any node ({names}): no inventory, trait, aggregate or child"
         )
 
 
-def _says_anything(root: Root, desired: Snapshot) -> bool:
+def _reports_anything(root: Root, desired: Snapshot) -> bool:
     provider = desired.get(root.uuid)
     if provider is None or len(desired) > 1:
         return True
@@ -43,8 +43,8 @@ def _says_anything(root: Root, desired: Snapshot) -> bool:
 
 
 def closes(stage: Stage) -> None:
-    """``cleanup_host`` before anything else was called, and after ``init_host``."""
-    loaded = stage.made()
+    """Judge ``cleanup_host``, called first of all, and after ``init_host``."""
+    loaded = stage.create()
     if not loaded.can(Lifecycle):
         raise Inapplicable("the driver has no init_host and cleanup_host")
     with broken_by_errors("without init_host "):
@@ -54,20 +54,20 @@ def closes(stage: Stage) -> None:
 
 
 def node_names(stage: Stage) -> None:
-    """The same names again, and from another driver."""
+    """Judge whether names stay the same, in one driver and in another."""
     one, other = stage.open(), stage.open()
-    first, told = _nodes(stage, one), said("get_nodenames_by_uuid", one.node_uuids)
+    first, uuids = _nodes(stage, one), checked_call("get_nodenames_by_uuid", one.node_uuids)
     for node in first:
         if len(node) > LONGEST_NAME:
             raise Broken(f"the name {node} has {len(node)} characters, not 1 to {LONGEST_NAME}")
     for again, who in ((_nodes(stage, one), "asked again"), (_nodes(stage, other), "a new driver")):
         if set(again) != set(first):
             raise Broken(f"first {_listed(first)}; {who}: {_listed(again)}")
-    if told != (later := said("get_nodenames_by_uuid", other.node_uuids)):
-        raise Broken(f"UUIDs by node: first {told}; a new driver: {later}")
-    if unknown := sorted(told.keys() - first):
+    if uuids != (later := checked_call("get_nodenames_by_uuid", other.node_uuids)):
+        raise Broken(f"UUIDs by node: first {uuids}; a new driver: {later}")
+    if unknown := sorted(uuids.keys() - first):
         raise Broken(
-            f"get_nodenames_by_uuid() speaks of {_listed(unknown)}, get_available_nodes() does not"
+            f"get_nodenames_by_uuid() names {_listed(unknown)}, get_available_nodes() does not"
         )
 
 
@@ -75,7 +75,7 @@ def _nodes(stage: Stage, loaded: LoadedDriver) -> list[str]:
     try:
         return stage.nodes(loaded)
     except DriverRaised as raised:
-        if type(raised.err) is DriverError:  # what it returned is no list of names
+        if type(raised.err) is DriverError:  # the result is not a list of names
             raise Broken(str(raised.err)) from None
         raise
 
@@ -85,11 +85,11 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def root_stays(stage: Stage) -> None:
-    """The root is there afterwards, and other roots only share."""
+    """Judge whether the root stays, and all other roots are sharing providers."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         tree = root.fresh()
-        root.ask(loaded, tree)
+        root.update_provider_tree(loaded, tree)
         desired = tree.freeze()
         provider = desired.get(root.uuid)
         if provider is None:
@@ -97,19 +97,20 @@ def root_stays(stage: Stage) -> None:
         if provider.name != root.node:
             raise Broken(f"the root provider {root.node} was renamed to {provider.name}")
         if provider.parent_uuid is not None:
-            above = called(desired.providers[provider.parent_uuid])
+            above = name_and_uuid(desired.providers[provider.parent_uuid])
             raise Broken(f"the root provider {root.node} was put below {above}")
         for uuid in desired.children(None):
             other = desired.providers[uuid]
             if uuid != root.uuid and not other.shares:
                 raise Broken(
-                    f"{called(other)} is a second root beside {root.node}, and shares nothing "
+                    f"{name_and_uuid(other)} is a second root beside {root.node}, "
+                    "and shares nothing "
                     "(it has no trait MISC_SHARES_VIA_AGGREGATE)"
                 )
 
 
 def status_trait(stage: Stage) -> None:
-    """Not set on anything; that it stays is a rule about what is another's."""
+    """Judge whether the driver sets the trait (foreign-traits: whether it removes it)."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         desired = root.desired(loaded)
@@ -119,13 +120,13 @@ def status_trait(stage: Stage) -> None:
 
 
 def valid(stage: Stage) -> None:
-    """The tree, the agent and Placement take all that it says."""
+    """Judge whether the tree, the agent and Placement accept the report."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         try:
             report = root.report(loaded)
         except DriverRaised as raised:
-            if isinstance(raised.err, ValueError):  # the tree took something for improper at once
+            if isinstance(raised.err, ValueError):  # the tree refused the value
                 raise Broken(raised.at_length()) from None
             raise
         refused = [*report.failed.items(), ("the rest", report.error)]
@@ -139,7 +140,7 @@ def valid(stage: Stage) -> None:
 
 
 def own_names(stage: Stage) -> None:
-    """No child has a name that another host's would have too."""
+    """Judge whether the names of children are unique in the cloud."""
     loaded = stage.open()
     host = stage.context.host
     taken: dict[str, tuple[Root, Provider]] = {}
@@ -156,7 +157,7 @@ def _not_own(root: Root, desired: Snapshot, host: str) -> Iterator[str]:
         above = provider.parent_uuid
         if above is not None and not is_own(provider.name, root.node, root.uuid, host):
             yield (
-                f"{called(provider)}: nothing in its name tells it from the same device of "
+                f"{name_and_uuid(provider)}: nothing in its name tells it from the same device of "
                 "another host"
             )
 
@@ -165,7 +166,8 @@ def _taken(desired: Snapshot, taken: Mapping[str, tuple[Root, Provider]]) -> Ite
     for provider in desired.walk():
         if provider.name in taken and taken[provider.name][1].uuid != provider.uuid:
             other, theirs = taken[provider.name]
-            yield f"{called(provider)}: node {other.node} has {called(theirs)} already"
+            holder = f"node {other.node} has {name_and_uuid(theirs)} already"
+            yield f"{name_and_uuid(provider)}: {holder}"
 
 
 LONGEST_NAME = 200
@@ -177,10 +179,10 @@ _SERIAL_LENGTH, _SERIAL_DIGITS = 8, 4
 
 
 def is_own(name: str, *owners: str) -> bool:
-    """Whether no other host would give this name to a device of its own.
+    """Whether a device of another host is unlikely to have this name.
 
-    It has the name or UUID of one of ``owners`` in it (the node, its host), or something
-    that is unique by itself: a UUID, a hardware address, a serial number.
+    The name contains the name or UUID of one of ``owners`` (the node, its host), or an
+    identifier that is unique by itself: a UUID, a hardware address, a serial number.
     """
     if any(owner.lower() in name.lower() for owner in owners if owner):
         return True

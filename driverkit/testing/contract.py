@@ -1,4 +1,4 @@
-"""DriverContract: one test for each rule; an author's test class inherits them all."""
+"""DriverContract: a test for each rule, to be inherited by an author's test class."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
@@ -27,9 +27,9 @@ from reportclient.http import API
 
 
 class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # made by a decorator
-    """A failed test; ``verdict`` and ``seen`` for those who make a table of it.
+    """A failed test, with its ``verdict`` and evidence (``seen``) for ``driver check``.
 
-    ``hangs``: nothing more can be asked of the driver.
+    ``hangs``: the driver hangs and can't be called any more.
     """
 
     def __init__(self, text: str, verdict: str, seen: str, *, hangs: bool = False) -> None:
@@ -42,9 +42,9 @@ class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # m
 def judged(
     name: str, judge: Callable[..., None], fixture: str | None = None
 ) -> Callable[..., None]:
-    """A test of the rule ``name``: what ``judge`` sees at the driver becomes words for the author.
+    """Return a test of the rule ``name`` that runs ``judge`` and words its result for the author.
 
-    ``fixture`` is one that the author may give; without it the test is skipped.
+    ``fixture`` names an optional fixture of the author; the test is skipped without it.
     """
     rule = RULES[name]
 
@@ -65,15 +65,15 @@ def judged(
             return
         raise failure
 
-    asked = ["_contract", "driver_stage", *([fixture] if fixture else [])]
-    parameters = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in asked]
+    names = ["_contract", "driver_stage", *([fixture] if fixture else [])]
+    parameters = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in names]
     test.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # pytest reads it
     test.driver_rule = rule  # type: ignore[attr-defined]  # for the table of verdicts
     return test
 
 
 def _all_given(fixtures: Mapping[str, Any]) -> Iterable[Any]:
-    """Return the author's fixtures.  :raises Inapplicable: one is left out."""
+    """Return the author's fixtures.  :raises Inapplicable: a fixture is missing."""
     for name, value in fixtures.items():
         if value is None:
             raise Inapplicable(f"no fixture {name} is given (docs/driver-kit.rst)")
@@ -81,50 +81,50 @@ def _all_given(fixtures: Mapping[str, Any]) -> Iterable[Any]:
 
 
 class DriverContract:
-    """Inherit from it in a class whose name begins with ``Test``, and give ``make_driver``."""
+    """Base of a test class, named ``Test…``, that provides the fixture ``make_driver``."""
 
     @pytest.fixture
     def make_driver(self) -> MakeDriver:
-        """A callable that makes a fresh driver, of the same backend, at each call."""
+        """Return a callable that creates a new driver of the same backend at each call."""
         pytest.fail(
             f"{type(self).__name__} needs a fixture make_driver that returns a callable: "
             "`def make_driver(self, driver_context): return lambda: MyDriver(driver_context)`",
             pytrace=False,
         )
 
-    # What the kit can't do by itself; a fixture that is left out skips its rules.
+    # Optional fixtures; rules that need a missing fixture are skipped.
 
     @pytest.fixture
     def lose_backend(self) -> LoseBackend | None:
-        """A callable that breaks the backend; it may return another one, that mends it."""
+        """Return a callable that breaks the backend; it may return one that repairs it."""
         return None
 
     @pytest.fixture
     def lose_device(self) -> Callable[[], Any] | None:
-        """A callable that makes a device vanish from the backend."""
+        """Return a callable that removes a device from the backend."""
         return None
 
     @pytest.fixture
     def make_big_driver(self) -> MakeBigDriver | None:
-        """Like ``make_driver``, with 1,000 devices, or the number that it is called with."""
+        """Like ``make_driver``, with 1,000 devices or the number it is called with."""
         return None
 
     @pytest.fixture
     def reshape_case(self) -> ReshapeCase | None:
-        """A tree in a shape that the driver reported once, and allocations on it."""
+        """Return a tree in a shape that the driver once reported, and allocations on it."""
         return None
 
     @pytest.fixture
     def driver_stage(
         self, make_driver: MakeDriver, driver_context: DriverContext, driver_placement: API
     ) -> Iterator[Stage]:
-        """Where the driver is put to work."""
+        """The Stage that runs the driver; it closes all drivers at its end."""
         within = call_timeout(driver_context.conf)
         stage = Stage(driver_placement, driver_context, make_driver, within)
         yield stage
         stage.close()
 
-    # Rule by rule: its judge, and the fixture that it needs.
+    # A test for each rule, with its judge and the fixture that it needs.
 
     test_the_driver_answers = judged("answers", shape.answers)
     test_it_can_be_closed_whatever_happened = judged("closes", shape.closes)

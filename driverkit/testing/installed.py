@@ -1,4 +1,4 @@
-"""The contract of a driver that is installed: what ``computectl driver check`` lets pytest run."""
+"""The tests that ``computectl driver check`` runs: the contract of an installed driver."""
 
 import importlib
 import inspect
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driverkit.author_file import author_file
-from driverkit.check import checked_here
+from driverkit.check import driver_under_check
 from driverkit.context import Options, configuration, options_of
 from driverkit.stage import MakeDriver
 from driverkit.testing.contract import DriverContract
@@ -17,39 +17,39 @@ from drivers.api import DriverContext
 
 
 def _class_in(file: str) -> type[DriverContract]:
-    """The test class of an author's file.  :raises ImportError: it has none."""
+    """Return the test class of an author's file.  :raises ImportError: it has none."""
     module = importlib.import_module(author_file(file).module)
-    things = vars(module).values()
-    kinds: list[type[DriverContract]]
-    kinds = [one for one in things if _is_contract_of(module.__name__, one)]
-    if not kinds:
+    values = vars(module).values()
+    contracts: list[type[DriverContract]]
+    contracts = [value for value in values if _is_contract_of(module.__name__, value)]
+    if not contracts:
         raise ImportError(f"{file} has no class that derives from driverkit.testing.DriverContract")
-    # Others may be there to be inherited from.
-    return next((one for one in kinds if one.__name__.startswith("Test")), kinds[0])
+    # Prefer a test class: the others may be its base classes.
+    return next((cls for cls in contracts if cls.__name__.startswith("Test")), contracts[0])
 
 
-def _is_contract_of(module: str, thing: object) -> bool:
+def _is_contract_of(module: str, value: object) -> bool:
     return (
-        inspect.isclass(thing) and issubclass(thing, DriverContract) and thing.__module__ == module
+        inspect.isclass(value) and issubclass(value, DriverContract) and value.__module__ == module
     )
 
 
 class _Installed(DriverContract):
-    """With the options of the agent's own configuration."""
+    """The contract with the agent's configuration, if the author's file has none."""
 
     @pytest.fixture
     def driver_context(self, tmp_path: Path) -> DriverContext:
-        """The operator's configuration, but a state path of its own."""
+        """Return a context with the operator's configuration and a temporary state path."""
         conf = configuration(_DRIVER.config_files, _DRIVER.config_dirs)
         return DriverContext(_DRIVER.host, tmp_path, conf)
 
 
-_DRIVER = checked_here()[0]
+_DRIVER = driver_under_check()[0]
 _BASE = _class_in(_DRIVER.fixtures) if _DRIVER.fixtures else _Installed
 
 
-class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was asked for
-    """Loaded by its entry point; with an author's fixtures, what these break and mend."""
+class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # chosen at run time
+    """The driver of the entry point, with the author's fixtures if there are any."""
 
     @pytest.fixture
     def make_driver(self, driver_context: DriverContext) -> MakeDriver:
@@ -58,5 +58,8 @@ class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was 
 
     @pytest.fixture
     def driver_options(self) -> Options:
-        """Registered when it is loaded; the drivers that the author's file names, at once."""
+        """Return the options of the drivers in the author's file.
+
+        Those of the installed driver are registered when it is loaded.
+        """
         return options_of(vars(sys.modules[_BASE.__module__]).values())

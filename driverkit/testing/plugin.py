@@ -1,4 +1,4 @@
-"""The pytest plugin: one option, and the fixtures that DriverContract builds upon."""
+"""The pytest plugin: an option, and the fixtures that DriverContract uses."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ OPTION = "--real-placement"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that chooses a real Placement."""
+    """Add the option ``--real-placement``."""
     parser.getgroup("compute-agent drivers").addoption(
         OPTION,
         action="store_true",
@@ -26,19 +26,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def driver_config() -> str:
-    """The text of the configuration file that the driver sees; override it to set options."""
+    """Return the text of the driver's configuration file; override it to set options."""
     return ""
 
 
 @pytest.fixture
 def driver_options(request: pytest.FixtureRequest) -> Options:
-    """``[(group, [options])]`` to register: those of all drivers that the test's module names."""
+    """Return ``[(group, [options])]`` to register: of all drivers in the test's module."""
     return options_of(vars(request.module).values())
 
 
 @pytest.fixture
 def driver_context(tmp_path: Path, driver_options: Options, driver_config: str) -> DriverContext:
-    """The agent's context for a driver: a host, a state path, and ``conf``."""
+    """Return a context for the driver: a host name, a state path, and ``conf``."""
     return driver_context_in(tmp_path, driver_options, driver_config)
 
 
@@ -46,7 +46,7 @@ def driver_context(tmp_path: Path, driver_options: Options, driver_config: str) 
 def driver_placement_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PlacementServer | None]:
-    """The real Placement of this run, if it was asked for."""
+    """The real Placement of this run; ``None`` without ``--real-placement``."""
     if not request.config.getoption(OPTION):
         yield None
         return
@@ -57,7 +57,7 @@ def driver_placement_server(
 
 @pytest.fixture
 def driver_placement(driver_placement_server: PlacementServer | None) -> Iterator[API]:
-    """An empty Placement."""
+    """The API of an empty Placement, in memory or real."""
     if driver_placement_server is None:
         yield FakePlacement()
         return

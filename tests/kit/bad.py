@@ -44,7 +44,7 @@ class Crashes(GoodDriver):
         return {}["cards"]
 
 
-@breaks("answers", "nothing was said of any node (host1)")
+@breaks("answers", "nothing was reported for any node (host1)")
 class SaysNothing(GoodDriver):
     def report(self, tree, node, cards, allocations):
         pass
@@ -96,7 +96,7 @@ class LongNodeName(GoodDriver):
         return ["h" * 201]
 
 
-@breaks("node-names", "get_nodenames_by_uuid() speaks of host2")
+@breaks("node-names", "get_nodenames_by_uuid() names host2")
 class TellsOfAnother(GoodDriver):
     def get_nodenames_by_uuid(self):
         return {"6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e77": "host2"}

@@ -70,7 +70,7 @@ def test_a_driver_that_hangs_is_told_with_its_rule_and_nothing_is_left_behind(ho
     assert hung["verdict"] == "broken"
     assert "update_provider_tree(host1) has not returned within 15 s" in hung["seen"]
     last = rows["steady-memory"]
-    why = f"nothing more was asked: the driver hung in the rule {hung['rule']}"
+    why = f"not judged: the driver hung in the rule {hung['rule']}"
     assert (last["verdict"], last["seen"]) == ("not judged", why)
     pids = [int(line) for line in (site / "started").read_text().split()]
     eventually(lambda: not any(runs(pid) for pid in pids))
