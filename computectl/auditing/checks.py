@@ -25,16 +25,16 @@ ALLOCATIONS, STATUS = "allocations", "status"
 TITLES: Mapping[str, str] = {
     REPORTING: "hosts that do not report",
     ORPHANS: "providers without a host",
-    OWNERSHIP: "traits and inventory that nobody owns",
+    OWNERSHIP: "traits and inventory without an owner",
     ALLOCATIONS: "allocations beyond the inventory",
-    STATUS: "disabled by the record or by Placement, not by both",
+    STATUS: "hosts disabled only in their service record or only in Placement",
 }
-"""The checks, as they are shown."""
+"""The checks in the order of their output, with their titles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``uuid`` is that of the provider, where the condition is about one."""
+    """A finding of a check; ``uuid``: of the provider, empty if it is about something else."""
 
     check: str
     condition: Condition
@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Audit:
-    """Filled while it is read; ``unknown`` says of a check why it can't tell, or not of all."""
+    """The findings of an audit; ``unknown``: the error by check that could not be made in full."""
 
     hosts: int = 0
     providers: int = 0
@@ -51,7 +51,7 @@ class Audit:
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
-        """Add a finding on a provider, host or name."""
+        """Add findings of a check."""
         self.findings += (Finding(check, one, uuid) for one in conditions)
 
     def findings_of(self, check: str) -> list[Finding]:
@@ -62,7 +62,7 @@ class Audit:
 
     @contextmanager
     def recording_failures(self, *checks: str) -> Iterator[None]:
-        """Whoever does not answer leaves these checks undone, and the others as they are."""
+        """Note an error of Placement or the registry as the reason why ``checks`` were not made."""
         try:
             yield
         except (PlacementError, RegistryError) as err:
@@ -71,22 +71,22 @@ class Audit:
 
     @property
     def faults(self) -> list[Finding]:
-        """Return the findings that make the exit code: not those that end by themselves."""
+        """Return the findings that make the exit code 1: errors and warnings."""
         return [one for one in self.findings if one.condition.severity is not Severity.INFO]
 
 
-GIVE_UP = "for a host that is given up: computectl retire there, then computectl service delete"
+GIVE_UP = "if it is decommissioned: computectl retire there, then computectl service delete"
 
 
 def reporting(
     service: ObservedService, missing: Collection[str], alive: bool
 ) -> Iterator[Condition]:
-    """Whether the host reports; of its roots, ``missing`` are not in Placement."""
+    """Yield findings on whether a host reports; ``missing``: its roots that Placement lacks."""
     record = service.record
     host = record.host
     yield from service.conditions()
     if record.attached:
-        text = "is attached: its service, and whether it is disabled, is nova-compute's"
+        text = "is attached: nova-compute has its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)
     if not alive:
         yield _silent(record)
@@ -94,12 +94,12 @@ def reporting(
         step = f"computectl service force-down {host} --unset"
         yield Condition("is forced down, though it sends heartbeats", host, next_step=step)
     elif not record.roots:
-        step = "computectl status there says why"
-        text = "sends heartbeats, and has reported no root yet"
+        step = "run computectl status on the host to see why"
+        text = "sends heartbeats, but has not reported a root provider yet"
         yield Condition(text, host, Severity.WARNING, step)
     for root in missing:
-        step = f"computectl status there says why; {GIVE_UP} {host}"
-        yield Condition(f"its root {root} is not in Placement", host, next_step=step)
+        step = f"run computectl status on the host to see why; {GIVE_UP} {host}"
+        yield Condition(f"its root provider {root} is not in Placement", host, next_step=step)
 
 
 def _silent(record: ServiceRecord) -> Condition:
@@ -114,32 +114,36 @@ def _silent(record: ServiceRecord) -> Condition:
 
 
 def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
-    """Whether Placement has the trait where the record says so."""
+    """Yield a finding if Placement's trait differs from the service record."""
     record = service.record
     if service.agrees is not False:
         return
     has = f"{DISABLED} is on {service.with_trait} of {counted(len(record.roots), 'root')}"
     if alive:
-        step = "its agent follows with a heartbeat or verification; else: computectl status there"
+        step = (
+            "its agent corrects this at its next heartbeat or verification; if not: computectl "
+            "status on the host"
+        )
     else:
-        step = "the scheduler goes by Placement until its agent runs again: start it"
-    yield Condition(f"the record says {record.status}, and {has}", record.host, next_step=step)
+        step = "start its agent; until then the scheduler follows Placement"
+    text = f"{record.status} in its service record, but {has}"
+    yield Condition(text, record.host, next_step=step)
 
 
 def claimed_twice(records: Iterable[ServiceRecord]) -> Iterator[Condition]:
-    """Roots that two hosts report."""
+    """Yield a finding for each root that two hosts report."""
     first: dict[str, str] = {}
     for record in records:
         for root in record.roots:
             other = first.setdefault(root, record.host)
             if other != record.host:
-                text = f"is the root of {other} and of {record.host}"
-                step = "give one of the hosts a compute_id of its own"
+                text = f"is reported as root provider by both {other} and {record.host}"
+                step = "give one of the two hosts its own compute_id"
                 yield Condition(text, root, next_step=step)
 
 
 PAGE = 256
-"""Providers whose answers are in memory at the same time."""
+"""Providers whose allocations are read and held in memory at the same time."""
 
 T = TypeVar("T")
 Judged = tuple[Listed, list[Condition]]
@@ -149,13 +153,13 @@ InventoryOf = Callable[[Listed], Mapping[str, Inventory]]
 def judged(
     listed: Iterable[Listed], api: API, pool: Executor, inventory: InventoryOf
 ) -> Iterator[Judged]:
-    """Each provider with what is wrong with it; ``inventory`` is asked for those that are used."""
+    """Yield each provider with findings on its allocations; ``inventory`` reads that of one."""
     for page in pages(listed):
         yield from pool.map(lambda item: (item, list(_conditions(item, api, inventory))), page)
 
 
 def pages(items: Iterable[T], size: int = PAGE) -> Iterator[list[T]]:
-    """So many at a time."""
+    """Yield the items in lists of at most ``size``."""
     waiting = iter(items)
     while page := list(islice(waiting, size)):
         yield page
@@ -168,7 +172,7 @@ def _conditions(item: Listed, api: API, inventory: InventoryOf) -> Iterator[Cond
         if allocations:
             yield from _beyond(item["name"], allocations, inventory(item))
     except NotFound:
-        return  # it went meanwhile
+        return  # the provider was deleted meanwhile
 
 
 def _beyond(
@@ -178,18 +182,18 @@ def _beyond(
         users = [one for one in sorted(allocations) if resource_class in _of(allocations[one])]
         record = inventories.get(resource_class)
         if record is None:
-            text = f"{used} {resource_class} allocated, and no inventory of it"
-            step = f"see to {_named(users)}: openstack resource provider allocation show"
+            text = f"{used} {resource_class} allocated, but the provider has no such inventory"
+            step = f"check {_named(users)}, with openstack resource provider allocation show"
             yield Condition(text, name, next_step=step)
             continue
         has = record.capacity
         if used > has and record.reserved == record.total:
-            text = f"{resource_class} is drained, and {used} of it are still allocated"
-            step = f"it ends with {_named(users)}"
+            text = f"{resource_class} is drained (reserved = total), {used} still allocated"
+            step = f"this ends when these allocations are gone: {_named(users)}"
             yield Condition(text, name, Severity.INFO, step)
         elif used > has:
-            text = f"{used} {resource_class} allocated, and only {has} to give"
-            step = f"move guests away ({_named(users)}), or give it more than it has now"
+            text = f"{used} {resource_class} allocated, but the capacity is {has}"
+            step = f"move guests away ({_named(users)}), or increase the inventory"
             yield Condition(text, name, Severity.WARNING, step)
 
 

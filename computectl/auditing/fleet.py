@@ -1,9 +1,9 @@
-"""All hosts: the registry's records, and all that Placement has.
+"""Audit all hosts: the registry's records against all providers of Placement.
 
-3 GETs, and 2 for each sharing provider of ours; then 1 that lists all providers, or 1 for each
-tree where there are more than ``MANY_HOSTS`` hosts; then 1 for each provider, and 1 more for
-each that is used; and those of ``leftovers``.  No more than a page of trees and their
-allocations is in memory.
+Takes 3 GETs, and 2 for each sharing provider that agents created; then 1 for all providers, or
+with more than ``MANY_HOSTS`` hosts 1 for each tree; then 1 for each provider, and 1 more for each
+with allocations; and those of ``leftovers``.  At most a page of trees with their allocations is
+in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +25,13 @@ from reportclient.read_ahead import AT_ONCE
 from reportclient.reader import Listed, members_of, provider_by_uuid, providers_with_trait
 
 TREES = 32
-"""Trees that are listed at the same time."""
-DELETE = "for one that is given up: openstack resource provider delete"
+"""Trees that are read at the same time."""
+DELETE = "if it is not needed: openstack resource provider delete"
 
 
 @dataclass(slots=True)
 class FleetAudit:
-    """``owners`` are traits that tell which roots agents have made; ``host`` is this one."""
+    """The audit of all hosts; ``owners``: owner traits of agents; ``host``: this host's name."""
 
     services: Services
     api: API
@@ -41,10 +41,10 @@ class FleetAudit:
     progress: Progress
     audit: Audit = field(default_factory=Audit)
     used: set[str] = field(default_factory=set)
-    """Resource classes of the providers that are used."""
+    """Resource classes of the providers that have allocations."""
 
     def run(self) -> Audit:
-        """All checks.  :raises reportclient.errors.PlacementError: it says nothing at all."""
+        """Make all checks.  :raises reportclient.errors.PlacementError: no hosts could be read."""
         hosts = _by_uuid(providers_with_trait("COMPUTE_NODE", self.api))
         ours = _by_uuid(
             one for trait in self.owners for one in providers_with_trait(trait, self.api)
@@ -85,7 +85,7 @@ class FleetAudit:
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
-        """Return whether a root is not in Placement; one created since may lack its trait still."""
+        """Whether a root is not in Placement; a root just created is in no listing by trait yet."""
         return root not in existing and provider_by_uuid(root, self.api) is None
 
     def _orphans(
@@ -99,25 +99,25 @@ class FleetAudit:
         nodes = [one for one in left if one["uuid"] in hosts]
         if nodes and {record.host for record in records} <= {self.host}:
             self.audit.unknown[ORPHANS] = (
-                "the registry of this configuration knows no host but this one; run it with the "
-                "fleet's, [registry] access = rpc"
+                "the configured registry has records of this host only; use the registry of the "
+                "fleet, [registry] access = rpc"
             )
             return
         for one in nodes:
             step = (
-                "start its agent; where nova-compute reports it now: computectl retire --hand-back "
-                "there; where the host is given up: computectl retire there"
+                "start its agent; if nova-compute reports it now: computectl retire --hand-back on "
+                "its host; if the host is decommissioned: computectl retire on it"
             )
-            text = "no host of the registry reports it"
+            text = "no host of the registry reports this root provider"
             self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
             with self.audit.recording_failures(OWNERSHIP):
                 for uuid, offered in left_inventory(one, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
         for one in left:
             if one["uuid"] not in hosts and not sharing_with(one["uuid"], self.api):
-                text, step = "shares with no host", f"{DELETE} {one['uuid']}"
-                said = Condition(text, one["name"], next_step=step)
-                self.audit.add(ORPHANS, [said], one["uuid"])
+                text, step = "no host uses this sharing provider", f"{DELETE} {one['uuid']}"
+                condition = Condition(text, one["name"], next_step=step)
+                self.audit.add(ORPHANS, [condition], one["uuid"])
 
     def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
         total = "" if of is None else f" of {of}"
@@ -136,7 +136,7 @@ class FleetAudit:
 
 
 def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:
-    """Tree by tree, some at a time."""
+    """Yield the providers of the trees of these roots, ``TREES`` trees at a time."""
     for page in checks.pages(roots, TREES):
         for members in pool.map(lambda root: members_of(root, api), page):
             yield from members

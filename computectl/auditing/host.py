@@ -1,7 +1,7 @@
-"""This host: its trees, held against its ledger and its record in the registry.
+"""Audit this host: its trees against its ledger and its record in the registry.
 
-For each root the GETs of a restarted agent (1 where nothing moved since, 2 with aggregates),
-then 1 for each provider; 1 more where there are several roots.
+Takes for each root the GETs of a restarted agent (1 if nothing changed, 2 with aggregates), then
+1 for each provider; 1 more if there are several roots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,17 +30,17 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(slots=True)
 class HostAudit:
-    """``api`` only reads."""
+    """The audit of this host; sends GETs only."""
 
     session: Session
     api: API
     audit: Audit = field(default_factory=lambda: Audit(hosts=1))
 
     def run(self) -> Audit:
-        """All checks.
+        """Make all checks.
 
-        :raises CommandError: this host has reported nothing yet.
-        :raises reportclient.errors.PlacementError: it says nothing at all.
+        :raises CommandError: this host has no root provider yet.
+        :raises reportclient.errors.PlacementError: a tree could not be read.
         """
         roots = self.session.roots()
         if not roots:
@@ -65,16 +65,16 @@ class HostAudit:
         if root not in tree and not self.session.reports(root):
             return tree
         if root not in tree:
-            step = "start compute-agent; computectl plan shows what it is going to report"
-            said = Condition("its root is not in Placement", root, next_step=step)
-            self.audit.add(REPORTING, [said])
+            step = "start compute-agent; computectl plan shows what it will report"
+            condition = Condition("this root provider is not in Placement", root, next_step=step)
+            self.audit.add(REPORTING, [condition])
             return tree
         others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
-        ours = [one for one in tree.walk() if one.uuid not in others]
+        ours = [provider for provider in tree.walk() if provider.uuid not in others]
         self.audit.providers += len(ours)
         self._ownership(root, ours, ledger)
         with self.audit.recording_failures(ALLOCATIONS):
-            listed = [_listed(one) for one in ours]
+            listed = [_listed(provider) for provider in ours]
             wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
             )
@@ -84,19 +84,19 @@ class HostAudit:
 
     def _ownership(self, root: str, providers: Iterable[Provider], ledger: Ledger) -> None:
         if not ledger.begun:
-            self.audit.unknown[OWNERSHIP] = f"there is no ledger of the root {root} on this host"
+            self.audit.unknown[OWNERSHIP] = f"this host has no ledger of the root {root}"
             return
         attached = self.session.settings.rules.attached
         for provider in providers:
             if attached and provider.uuid == root:
-                continue  # what else it has is its owner's
+                continue  # the root belongs to nova-compute
             self.audit.add(OWNERSHIP, unowned(provider, ledger), provider.uuid)
 
     def _record(self, trees: dict[str, Snapshot]) -> None:
         settings = self.session.settings
         record = _record_of(self.session)
         if record is None:
-            text, step = "the registry has no record of it", "start compute-agent"
+            text, step = "the registry has no service record of this host", "start compute-agent"
             self.audit.add(REPORTING, [Condition(text, settings.host, next_step=step)])
             return
         there = {root for root in record.roots if root in trees.get(root, ())}
@@ -111,16 +111,16 @@ class HostAudit:
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
         for one in marked:
             if one["uuid"] not in roots:
-                text = "carries this service's tag, and is no node of this host"
+                text = "has this agent's service tag, but is not one of its nodes"
                 step = (
-                    "where another service reports it: remove the tag; to see what it has: "
+                    "if another service reports it, remove the tag; to see what it has: "
                     f"computectl tree {one['uuid']}"
                 )
                 self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
 
 
 def _record_of(session: Session) -> ServiceRecord | None:
-    """Without making the database of one host, which opening it would."""
+    """Return this host's record; ``None`` without one.  Does not create the SQLite database."""
     registry = session.settings.registry
     file = session.settings.state_path.absolute() / FILE_NAME
     local = registry.access == "direct" and registry.connection == f"sqlite:///{file}"
@@ -133,22 +133,22 @@ def _record_of(session: Session) -> ServiceRecord | None:
 
 
 def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
-    """Yield findings on parts of a provider that no manager of this host claims."""
+    """Yield findings on parts of a provider that no manager of this host asserts."""
     if not ledger.is_ours(provider.uuid):
-        text = "was created by another service, and is left alone"
-        step = f"if that service is gone: computectl adopt {provider.uuid}"
+        text = "was created by another service, so this agent does not change it"
+        step = f"to take it over: computectl adopt {provider.uuid}"
         yield Condition(text, provider.name, Severity.INFO, step)
         return
     claims = joined(ledger.holdings_on(provider.uuid).values())
     traits = sorted(provider.traits - claims.traits)
     classes = sorted(provider.inventory.keys() - claims.classes)
-    keep = "to keep it, declare it in a provider file; else openstack resource provider"
+    keep = "to keep it, declare it in a provider file; to remove it: openstack resource provider"
     if traits:
-        text = f"nobody on this host asserts {', '.join(traits)}"
+        text = f"no driver or provider file asserts {', '.join(traits)}"
         step = f"{keep} trait set {provider.uuid} with a --trait for each that stays: it sets all"
         yield Condition(text, provider.name, Severity.WARNING, step)
     for one in classes:  # each by itself: without a class the command deletes all inventory
-        text = f"nobody on this host asserts its inventory of {one}"
+        text = f"no driver or provider file asserts its inventory of {one}"
         step = f"{keep} inventory delete {provider.uuid} --resource-class {one}"
         yield Condition(text, provider.name, Severity.WARNING, step)
 

@@ -1,4 +1,4 @@
-"""Candidates as text, by the names of their hosts, as Placement's documents write them."""
+"""Draw allocation candidates as text, grouped by host."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from computectl.shared.screen import Screen, counted, filled
 from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 
 SHOWN_HOSTS = 20
-"""What a screen has room for; the formats for programs have all."""
+"""Hosts that are drawn; the formats for programs list all."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCandidates:
-    """An answer, the names of its providers, and how many calls it took."""
+    """Candidates, names by provider UUID, the calls that they took, and the requested limit."""
 
     answer: AllocationCandidates
     names: Mapping[str, str]
@@ -22,12 +22,12 @@ class NamedCandidates:
 
 
 def draw_candidates(named: NamedCandidates, screen: Screen) -> str:
-    """All that there is for people."""
+    """Return the candidates as text."""
     return "\n".join(_lines(named, screen))
 
 
 def _given(resources: Mapping[str, int], summary: ProviderSummary) -> str:
-    """``VCPU 2 of 248 free (capacity 256)``."""
+    """Return amounts as ``VCPU 2 of 248 free (capacity 256)``."""
     return ", ".join(
         f"{name} {amount} of {summary.free(name)} free{_whole(summary, name)}"
         for name, amount in sorted(resources.items())
@@ -40,7 +40,7 @@ def _whole(summary: ProviderSummary, name: str) -> str:
 
 
 def used_only(request: AllocationRequest) -> dict[str, list[str]]:
-    """Providers that meet a group without giving anything, and the suffixes of those groups."""
+    """Return the suffixes of groups by UUID of a provider that meets them without resources."""
     found: dict[str, list[str]] = {}
     for suffix, providers in sorted((request.mappings or {}).items()):
         for uuid in providers:

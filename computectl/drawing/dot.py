@@ -1,4 +1,4 @@
-"""A picture in Graphviz's language.  Pure."""
+"""Write a picture in Graphviz's DOT language.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
@@ -13,19 +13,19 @@ from computectl.drawing.style import (
 from reportclient.plain_text import columns
 
 _FONT = 'fontname="Courier New,Liberation Mono,DejaVu Sans Mono,monospace"'
-"""Letters of one width, which is the same in all such fonts: whoever shows the picture has
-another one than whoever drew it."""
+"""Monospaced fonts, all of nearly the same width: the viewer may have another font than the host
+that laid out the picture."""
 SIZE = 10
-"""Of letters, in points."""
+"""Font size in points."""
 _LETTERS = f"fontsize={SIZE}, {_FONT}"
 BREADTH = 0.6
-"""How broad a letter is, as part of that size."""
+"""Width of a letter, as a fraction of the font size."""
 LETTER = 0.61
-"""The room for it: in some of these fonts it is a little broader."""
+"""Width reserved for a letter, as a fraction of the font size: some fonts are wider."""
 
 
 def draw_dot(picture: Picture) -> str:
-    """A digraph; trees grow down, or to the right where they are broad."""
+    """Return a picture as a digraph; trees grow down, or to the right if they are broad."""
     return "\n".join(_lines(picture)) + "\n"
 
 
@@ -53,7 +53,7 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 
 def _direction(picture: Picture) -> str:
-    """Broad trees in lines below each other, as text is."""
+    """Return ``LR`` if more than ``MOST_ACROSS`` boxes are at one depth, else ``TB``."""
     across: dict[int | None, int] = {}
     parents = {child: parent for parent, child in picture.edges}
     depth: dict[int, int] = {}
@@ -86,7 +86,7 @@ def _label(box: Box) -> str:
 
 
 def _with_room(words: Iterable[str], label: str) -> str:
-    """Return a label with room for any font: Graphviz may have none to measure with."""
+    """Return a label of fixed width: Graphviz may have no font to measure the text with."""
     width = round(max(map(columns, words)) * LETTER * SIZE)
     return (
         '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'

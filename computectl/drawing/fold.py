@@ -1,7 +1,7 @@
-"""Siblings of the same shape as one: what makes sixty-four functions a line, not a page.  Pure.
+"""Draw siblings of the same shape as one, such as 64 virtual functions.  Pure.
 
-Two providers have the same shape if nothing but names, UUIDs and use tells them apart,
-nor what is below them.
+Two providers have the same shape if they and the providers below them differ only in name, UUID
+and usage.
 """
 
 from collections import Counter
@@ -13,16 +13,16 @@ from reportclient.natural_order import in_natural_order, natural_key
 from reportclient.snapshot import Snapshot
 
 FOLD_FROM = 3
-"""So many of a shape below one parent are drawn as one; fewer, each by itself."""
+"""Least number of siblings of the same shape that are drawn as one."""
 
 Alike = Callable[[Provider], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Providers that are drawn as one, in the order of their names; mostly there is one.
+    """Providers that are drawn as one, in the order of their names; often only one.
 
-    ``parent`` is the number of the fold above in the list, and so is smaller than its own.
+    ``parent``: index of the fold above in the list of folds, smaller than its own index.
     """
 
     members: tuple[Provider, ...]
@@ -32,10 +32,10 @@ class Fold:
 def folds(
     snapshot: Snapshot, *, apart: frozenset[str] = frozenset(), alike: Alike | None = None
 ) -> list[Fold]:
-    """All of a forest, parents first; what is ``apart`` is never drawn as one with others.
+    """Return the folds of all trees, parents first.
 
-    ``alike``: providers of which it says the same have one shape, though they differ, and so
-    have those below them.
+    ``apart``: UUIDs of providers that are never folded with others.  ``alike``: returns a key;
+    providers with an equal key, and equal keys below them, count as the same shape.
     """
     shapes = _shapes(snapshot, apart, alike)
     found: list[Fold] = []
@@ -50,7 +50,7 @@ def folds(
 
 
 def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> dict[str, int]:
-    """A number for each shape, by UUID; children first, so that theirs are there."""
+    """Return a number for each provider's shape, by UUID."""
     numbers: dict[object, int] = {}
     found: dict[str, int] = {}
     for provider in reversed(list(snapshot.walk())):
@@ -72,7 +72,7 @@ def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> d
 def _groups(
     snapshot: Snapshot, uuids: Iterable[str], shapes: dict[str, int], above: int, parent: int | None
 ) -> Iterator[Fold]:
-    """Below ``above`` providers that are drawn as one, all of a shape are one as well."""
+    """Yield the folds of siblings; below a fold of several providers every shape is one fold."""
     groups: dict[int, list[Provider]] = {}
     for provider in in_natural_order(snapshot.providers[uuid] for uuid in uuids):
         groups.setdefault(shapes[provider.uuid], []).append(provider)

@@ -1,4 +1,4 @@
-"""Graphviz's ``dot``, where it is installed: from its language to SVG."""
+"""Draw a picture as SVG with Graphviz's program ``dot``."""
 
 import re
 import shutil
@@ -12,16 +12,16 @@ from reportclient.plain_text import columns
 
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
 SECONDS = 120
-"""Layout of thousands of boxes takes minutes, and nobody can read them."""
+"""Time limit of the layout, in seconds; thousands of boxes take minutes and are unreadable."""
 
 
 def draw_svg(picture: Picture) -> str:
-    """The picture, laid out.  :raises CommandError: as :func:`svg_of`."""
+    """Return a picture as SVG.  :raises CommandError: as :func:`svg_of`."""
     return svg_of(draw_dot(picture))
 
 
 def svg_of(dot: str, within: int = SECONDS) -> str:
-    """The picture that the text describes; ``within`` seconds.
+    """Return the SVG of a text in the DOT language; ``within``: time limit in seconds.
 
     :raises CommandError: Graphviz is not installed, fails, or takes too long.
     """
@@ -29,10 +29,10 @@ def svg_of(dot: str, within: int = SECONDS) -> str:
     if program is None:
         raise CommandError(
             "-f svg needs Graphviz's program dot, which is not installed here",
-            "install the package graphviz, or take -f mermaid or -f dot",
+            "install the package graphviz, or use -f mermaid or -f dot",
         )
     try:
-        done = subprocess.run(  # noqa: S603  no shell, no words of anybody else
+        done = subprocess.run(  # noqa: S603  no shell, no arguments from outside
             [program, "-Tsvg"],
             input=dot,
             capture_output=True,
@@ -43,14 +43,14 @@ def svg_of(dot: str, within: int = SECONDS) -> str:
         )
     except subprocess.TimeoutExpired:
         raise CommandError(
-            f"dot has not drawn it in {within} seconds", "choose fewer trees", NOT_WELL
+            f"dot did not finish within {within} seconds", "choose fewer trees", NOT_WELL
         ) from None
     if done.returncode != 0:
-        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
+        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows its input", NOT_WELL)
     return _TEXT.sub(_held, done.stdout)
 
 
 def _held(text: re.Match[str]) -> str:
-    """Return an SVG text held to the width of the layout, whatever the font."""
+    """Return an SVG text with the width of the layout, whatever font the viewer has."""
     width = columns(unescape(text[3])) * BREADTH * float(text[2])
     return f'{text[1]} textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

@@ -1,4 +1,4 @@
-"""A picture in Mermaid's language, which code forges show as it is.  Pure."""
+"""Write a picture in Mermaid's language, which code forges render.  Pure."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,12 @@ from computectl.drawing.picture import Box, BoxKind, Picture
 from computectl.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, legend
 
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
-"""Mermaid's own: an entity starts with # there."""
+"""Escapes of Mermaid, whose entities start with ``#``."""
 _SHAPES = {"several": ("[[", "]]"), "aggregate": ("([", "])")}
 
 
 def draw_mermaid(picture: Picture) -> str:
-    """A flowchart from left to right, which stays readable where trees are broad."""
+    """Return a picture as a flowchart from left to right."""
     return "\n".join(_lines(picture)) + "\n"
 
 

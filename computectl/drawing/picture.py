@@ -1,6 +1,6 @@
-"""A picture of provider trees, before it is written in some language of pictures.  Pure.
+"""The boxes and edges of a picture of provider trees, for all picture formats.  Pure.
 
-Boxes are providers, or several of the same shape; hubs are aggregates that connect them.
+A box is a provider, or several of the same shape; a hub is an aggregate that connects boxes.
 """
 
 from collections import Counter
@@ -17,19 +17,19 @@ from reportclient.snapshot import Snapshot
 from reportclient.usage import Usage
 
 MOST_BOXES = 60
-"""A picture of more is no picture any more: then providers that differ are drawn as one."""
+"""Boxes above which a picture becomes an overview: providers that differ share a box."""
 MOST_OF_A_FAMILY = 3
-"""So many traits of a family are named; of more, only the number is told."""
+"""Traits of a family that are named; of more, the number is given."""
 LOOSE_FAMILIES = ("COMPUTE_", "HW_")
-"""Families of what belongs to no other one."""
+"""Families of the traits that belong to no other family."""
 SHORT = 8
-"""Characters of a UUID that tell aggregates of a picture apart."""
+"""Characters of a UUID by which aggregates are named."""
 
 _CELLS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 
 
 class BoxKind(Enum):
-    """Kinds of providers; the values are the words of the legend."""
+    """Kinds of providers; the values are the texts of the legend."""
 
     ROOT = "root of a tree: a host, mostly"
     NUMA = "NUMA cell: CPUs or memory below a root"
@@ -40,9 +40,9 @@ class BoxKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """``number`` tells boxes apart; ``count`` providers of the same shape are drawn as one.
+    """A box for ``count`` providers of the same shape; ``number`` identifies it.
 
-    ``foreign``: this agent does not write it; ``marked``: it is the one asked for.
+    ``foreign``: this agent does not write it; ``marked``: it was named on the command line.
     """
 
     number: int
@@ -67,9 +67,9 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``edges`` lead from parent to child, by number.
+    """Boxes, ``edges`` from parent to child by the numbers of boxes, and hubs.
 
-    ``overview``: there are so many providers that those of a box may differ.
+    ``overview``: the providers of a box may differ, since there are more than ``MOST_BOXES``.
     """
 
     boxes: tuple[Box, ...]
@@ -78,7 +78,7 @@ class Picture:
     overview: bool = False
 
     def kinds(self) -> list[BoxKind]:
-        """Those that the legend has to explain."""
+        """Return the kinds of the boxes, for the legend."""
         shown = {box.kind for box in self.boxes}
         return [kind for kind in BoxKind if kind in shown]
 
@@ -91,8 +91,8 @@ class Picture:
 class Surroundings:
     """Facts about providers that a snapshot does not have.
 
-    ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
-    ``terse``: without traits, and with those aggregates only that connect boxes.
+    ``owner``: owner traits, of which a root that is not foreign has one; empty: unknown.
+    ``terse``: omit traits, and aggregates that do not connect boxes.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -101,7 +101,7 @@ class Surroundings:
 
 
 def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
-    """All trees of a snapshot; lone roots that share are among them."""
+    """Return the picture of all trees of a snapshot, sharing providers included."""
     context = context or Surroundings()
     marked = context.usage.marked
     apart = frozenset([marked] if marked else ())
@@ -120,7 +120,7 @@ def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
 
 
 def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) -> list[Fold]:
-    """Those of the same resource classes as one; where that is not enough, of the same kind."""
+    """Fold providers with the same resource classes or, if too many remain, of the same kind."""
 
     def by_kind(one: Provider) -> tuple[object, ...]:
         return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, context)
@@ -142,7 +142,7 @@ def _each(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
 
 
 def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
-    """Aggregates of the same boxes as one."""
+    """Yield the hubs; aggregates of the same boxes are one hub."""
     alike: dict[tuple[int, ...], list[str]] = {}
     for uuid, numbers in hubs.items():
         alike.setdefault(numbers, []).append(uuid[:SHORT])
@@ -152,7 +152,7 @@ def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
 
 
 def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
-    """Aggregates with more than one provider, in the order of their names."""
+    """Return the numbers of boxes by aggregate with several providers, in order of UUID."""
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
     for number, fold in enumerate(found):
@@ -170,7 +170,7 @@ class _Boxes:
     hubs: frozenset[str]
 
     def box(self, number: int, fold: Fold, found: list[Fold]) -> Box:
-        """Kind and marks are those of the first of the fold; the others have the same."""
+        """Return the box of a fold, with kind and marks of its first provider, which all share."""
         first = fold.members[0]
         above = len(found[fold.parent].members) if fold.parent is not None else 1
         common = frozenset.intersection(*(one.traits for one in fold.members))
@@ -222,7 +222,7 @@ class _Boxes:
 
 
 def _span(amounts: Iterable[int]) -> str:
-    """``8``, or ``4 to 16``."""
+    """Return amounts as ``8`` or ``4 to 16``."""
     found = sorted(amounts)
     return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
 
@@ -248,7 +248,7 @@ def _title(members: tuple[Provider, ...], above: int) -> str:
 
 
 def short_traits(traits: Iterable[str]) -> list[str]:
-    """Words for a box: of large families only how many there are.
+    """Return the traits to name in a box; of a large family its prefix and the number.
 
     >>> short_traits(["HW_CPU_X86_AVX", "CUSTOM_FAST", *(f"COMPUTE_T{n}" for n in range(9))])
     ['CUSTOM_FAST', 'COMPUTE_* (9)', 'HW_CPU_X86_AVX']

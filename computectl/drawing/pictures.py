@@ -1,7 +1,7 @@
-"""The formats of ``computectl tree`` that are pictures; each is loaded when it is asked for.
+"""The picture formats of ``computectl tree``; each module is imported when it is used.
 
-A new one is a function from a :class:`~computectl.drawing.picture.Picture` to a text, and a
-line here; what else it takes stands in CONTRIBUTING.rst, "Adding a picture format".
+A format is a function from a :class:`~computectl.drawing.picture.Picture` to a text, and a
+line here; see CONTRIBUTING.rst, "Adding a picture format".
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ FORMATS: Mapping[str, str] = {
     "mermaid": "computectl.drawing.mermaid:draw_mermaid",
     "svg": "computectl.drawing.graphviz:draw_svg",
 }
-"""Where the writer of each is: ``module:function``."""
+"""The function that writes each format, as ``module:function``."""
 
 
 def draw_picture(name: str, trees: Trees, *, terse: bool = False) -> str:
-    """``name`` is one of ``FORMATS``.
+    """Return the trees in the format ``name``, one of ``FORMATS``.
 
-    :raises computectl.shared.errors.CommandError: it can't be drawn, as svg without Graphviz.
+    :raises computectl.shared.errors.CommandError: drawing failed, such as svg without Graphviz.
     """
     snapshot, usage = trees.together()
     drawn = picture(snapshot, Surroundings(usage, trees.owner, terse=terse))

@@ -1,4 +1,4 @@
-"""Colours and legend that all picture formats share."""
+"""Colours and legend of all picture formats."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ COLOURS: Mapping[BoxKind, tuple[str, str]] = {
     BoxKind.PLAIN: ("#eeeeee", "#777777"),
     BoxKind.SHARING: ("#e6d9f2", "#6a3d9a"),
 }
-"""Fill and line of each kind; the fills differ in lightness too."""
+"""Fill and line colour by kind; the fills differ in lightness too."""
 DISABLED_COLOUR = "#c02020"
 
 MARKS: Mapping[str, str] = {
@@ -20,11 +20,11 @@ MARKS: Mapping[str, str] = {
     "marked": "thick border: the provider asked for",
 }
 MOST_ACROSS = 5
-"""Boxes beside each other; where there are more, trees grow to the right."""
+"""Most boxes beside each other; with more, trees grow to the right."""
 
 
 def legend(picture: Picture) -> Iterator[tuple[str, str]]:
-    """Return the legend of a picture: styles and their words."""
+    """Yield the legend of a picture: names of styles, with their texts."""
     yield from ((kind.name.lower(), kind.value) for kind in picture.kinds())
     if any(box.count > 1 for box in picture.boxes):
         yield "several", "double border: several of the same shape"

@@ -1,8 +1,8 @@
-"""Draw provider trees as text.  Pure, but that without a ``Screen`` stdout is looked at.
+"""Draw provider trees as text.  Pure, except that stdout is the default ``Screen``.
 
-One line for each provider's name, one for each resource class, its amounts in columns
-that are the same all over the tree; traits and aggregates below.  Sharing providers
-come after the tree that they are associated with.
+Each provider has a line with its name, a line for each resource class with its amounts in columns
+common to the whole tree, then traits and aggregates.  Sharing providers follow the tree that they
+are associated with.
 """
 
 import sys
@@ -31,9 +31,9 @@ def draw_tree(
     usage: Usage | None = None,
     screen: Screen | None = None,
 ) -> str:
-    """The tree of ``root`` and the sharing providers associated with it.
+    """Draw the tree of ``root`` and the sharing providers associated with it.
 
-    Without ``usage`` nothing is said of what is used.  A terse drawing shows no trait but
+    Without ``usage`` the columns of usage are omitted.  A terse drawing shows no trait except
     COMPUTE_STATUS_DISABLED.
     """
     screen = screen or Screen.for_stream(sys.stdout)
@@ -42,7 +42,7 @@ def draw_tree(
 
 
 def draw_trees(snapshot: Snapshot, roots: Sequence[str], usage: Usage, screen: Screen) -> str:
-    """Several trees in the same columns; who shares with whom is for others to say."""
+    """Draw several trees with common columns, without grouping sharing providers."""
     drawing = _Drawing(snapshot, usage, screen)
     return _in_columns(drawing.lines(roots, {}), drawing)
 
@@ -55,9 +55,9 @@ def _in_columns(lines: list[Line], drawing: "_Drawing") -> str:
 
 
 class _Place(NamedTuple):
-    """Where a provider stands: what is before its name, and before the lines below it.
+    """A provider with the branches before its name (``here``) and before its lines (``inside``).
 
-    ``tight`` ones have no empty line above them.
+    ``tight``: without an empty line above.
     """
 
     provider: Provider
@@ -87,7 +87,7 @@ class _Drawing:
         return lines
 
     def _places(self, root: str) -> Iterator[_Place]:
-        """With a stack of our own: a tree may be deeper than Python's."""
+        """Yield the places of a tree; iterates, since a tree may be deeper than Python's stack."""
         yield _Place(self.snapshot.providers[root], "", "", tight=True)
         stack = [*reversed(list(self._children(root, "")))]
         while stack:
@@ -172,11 +172,11 @@ class _Drawing:
 
 
 NAMED = 3
-"""Of more members than these, only the first and the last are named."""
+"""Members of an aggregate that are named; of more, the first and the last."""
 
 
 def draw_fleet(trees: Trees, screen: Screen) -> str:
-    """How much there is, hosts by name, what shares alone after them, the aggregates last."""
+    """Draw all trees: a heading, hosts by name, sharing providers, then aggregates."""
     snapshot, usage = trees.together()
     roots = [root.uuid for root in _roots(snapshot)]
     drawn = draw_trees(snapshot, roots, usage, screen)
@@ -184,7 +184,7 @@ def draw_fleet(trees: Trees, screen: Screen) -> str:
 
 
 def heading(trees: Trees) -> str:
-    """How many trees and providers are shown, and how many calls that took."""
+    """Return the numbers of shown trees and providers, and of calls."""
     snapshot, _ = trees.together()
     roots = sum(1 for _ in snapshot.children(None))
     calls = trees.fleet.calls if trees.fleet is not None else 0
@@ -199,7 +199,7 @@ def _roots(snapshot: Snapshot) -> list[Provider]:
 
 
 def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:
-    """Those with more than one provider."""
+    """Yield the members of each aggregate with more than one provider."""
     members: dict[str, list[Provider]] = {}
     for provider in snapshot.walk():
         for aggregate in provider.aggregates:

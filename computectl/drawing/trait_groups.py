@@ -1,4 +1,4 @@
-"""Traits for people: sorted by whose they are, families folded, broken into lines.  Pure."""
+"""Traits for people: sorted, families folded, broken into lines.  Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,13 +13,13 @@ FAMILIES = (
     "COMPUTE_SOUND_MODEL_",
     "COMPUTE_STORAGE_BUS_",
 )
-"""Prefixes of the traits that are told together."""
+"""Prefixes of the traits that are shown together."""
 
 _STATUS = "COMPUTE_STATUS_"
 
 
 def folded(traits: Iterable[str]) -> list[str]:
-    """Words to show: what is wrong first, then CUSTOM_*, then all others by name.
+    """Return traits with families folded: COMPUTE_STATUS_* first, then CUSTOM_*, then others.
 
     >>> folded(["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX", "CUSTOM_FAST"])
     ['CUSTOM_FAST', 'HW_CPU_X86_{AVX,AVX2}']
@@ -29,7 +29,7 @@ def folded(traits: Iterable[str]) -> list[str]:
 
 
 def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[str]]:
-    """Traits with one of these prefixes together, each of the others by itself."""
+    """Return traits by their prefix, or by their own name if they have none of the prefixes."""
     known, families = tuple(prefixes), dict[str, list[str]]()
     for trait in sorted(traits):
         own = (prefix for prefix in known if trait.startswith(prefix) and trait != prefix)
@@ -38,7 +38,7 @@ def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[
 
 
 def in_lines(words: Iterable[str], width: int) -> Iterator[list[str]]:
-    """Words by line, none wider than ``width`` with two spaces between.
+    """Yield the words of each line: at most ``width`` columns with two spaces between words.
 
     A folded family that is too long for a line is broken after a comma.
     """
@@ -70,7 +70,7 @@ def _rank(word: str) -> tuple[int, str]:
 
 
 def _broken(word: str, width: int) -> Iterator[str]:
-    """Pieces of ``PREFIX_{A,B,C}``; those after the first stand two columns in."""
+    """Yield the lines of a long ``PREFIX_{A,B,C}``; those after the first are indented."""
     line = ""
     for part in word.split(","):
         longer = f"{line},{part}" if line.strip() else line + part

@@ -157,9 +157,9 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
     assert {request.method for request in placement.since(mark)} == {"GET"}
     texts = {key: row["text"] for key, row in rows(said).items()}
     assert texts == {
-        ("allocations", "error", "one"): "1 VGPU allocated, and no inventory of it",
-        ("allocations", "warning", "two"): "6 VCPU allocated, and only 4 to give",
-        ("allocations", "info", "three"): "VCPU is drained, and 6 of it are still allocated",
+        ("allocations", "error", "one"): "1 VGPU allocated, but the provider has no such inventory",
+        ("allocations", "warning", "two"): "6 VCPU allocated, but the capacity is 4",
+        ("allocations", "info", "three"): "VCPU is drained (reserved = total), 6 still allocated",
     }
 
 
@@ -179,8 +179,8 @@ def test_what_is_offered_without_a_host_and_names_that_nothing_has_are_found(
     found = rows(host.ctl("audit", "--all", "-f", "json"))
     told = {subject: row for (check, _, subject), row in found.items() if check == "ownership"}
     assert {subject: row["text"] for subject, row in told.items()} == {
-        "card": "offers CUSTOM_FREE, VGPU to the scheduler, and no host keeps it",
-        "CUSTOM_NOWHERE": "no provider offers it",
+        "card": "offers CUSTOM_FREE, VGPU to the scheduler, but no host reports it",
+        "CUSTOM_NOWHERE": "no provider has free inventory of it",
     }
     assert (told["card"]["severity"], told["card"]["uuid"]) == ("warning", card)
     assert given_up in told["card"]["next_step"]
@@ -289,11 +289,19 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
     assert (said.code, said.err) == (1, ""), said
     texts = {key: row["text"] for key, row in rows(said).items()}
     assert texts == {
-        ("ownership", "warning", "host1_numa0"): "nobody on this host asserts HW_CPU_X86_MMX",
+        (
+            "ownership",
+            "warning",
+            "host1_numa0",
+        ): "no driver or provider file asserts HW_CPU_X86_MMX",
         ("ownership", "warning", "host1_numa1"): (
-            "nobody on this host asserts its inventory of FPGA"
+            "no driver or provider file asserts its inventory of FPGA"
         ),
-        ("ownership", "info", "neutrons"): "was created by another service, and is left alone",
+        (
+            "ownership",
+            "info",
+            "neutrons",
+        ): "was created by another service, so this agent does not change it",
     }
     steps = {subject: row["next_step"] for (_, _, subject), row in rows(said).items()}
     # Without its class, or without the other traits, either command takes all away.
@@ -307,7 +315,7 @@ def test_record_and_trait_are_compared(reported, registry, placement) -> None:
     found = rows(said := reported.ctl("audit", "-f", "json"))
     assert said.code == 1
     assert found["status", "error", "host1"]["text"] == (
-        f"the record says disabled, and {DISABLED} is on 0 of 1 root"
+        f"disabled in its service record, but {DISABLED} is on 0 of 1 root"
     )
     assert found["reporting", "warning", "host1"]["text"] == "no heartbeat for 2 h (disabled)"
 

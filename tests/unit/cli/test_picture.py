@@ -268,7 +268,7 @@ def test_graphviz_takes_names_with_odd_characters() -> None:
 
 def test_without_graphviz_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(CommandError, match="install the package graphviz, or take -f mermaid"):
+    with pytest.raises(CommandError, match="install the package graphviz, or use -f mermaid"):
         svg_of("digraph {}")
 
 
