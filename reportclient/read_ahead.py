@@ -1,4 +1,4 @@
-"""Reads what is going to be asked for while the first answers are still being read."""
+"""Fetch the parts of listed providers in parallel, before they are requested."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
@@ -9,7 +9,7 @@ from reportclient.errors import PlacementError
 from reportclient.http import API
 
 AT_ONCE = 8
-"""How many requests are on their way at the same time."""
+"""Maximum number of concurrent requests."""
 _TREE = "/resource_providers?in_tree="
 
 
@@ -17,8 +17,8 @@ _TREE = "/resource_providers?in_tree="
 class ReadAhead:
     """An API that, once it has listed providers, fetches their parts on ``pool``.
 
-    ``generations`` has the generations of those that need not be read again.  The traits of a
-    larger tree, and what is used of it (``used``), come in one call; see ``summary``.
+    ``generations``: of providers in the saved view, which are not fetched if unchanged.  Traits
+    and usage (``used``) of a larger tree come from one call; see ``summary_of``.
     """
 
     api: API
@@ -48,7 +48,7 @@ class ReadAhead:
         return reply
 
     def _take_traits(self, fresh: list[Mapping[str, Any]], summary: "Summary") -> None:
-        """With the generation of the list, which was there first: never too new a one."""
+        """Provide or fetch traits, with the generation of the listing, which was read earlier."""
         for item in fresh:
             if item["uuid"] not in summary:
                 self._fetch(item["uuid"], "traits")
@@ -69,16 +69,16 @@ def _part(uuid: str, part: str) -> str:
 
 
 SUMMARY_FROM = 3
-"""Providers of a tree from which on this may cost fewer calls than reading each."""
+"""Number of providers of a tree from which a summary takes fewer calls than reading each."""
 TRIED = ("VCPU", "PCPU")
-"""One unit of the first, or else of the next; Placement knows these classes always."""
+"""Standard classes of which one unit is requested; the next is tried without candidates."""
 NEEDS = "1.31"
-"""``in_tree``; that all providers of a tree are summarised is older."""
+"""Microversion of ``in_tree``; summaries of all providers of a tree need an older one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """A provider in such an answer; ``used`` by resource class."""
+    """A provider's summary; ``used``: amounts by resource class."""
 
     traits: frozenset[str]
     used: Mapping[str, int]
@@ -88,7 +88,7 @@ Summary = Mapping[str, Summed]
 
 
 def summary_of(root: str, api: API) -> Summary:
-    """Return all providers of the tree of ``root`` by UUID; empty if Placement does not tell."""
+    """Return the summaries of the tree of ``root`` by UUID; empty if Placement has none."""
     for resource_class in TRIED:
         path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"
         try:
@@ -96,7 +96,7 @@ def summary_of(root: str, api: API) -> Summary:
             if found:
                 return {uuid: _summed(one) for uuid, one in found.items()}
         except (PlacementError, KeyError, TypeError):
-            return {}  # an older one, or one that does not let us: there is another way
+            return {}  # an older Placement, or not permitted: the parts are read one by one
     return {}
 
 

@@ -1,1 +1,1 @@
-"""The next period's writes, foreseen without writing."""
+"""What the agent's next period would write, without writing it."""

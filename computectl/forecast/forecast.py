@@ -1,4 +1,4 @@
-"""The next period of each node with its exact calls, foreseen without writing."""
+"""Plan the next period of each node, with its exact calls, without writing."""
 
 import sys
 import time
@@ -45,7 +45,7 @@ class Call:
 
 
 def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
-    """In their order; ``generations`` are those of the view."""
+    """Yield the calls of a plan in order; ``generations``: of the view, by UUID."""
     current = dict(generations)
     for operation in plan:
         yield Call(operation, *http_call(operation, current))
@@ -67,12 +67,12 @@ def _move(operation: ops.Operation, generations: dict[str, int]) -> None:
 
 
 PLACEHOLDER = "00000000-0000-4000-8000-000000000000"
-"""Stands for the compute_id that the agent makes at its first start."""
+"""Stands for the compute_id that the agent creates at its first start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The forecast of one node: its ``calls`` in order, and the ``conditions`` of that period."""
+    """The planned period of a node: ``before`` is Placement's state; ``calls`` are in order."""
 
     node: str
     uuid: str
@@ -94,10 +94,10 @@ class Forecast:
 
 
 def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:
-    """Ask the drivers as the agent does.
+    """Plan a period of each node, with the drivers loaded and queried as by the agent.
 
-    ``at_start``: the first period after a start, when a reshape is allowed; otherwise
-    any other.  ``holding``: what provider files added stays as it is.
+    ``at_start``: plan the first period after a start, in which a reshape is allowed.
+    ``holding``: keep what provider files added, without reading the files.
     """
     api = session.placement()
     attached = session.settings.rules.attached
@@ -120,16 +120,16 @@ def _with(planned: Forecast, warnings: tuple[Condition, ...]) -> Forecast:
 
 
 def _awaited(nodes: Nodes) -> Iterator[Forecast]:
-    """Nodes whose root belongs to another service, and is not there."""
+    """Yield the forecasts of nodes that wait for another service to create their root."""
     for name, err in nodes.foreign_roots.awaited.items():
-        said = Report(name, error=err).conditions().values()
-        yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(said))
+        conditions = Report(name, error=err).conditions().values()
+        yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(conditions))
 
 
 def forecast_root(
     tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "SavedStatus"
 ) -> Forecast:
-    """Return the forecast of a root; a driver that fails is a condition."""
+    """Return the forecast of a root; a failed driver becomes a condition."""
     tracker.started = not at_start
     try:
         decision = tracker.forecast(time.monotonic(), disabled=status.disabled)
@@ -164,7 +164,7 @@ def _forecast(tracker: Tracker, plan: ops.Plan, conditions: Iterable[Condition])
 
 
 def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Condition]:
-    """A root that can't be made, since another has its name; the agent would find out too."""
+    """Yield a condition if the plan creates a root whose name another provider has."""
     for operation in plan:
         if isinstance(operation, ops.CreateProvider) and operation.uuid == tracker.uuid:
             other = provider_by_name(operation.name, api)
@@ -174,14 +174,14 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
 
 @dataclass(frozen=True, slots=True)
 class SavedStatus:
-    """``disabled`` is ``None`` where nobody has said; ``unreadable`` says what is wrong then."""
+    """The saved service status; ``disabled``: ``None`` if unknown; ``unreadable``: an error."""
 
     disabled: bool | None
     unreadable: str | None = None
 
     @classmethod
     def from_session(cls, session: Session) -> "SavedStatus":
-        """From ``service.json`` in the state directory.  Never raises."""
+        """Read ``service.json`` in the state directory.  Never raises."""
         try:
             return cls(ServiceFile.of(session.settings.state_path).load().disabled)
         except Unusable as err:
@@ -192,7 +192,7 @@ class SavedStatus:
         if self.unreadable is not None:
             yield Condition(
                 f"whether this host is disabled is not known: {self.unreadable}; compute-agent "
-                "writes the file anew when it hears from the registry"
+                "rewrites the file when the registry answers"
             )
 
 
@@ -200,18 +200,17 @@ class SavedStatus:
 def open_nodes(
     session: Session, own_uuid: str, api: API, *, holding: bool = False
 ) -> Iterator[Nodes]:
-    """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
+    """Open the nodes of this host's drivers, with ``nodes.trackers`` filled; close them at exit.
 
-    What Placement has is read from Placement; of what the agent has kept only that is
-    loaded which Placement can't tell, such as which driver reports what.  None is saved.
-    Provider files are read as they are now; ``holding`` leaves what they added as it is.
+    Of the agent's state only what Placement does not have is loaded, such as the ledger; nothing
+    is saved.  Provider files are read again; ``holding`` keeps what they added instead.
 
-    :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
-        which nodes there are.
+    :raises drivers.errors.DriverError: a driver can't be loaded or opened, or can't name its
+        nodes.
     :raises agent.config.ConfigError: an option looks mistyped.
     """
     settings = session.settings
-    with redirect_stdout(sys.stderr):  # what drivers print is no part of the answer
+    with redirect_stdout(sys.stderr):  # keep what drivers print out of the command's output
         drivers = drivers_of(
             settings, session.conf, DriverStore(settings.state_path, writing=False)
         )

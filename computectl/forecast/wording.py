@@ -1,4 +1,4 @@
-"""Operations as sentences: the difference to Placement's data.  Pure."""
+"""Describe operations as sentences, by the difference to Placement's data.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
@@ -13,7 +13,7 @@ _UNSAID = Inventory(0).with_defaults(None).as_dict()
 
 
 class Wording:
-    """``before`` is what Placement has; ``arrow`` stands between old and new."""
+    """Describes the operations of a plan; ``before``: Placement's state; ``arrow``: old to new."""
 
     def __init__(self, plan: ops.Plan, before: Snapshot, arrow: str = "->") -> None:
         self._plan = plan
@@ -27,9 +27,9 @@ class Wording:
     def _unescaped(self, operation: ops.Operation) -> str:  # noqa: C901, PLR0911  one return a kind
         match operation:
             case ops.EnsureTrait(trait):
-                return f"make the trait {trait} known"
+                return f"create the trait {trait}"
             case ops.EnsureClass(resource_class):
-                return f"make the resource class {resource_class} known"
+                return f"create the resource class {resource_class}"
             case ops.CreateProvider():
                 return self._create(operation)
             case ops.UpdateProvider():
@@ -51,14 +51,14 @@ class Wording:
 
     def name(self, uuid: str) -> str:
         """Return the provider's name after the plan, or its UUID."""
-        known = self._before.get(uuid)
-        return self._plan.names.get(uuid) or (known.name if known else uuid)
+        before = self._before.get(uuid)
+        return self._plan.names.get(uuid) or (before.name if before else uuid)
 
     def _create(self, operation: ops.CreateProvider) -> str:
-        made = f"provider {operation.name} ({operation.uuid})"
+        provider = f"provider {operation.name} ({operation.uuid})"
         if operation.parent_uuid is None:
-            return f"create root {made}"
-        return f"create {made} below {self.name(operation.parent_uuid)}"
+            return f"create root {provider}"
+        return f"create {provider} below {self.name(operation.parent_uuid)}"
 
     def _update(self, operation: ops.UpdateProvider) -> str:
         before = self._before.providers[operation.uuid]
@@ -102,12 +102,12 @@ class Wording:
     def _classes(
         self, had: Mapping[str, Inventory], new: Mapping[str, Inventory]
     ) -> Iterator[tuple[str, str, str]]:
-        """Verb, resource class and amounts of each class that changes."""
+        """Yield verb, resource class and amounts of each class that changes."""
         for name in sorted({*had, *new}):
             if name not in new:
                 yield "remove", name, ""
             elif name not in had:
-                yield "add", name, ", ".join(_said(new[name]))
+                yield "add", name, ", ".join(_amounts(new[name]))
             elif had[name] != new[name]:
                 yield "set", name, ", ".join(self._moved(had[name], new[name]))
 
@@ -124,8 +124,8 @@ class Wording:
         return f"reshape, all at once: {'; '.join([*parts, consumers])}"
 
 
-def _said(record: Inventory) -> Iterator[str]:
-    """Return a record's total, and its values other than the defaults."""
+def _amounts(record: Inventory) -> Iterator[str]:
+    """Yield an inventory's total, and its values other than the defaults."""
     for key, value in record.with_defaults(None).as_dict().items():
         if value != _UNSAID[key] and not (
             key == "max_unit" and value >= min(record.total, MAX_INT)
@@ -142,7 +142,7 @@ def _amount(value: float) -> str:
 
 
 def _changes(what: str, added: Iterable[str], removed: Iterable[str]) -> str:
-    """``add traits X, Y; remove trait Z``."""
+    """Return changes as ``add traits X, Y; remove trait Z``."""
     found = []
     for verb, names in (("add", list(added)), ("remove", list(removed))):
         if names:

@@ -1,1 +1,1 @@
-"""Reading from Placement and the registry for commands."""
+"""What commands read from Placement and the registry."""

@@ -1,4 +1,4 @@
-"""All trees that Placement has: which there are, and reading them with a bound on the calls."""
+"""List all trees of Placement, and read them with a bound on the number of calls."""
 
 import threading
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from reportclient.read_ahead import AT_ONCE
 from reportclient.reader import Listed, members_of, part_of, providers_with_trait
 
 TREES, CALLS = 20, 5000
-"""What is read where nobody says: a screen or two; a minute of a Placement's time at most."""
+"""Default limits of trees (a screen or two) and of calls (about a minute)."""
 MANY_HOSTS = 500
-"""Up to so many hosts, all providers are listed in one call, 0.8 kB each."""
+"""Up to this number of hosts, all providers are listed in one call, 0.8 kB each."""
 FIXED, FOR_EACH = 3, 3
-"""Calls for a tree, and for each of its providers, that reading it takes about."""
+"""Estimated calls for a tree, and for each of its providers."""
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Trees whose roots' names match ``pattern``, or all; ``limit`` of them at most."""
+    """Which trees to read: at most ``limit``, with root names that match ``pattern``, if any."""
 
     pattern: str | None = None
     limit: int = TREES
@@ -35,12 +35,12 @@ class Selection:
 
 
 def read_trees(selection: Selection, api: API, progress: Progress | None = None) -> Trees:
-    """The first trees by name, each with what shares with it.
+    """Read the first selected trees by name, each with its sharing providers.
 
-    2 GETs find all; then come 1 for each tree that is wanted, and the calls of ``read_tree``
-    for those that ``most_calls`` leaves room for.
+    Takes 2 GETs to list the roots, 1 for each selected tree, and the calls of ``read_tree`` for
+    as many of them as ``most_calls`` allows.
 
-    :raises CommandError: no root has such a name.
+    :raises CommandError: no root matches.
     """
     once = CachedReads(api)
     roots, hosts_only = _roots(once)
@@ -64,7 +64,7 @@ def read_trees(selection: Selection, api: API, progress: Progress | None = None)
 
 
 def _roots(api: API) -> tuple[list[Listed], bool]:
-    """Return the roots by name, and whether they are hosts only, since there are too many."""
+    """Return the roots by name, and whether only hosts were listed, since there are many."""
     hosts = providers_with_trait("COMPUTE_NODE", api)
     many = len(hosts) > MANY_HOSTS
     roots = filter(is_root, hosts if many else all_providers(api))
@@ -72,13 +72,13 @@ def _roots(api: API) -> tuple[list[Listed], bool]:
 
 
 def all_providers(api: API) -> list[Listed]:
-    """In one GET, 0.8 kB each."""
+    """Return all providers; one GET, 0.8 kB each."""
     found: list[Listed] = part_of("/resource_providers", "resource_providers", api)
     return found
 
 
 def is_root(one: Listed) -> bool:
-    """Whether nothing is above it."""
+    """Whether a provider is a root."""
     return bool(one["uuid"] == one["root_provider_uuid"])
 
 
@@ -88,15 +88,15 @@ def _fits(root: Listed, pattern: str) -> bool:
 
 def _none(pattern: str | None) -> CommandError:
     if pattern is None:
-        return CommandError("Placement has no providers", "compute-agent reports some", NOT_WELL)
+        return CommandError("Placement has no providers", "start compute-agent", NOT_WELL)
     return CommandError(
-        f"no root provider has a name like {pattern}",
-        "`computectl tree --all` shows what names there are",
+        f"no root provider has a name that matches {pattern}",
+        "`computectl tree --all` shows the names of roots",
     )
 
 
 def _affordable(wanted: list[Listed], selection: Selection, once: "CachedReads") -> list[Listed]:
-    """The first of them, as long as the calls are enough; at least one."""
+    """Return the first trees that the limit of calls suffices for, at least one."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         sizes = list(pool.map(lambda root: _size(root, once), wanted))
     spent = once.calls
@@ -114,7 +114,7 @@ def _size(root: Listed, once: "CachedReads") -> int:
 
 
 def _silent(words: str) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
 def _read(chosen: list[Listed], once: "CachedReads", progress: Progress) -> list[ObservedTree]:
@@ -128,7 +128,7 @@ def _read(chosen: list[Listed], once: "CachedReads", progress: Progress) -> list
 
 
 class CachedReads:
-    """GETs only; an answer is kept, errors too.  ``calls`` counts what was really sent."""
+    """An API for GETs that caches answers and errors; ``calls`` counts the requests sent."""
 
     def __init__(self, api: API) -> None:
         self._api = api
@@ -137,7 +137,7 @@ class CachedReads:
 
     @property
     def calls(self) -> int:
-        """So far."""
+        """Return the number of requests sent."""
         return len(self._answers)
 
     def request(
@@ -145,7 +145,7 @@ class CachedReads:
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         if method != "GET":
-            raise PermissionError(f"{method} {path}: only what is read can be kept")
+            raise PermissionError(f"{method} {path}: only GETs can be cached")
         with self._lock:
             answer, mine = self._answers.get(path), False
             if answer is None:
@@ -159,5 +159,5 @@ class CachedReads:
     ) -> None:
         try:
             answer.set_result(self._api.request("GET", path, json=json, needs=needs))
-        except BaseException as err:  # noqa: BLE001  whoever waits for it has to know
+        except BaseException as err:  # noqa: BLE001  passed on to the waiting threads
             answer.set_exception(err)

@@ -1,6 +1,6 @@
-"""The providers of a host that is retired, and what prevents it.  GETs only.
+"""Find the providers of a host to retire, and what prevents their removal.  GETs only.
 
-A root costs 2 GETs, each provider below and beside it 1 more for who uses it.
+Takes 2 GETs for a root, and 1 for the consumers of each provider below and beside it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,23 +25,23 @@ from reportclient.view import View
 
 NODE = "COMPUTE_NODE"
 SHOWN = 5
-"""How many consumers are named."""
+"""Consumers that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A provider, and what becomes of it."""
+    """A provider of a host to retire, and whether it is removed."""
 
     provider: Provider
     users: tuple[str, ...] = ()
     foreign: bool = False
-    """Somebody else made it, below one that goes."""
+    """Whether another service created it, below a provider that is to be removed."""
     shared: bool = False
-    """Other hosts have it too: it stays."""
+    """Whether other hosts use it, so that it stays."""
 
     @property
     def fate(self) -> str:
-        """The provider's fate in one word, for programs."""
+        """Return ``goes``, ``in use``, ``foreign`` or ``shared``."""
         if self.shared:
             return "shared"
         if self.foreign:
@@ -49,11 +49,11 @@ class Leaver:
         return "in use" if self.users else "goes"
 
     def blocks(self) -> Iterator[Condition]:
-        """Why it can't go."""
+        """Yield why the provider can't be removed."""
         name = f"{self.provider.name} ({self.provider.uuid})"
         if self.fate == "foreign":
             take_over = f"take it over with `computectl adopt {self.provider.uuid}`"
-            step = f"remove it with what made it, or {take_over}"
+            step = f"remove it with the service that created it, or {take_over}"
             yield Condition("was created by another service", name, next_step=step)
         if self.fate == "in use":
             more = f" and {len(self.users) - SHOWN} more" if len(self.users) > SHOWN else ""
@@ -64,11 +64,11 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A root of this host, with the providers below and beside it.
+    """A root of this host, with the providers below and beside it that are to be removed.
 
-    ``marks`` is what its traits become where the root is another service's and stays.
-    ``reported_by`` others since, by their service tags, or by COMPUTE_NODE where that is not
-    known: then nothing of it goes.
+    ``traits``: the traits that a root of another service keeps; ``None``: the root's traits are
+    not changed.  ``reported_by``: service tags of other services that report the root now, or
+    COMPUTE_NODE if it may be nova-compute's; if there are any, nothing is removed.
     """
 
     root: str
@@ -89,7 +89,7 @@ class Leaving:
         return View(Snapshot.build(alone), self.generations, certain=True)
 
     def plan(self) -> Plan:
-        """Children first."""
+        """Return the plan of the removal, children first."""
         operations: list[Operation] = [
             DeleteProvider(one.provider.uuid) for one in self.leavers if one.fate == "goes"
         ]
@@ -107,10 +107,10 @@ def leaving(  # noqa: PLR0913  by name
     attached: bool = False,
     service: str | None = None,
 ) -> Leaving:
-    """Return what goes with this root.
+    """Return what is to be removed with a root.
 
-    A compute node without one of the ``owners``' traits may be nova-compute's by now: it stays.
-    ``service``: this one's UUID, where others have its nodes too.
+    A compute node without one of the ``owners``' traits stays: nova-compute may report it by now.
+    ``service``: this service's UUID, for a driver with several nodes, whose roots have tags.
     """
     listed = {item["uuid"]: item for item in members_of(root, api)}
     others = frozenset[str]()
@@ -133,11 +133,11 @@ def leaving(  # noqa: PLR0913  by name
 def _ours(
     listed: Mapping[str, Listed], root: str, ledger: Ledger, attached: bool
 ) -> Iterator[Listed]:
-    """Parents first, with what others hung below ours."""
+    """Yield this host's providers, parents first, and other services' providers below them."""
     tree = Snapshot.build(_provider(item) for item in listed.values())
     going: set[str] = set()
     for one in tree.walk(root) if root in tree else ():
-        # The root was this agent's before it was attached: the ledger may still say so.
+        # The ledger may have a root that this agent reported before it was attached.
         is_ours = not attached if one.uuid == root else ledger.is_ours(one.uuid)
         if is_ours or one.parent_uuid in going:
             going.add(one.uuid)
@@ -155,7 +155,7 @@ def _lone(listed: Mapping[str, Listed], ledger: Ledger) -> Iterable[str]:
 
 
 def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leaver]:
-    """A provider beside the root: it stays while another host is in one of its aggregates."""
+    """Yield a sharing provider; it stays while another host is in one of its aggregates."""
     item = provider_by_uuid(uuid, api)
     if item is None:
         return
@@ -166,7 +166,7 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
 
 
 def sharing_with(uuid: str, api: API) -> list[Listed]:
-    """Other providers in the aggregates of this one; 2 GETs."""
+    """Return the other providers in the aggregates of a provider; 2 GETs."""
     aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
     path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
     members = part_of(path, "resource_providers", api) if aggregates else []

@@ -1,4 +1,4 @@
-"""The registry, the agents and Placement, for the ``service`` commands."""
+"""Service records, agents' RPC and Placement, for the ``service`` commands."""
 
 import os
 import pwd
@@ -27,7 +27,7 @@ WITH_TRAIT = f"/resource_providers?required={DISABLED}"
 
 
 class Services:
-    """The registry of the configuration, and what hangs on it; opened when needed."""
+    """The configured registry and the agents' RPC, opened when first used."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -35,7 +35,7 @@ class Services:
 
     @cached_property
     def registry(self) -> Registry:
-        """:raises RegistryError: it can't be opened."""
+        """Return the registry.  :raises RegistryError: it can't be opened."""
         from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
         ours = self._session.settings.host
@@ -48,7 +48,7 @@ class Services:
 
     @property
     def control(self) -> Control:
-        """Disabling and enabling, with the agents' RPC where there is a message bus."""
+        """Return what disables and enables hosts; calls agents if a message bus is configured."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
         from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
@@ -66,7 +66,7 @@ class Services:
     def observed(
         self, records: Iterable[ServiceRecord], api: API | None = None
     ) -> tuple[list[ObservedService], str | None]:
-        """With what Placement has, or why it can't be asked; one GET for all."""
+        """Return the records compared with Placement, and Placement's error, if any; one GET."""
         try:
             disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
@@ -92,7 +92,7 @@ class Services:
 
 
 def _user() -> str:
-    """Also behind sudo."""
+    """Return the name of the user, also under sudo."""
     try:
         return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -112,7 +112,7 @@ def registry_errors(host: str | None = None) -> Iterator[None]:
     except errors.RegistryError as err:
         raise CommandError(str(err), *_next_step(err, host)) from err
     except Exception as err:
-        # agent.bus.messaging has this class, and is not to be loaded to ask for it.
+        # The class is in agent.bus.messaging, which is slow to import only for this check.
         if type(err).__name__ == "TransportUnavailable":
             raise CommandError(str(err), "see transport_url", UNUSABLE) from err
         raise
@@ -123,8 +123,8 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.ReasonRefused: ("nothing was changed", UNUSABLE),
     errors.InputRefused: ("nothing was changed", UNUSABLE),
     errors.StillUp: ("nothing was deleted", UNUSABLE),
-    errors.Attached: ("ask Nova", UNUSABLE),
-    errors.HostTaken: ("give one of them another host", UNUSABLE),
+    errors.Attached: ("use openstack compute service set", UNUSABLE),
+    errors.HostTaken: ("give one of the two agents another [DEFAULT] host", UNUSABLE),
     errors.DatabaseRefused: ("nothing was read or changed", UNUSABLE),
     errors.RegistryUnavailable: (
         "see [registry] and transport_url; is compute-registry up?",
@@ -134,10 +134,10 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
 
 
 def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
-    again = "look at it with computectl service show, and try again"
+    again = "check it with computectl service show, and try again"
     step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
     if str(err).startswith("sqlite:"):
         step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
     if host and isinstance(err, errors.RegistryUnavailable):
-        step += f" Whether the record was changed says computectl service show {host}"
+        step += f" computectl service show {host} shows whether the record was changed"
     return step, code

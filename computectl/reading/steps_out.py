@@ -1,4 +1,4 @@
-"""Children of another service's root on their way out, as the agent takes them out.
+"""Remove children of another service's root in steps, as the agent does.
 
 See :mod:`agent.attach.leaving` for the steps, and why there are three.
 """
@@ -20,12 +20,12 @@ from reportclient.snapshot import Snapshot
 
 MOST_CONFLICTS = 5
 PROGRESS_EVERY = 60.0
-"""Seconds between two words of progress."""
+"""Seconds between two lines of progress."""
 
 
 @dataclass(slots=True)
 class StepsOut:
-    """The removal of one attached root's children; ``wait`` in seconds, ``None``: never deleted."""
+    """The removal of an attached root's children; ``wait``: seconds before a delete, or never."""
 
     root: Leaving
     kept: SavedRoot
@@ -50,10 +50,10 @@ class StepsOut:
             plan = diff(observed, self._desired(observed, going, steps), names=view.names)
             outcome = apply(plan, view, self.api)
             view = outcome.view
-            self.kept.save(self.root.root, view)  # so that whoever breaks off here can go on
+            self.kept.save(self.root.root, view)  # an interrupted command can be continued
             self.failed = list(outcome.failed.values())
             if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS:
-                conflicts += 1  # nova-compute has written: read again
+                conflicts += 1  # nova-compute wrote meanwhile: read again
                 continue
             self.failed += filter(None, [outcome.stopped_by])
             self.gone = going - set(view.snapshot.providers)
@@ -64,7 +64,7 @@ class StepsOut:
             if any(isinstance(err, TooOld) for err in self.failed) or self.wait is None:
                 self.failed = [] if self.wait is None else self.failed
                 yield (
-                    f"{counted(len(left), 'provider')} {verb} below the root, empty: stop "
+                    f"{counted(len(left), 'provider')} {verb} below the root, emptied: stop "
                     "nova-compute, then computectl retire --nova-stopped"
                 )
                 return
@@ -73,8 +73,8 @@ class StepsOut:
                 if now - told >= PROGRESS_EVERY or not told:
                     told = now
                     yield (
-                        f"{counted(len(left), 'provider')} {verb} beside the tree, empty, for "
-                        f"{ago(rest)}: until nova-compute has read the tree again"
+                        f"{counted(len(left), 'provider')} {verb} outside the tree, emptied, for "
+                        f"{ago(rest)}, until nova-compute has read the tree again"
                     )
                 time.sleep(min(max(rest, 0.1), 5.0))
 

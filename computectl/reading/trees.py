@@ -1,4 +1,4 @@
-"""Trees in Placement: finding a tree, its data, names of its providers.  GETs only."""
+"""Find and read trees in Placement, and names of providers.  GETs only."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +18,10 @@ from reportclient.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How much of all there is was read: ``trees`` of ``of`` that match, by ``calls`` calls.
+    """What ``computectl tree --all`` read: of ``of`` matching trees, with ``calls`` calls.
 
-    ``dear``: trees that were left out since they would have taken too many calls;
-    ``hosts_only``: there are so many that only hosts were looked for, ``gone`` went meanwhile.
+    ``dear``: number of trees left out because of the limit of calls; ``gone``: number of trees
+    deleted meanwhile; ``hosts_only``: only trees of hosts were searched, since there are many.
     """
 
     of: int
@@ -32,17 +32,17 @@ class Fleet:
     limit: int = 0
 
     def left_out(self) -> Iterator[str]:
-        """Sentences about it."""
+        """Yield sentences about the trees that were left out."""
         beyond = self.of - self.limit
         if beyond > 0:
             yield (
                 f"{beyond} of {self.of} trees are left out by --limit {self.limit}; "
-                "a higher one, or a pattern of names, shows others"
+                "a higher limit or a pattern of names shows others"
             )
         if self.dear:
             yield f"{self.dear} trees would take too many calls; --most-calls allows more"
         if self.hosts_only:
-            yield "only trees of hosts (COMPUTE_NODE) were looked for: there are too many others"
+            yield "only trees of hosts (COMPUTE_NODE) were searched: there are too many others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Trees:
     owner: frozenset[str] = frozenset()
 
     def together(self) -> tuple[Snapshot, Usage]:
-        """All in one forest; what is a lone root beside one tree may be part of another."""
+        """Return all trees as one snapshot; a lone root beside one tree may belong to another."""
         members: dict[str, Provider] = {}
         lone: dict[str, Provider] = {}
         for seen in self.seen:
@@ -85,9 +85,9 @@ def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
 
 
 def find_provider(name_or_uuid: str, api: API) -> Listed:
-    """The provider as Placement lists it; a name that looks like a UUID is found too.
+    """Return the provider with a name or UUID, as Placement lists it.
 
-    :raises CommandError: there is none.
+    :raises CommandError: Placement has no such provider.
     """
     found = _with_uuid(name_or_uuid, api) or provider_by_name(name_or_uuid, api)
     if found is None:
@@ -106,11 +106,11 @@ def _with_uuid(text: str, api: API) -> Listed | None:
 
 
 ONE_BY_ONE = 25
-"""Trees that are listed each by itself; for more of them all that there is is listed at once."""
+"""Trees that are listed one by one; for more, all providers are listed in one call."""
 
 
 def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
-    """Names by UUID of all providers of the trees of these roots; a call for each, or one."""
+    """Return the names by UUID of all providers of these roots' trees; a GET each, or one."""
     paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
     if len(paths) > ONE_BY_ONE:
         paths = ["/resource_providers"]
@@ -121,7 +121,7 @@ def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
 
 
 def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
-    """Roots of all that the candidates of these hosts use, sharing providers included."""
+    """Return the roots of all providers in these hosts' candidates, sharing ones included."""
     wanted = set(hosts)
     summaries = answer.provider_summaries
     found = [
@@ -139,5 +139,5 @@ def _meeting(request: AllocationRequest) -> Iterator[str]:
 
 
 def name_of(uuid: str, names: Mapping[str, str]) -> str:
-    """The name, or the UUID of one that went meanwhile; as it can be printed."""
+    """Return the printable name of a provider; its UUID if it was deleted meanwhile."""
     return plain(names.get(uuid, uuid))

@@ -61,7 +61,7 @@ def test_the_calls_are_counted_and_few(ctl: Here, placement_server: RealPlacemen
     assert sent < 10 * (3 * 3 + 3) + 10
     assert err == (
         "computectl: 191 of 201 trees are left out by --limit 10; "
-        "a higher one, or a pattern of names, shows others\n"
+        "a higher limit or a pattern of names shows others\n"
     )
 
 

@@ -186,7 +186,7 @@ def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
     err = one_line(host.ctl("service", "list"), 1)
     assert "unable to open database file" in err
     err = one_line(host.ctl("service", "disable", "host1"), 1)
-    assert "Whether the record was changed says computectl service show host1" in err
+    assert "computectl service show host1 shows whether the record was changed" in err
 
 
 def test_a_database_of_a_fleet_is_left_to_compute_registry(host: AgentHost) -> None:

@@ -121,7 +121,7 @@ def test_retiring_an_attached_host_takes_the_steps_of_a_child_that_goes(
     assert f"{NODE}_card" in names(placement)
     said = host.ctl("retire", "--yes")
     assert said.code == 0, said
-    assert "1 provider stays beside the tree, empty, for" in said.err
+    assert "1 provider stays outside the tree, emptied, for" in said.err
     assert f"{NODE}_card" not in " ".join(names(placement))
     assert "CUSTOM_CARDS" not in placement.stranger.traits(ROOT)
     nova.period()

@@ -105,8 +105,8 @@ def test_inventory_is_told_by_its_differences(old: dict, new: dict, words: str) 
 
 def test_names_are_made_known() -> None:
     words = Wording(Plan(), Snapshot.build([]))
-    assert words.sentence(EnsureTrait("CUSTOM_X")) == "make the trait CUSTOM_X known"
-    assert words.sentence(EnsureClass("CUSTOM_Y")) == "make the resource class CUSTOM_Y known"
+    assert words.sentence(EnsureTrait("CUSTOM_X")) == "create the trait CUSTOM_X"
+    assert words.sentence(EnsureClass("CUSTOM_Y")) == "create the resource class CUSTOM_Y"
 
 
 def test_a_bulk_write_tells_all_its_inventories() -> None:

@@ -54,7 +54,9 @@ def test_a_file_of_a_later_version_is_refused_by_name_and_left_alone(tmp_path: P
     registry_at(tmp_path).heartbeat("host1", "a", None, [])
     with closing(sqlite3.connect(file)) as database:
         database.execute("PRAGMA user_version = 2")
-    with pytest.raises(RegistryUnavailable, match=r"services\.sqlite has version 2, and this compute-agent reads 1"):
+    with pytest.raises(
+        RegistryUnavailable, match=r"services\.sqlite has version 2, and this compute-agent reads 1"
+    ):
         registry_at(tmp_path)
     assert rows(file, "SELECT host FROM services") == [("host1",)]
 
