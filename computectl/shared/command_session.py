@@ -1,4 +1,4 @@
-"""A command's session: the agent's configuration, and Placement to read from."""
+"""A command's session: the agent's configuration, its saved state, and Placement."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,21 +16,21 @@ from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
 
 ANSWER = 8 * LIMIT
-"""Bytes of one answer: a fleet's candidates are more than an agent ever asks for."""
+"""Maximum size of a reply, in bytes; larger than the agent's, for a fleet's candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The configuration as the agent reads it."""
+    """The agent's configuration, and what a command reads with it."""
 
     conf: Any
     settings: config.Settings
 
     @classmethod
     def from_config_files(cls, files: Sequence[str], directories: Sequence[str]) -> "Session":
-        """From the files that were named, or else those that the agent would find.
+        """Read the given configuration files, or by default those that the agent reads.
 
-        :raises agent.config.ConfigError: they can't be used.
+        :raises agent.config.ConfigError: the configuration is invalid.
         """
         args = [word for name in files for word in ("--config-file", name)]
         args += [word for name in directories for word in ("--config-dir", name)]
@@ -38,25 +38,25 @@ class Session:
         return cls(conf, config.settings(conf))
 
     def placement(self, *, writing: bool = False) -> API:
-        """Placement, to read from only, or for the one command that writes.
+        """Return a client of Placement that refuses writes unless ``writing``.
 
-        :raises reportclient.errors.AuthenticationFailed: how to log in is not said.
+        :raises reportclient.errors.AuthenticationFailed: the configuration has no credentials.
         """
         api = PlacementAPI(adapter_from_conf(self.conf, ANSWER))
         return api if writing else ReadOnly(api)
 
     def compute_id(self) -> str | None:
-        """This host's, or ``None`` if it has none; a command never makes one.
+        """Return this host's compute_id; ``None`` if it has none.  Never creates one.
 
-        :raises agent.nodes.identity.IdentityError: what is kept can't be read, or disagrees.
+        :raises agent.nodes.identity.IdentityError: the saved files can't be read, or disagree.
         """
         return saved_compute_id(self.settings.state_path) or None
 
     def roots(self) -> list[str]:
-        """UUIDs that the roots of this host may have; empty if it has no compute_id.
+        """Return the UUIDs that this host's roots may have; empty if it has no compute_id.
 
-        A driver with several nodes knows which there are, and whose root is another
-        service's has found it; without asking them, the agent's saved views tell.
+        They are the compute_id and the roots of the agent's saved views, since only the driver
+        knows all its nodes and, in attach mode, only the agent knows the root it found.
         """
         own = self.compute_id()
         if own is None and not self.settings.rules.attached:
@@ -65,23 +65,23 @@ class Session:
         return list(dict.fromkeys([*([own] if own else []), *saved]))
 
     def reports(self, root: str) -> bool:
-        """Whether it is the root of a node that this host reports, as far as that is known.
+        """Whether a node of this host has this root, as far as ``nodes.json`` tells.
 
-        A driver may know the UUIDs of its nodes, and an operator may have given the host
-        another one: then the host's own, or its former one, is the root of nothing.
+        The compute_id is no node's root if the driver gives its nodes other UUIDs, and neither is
+        a former compute_id after ``computectl adopt``.
         """
         nodes = saved_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
 
     def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:
-        """Return the saved state of a root, not read yet."""
+        """Return the saved state of a root, not loaded yet."""
         return SavedRoot(RootStore.in_directory(self.settings.state_path, writing=writing), root)
 
     @contextmanager
     def without_agent(self, next_step: str) -> Iterator[None]:
-        """A running agent has its ledger in memory and would not see what is written.
+        """Keep the agent from running: it has its ledger in memory and would not see a change.
 
-        :raises CommandError: one runs.
+        :raises CommandError: the agent is running.
         """
         try:
             held = lock_directory(self.settings.state_path)
@@ -94,22 +94,23 @@ class Session:
                 os.close(held)
 
     def no_compute_id(self) -> CommandError:
-        """To raise where a command can't do without."""
+        """Return the error for a command that needs a compute_id or a root."""
         if self.settings.rules.attached:
             return CommandError(
                 f"no root of this host is known in {self.settings.state_path} yet: "
-                "has its owner made it, and the agent run here?",
-                "`computectl plan` says what it waits for; a tree is shown by its name as well",
+                "has its owner created it, and has the agent run here?",
+                "`computectl plan` shows what the agent waits for; `computectl tree NAME` shows "
+                "the tree of a provider",
             )
         return CommandError(
             f"this host has no {FILE_NAME} in {self.settings.state_path} yet: "
-            "has the agent run here? (other hosts' trees: by the name of a provider)",
+            "has the agent run here? (for another host's tree, give the name of a provider)",
             "start compute-agent, or name its configuration with --config-file",
         )
 
 
 class ReadOnly:
-    """A read-only Placement: a write is an error here."""
+    """A client of Placement that sends GETs only."""
 
     def __init__(self, api: API) -> None:
         self._api = api

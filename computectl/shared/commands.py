@@ -1,4 +1,4 @@
-"""Base of all commands: help with examples, errors in one line, drawing or listing."""
+"""Base classes of commands: help with examples, errors in one line, text or table output."""
 
 import argparse
 import json
@@ -32,12 +32,12 @@ Argument = tuple[tuple[str, ...], Mapping[str, Any]]
 
 
 def argument(*names: str, **more: Any) -> Argument:
-    """An argument of a command, as :meth:`argparse.ArgumentParser.add_argument` takes it."""
+    """Return an argument of a command, for :meth:`argparse.ArgumentParser.add_argument`."""
     return names, more
 
 
 def positive(words: str) -> int:
-    """For argparse: a number of at least 1."""
+    """Return a number of at least 1; a ``type`` for argparse.  :raises ValueError: it is not."""
     number = int(words)
     if number < 1:
         raise ValueError(words)
@@ -45,22 +45,22 @@ def positive(words: str) -> int:
 
 
 class OperatorCommand(Command):
-    """Subclasses say what they do; this says what went wrong."""
+    """Base class of commands: reports errors in one line on stderr."""
 
     examples: ClassVar[str]
     arguments: ClassVar[Sequence["Argument"]] = ()
-    """What it takes beside the options of all commands; made by :func:`argument`."""
+    """Arguments of the command, made by :func:`argument`."""
 
     app: ComputeCtl
     files = DEFAULT_FILES
-    """Those that the configuration came from, for what is said of it."""
+    """The configuration files, for error messages."""
 
     @abstractmethod
     def perform(self, options: argparse.Namespace) -> int:
-        """Do it; the exit code."""
+        """Run the command and return the exit code."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Never raises but for --debug."""
+        """Run the command; an error is reported and becomes the exit code."""
         try:
             return self.perform(parsed_args)
         except BrokenPipeError:
@@ -69,21 +69,21 @@ class OperatorCommand(Command):
             return self.report_failure(err)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """The same; cliff wants it to be there."""
+        """Run the command; an abstract method of cliff."""
         return self.perform(parsed_args)
 
     def session(self) -> Session:
-        """The configuration.  :raises agent.config.ConfigError: it is bad."""
+        """Return a session with the configuration.  :raises agent.config.ConfigError: invalid."""
         session = self.app.session()
         self.files = ", ".join(session.conf.config_file or [self.files])
         return session
 
     def get_epilog(self) -> str:
-        """Short: cliff would look through all distributions to say where a command is from."""
+        """Return the examples; cliff's epilog would search all installed distributions."""
         return f"examples:\n{self.examples}"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """With the examples as they are written."""
+        """Return the parser, with one-line errors and the examples unwrapped."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
@@ -96,12 +96,12 @@ class OperatorCommand(Command):
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
     def progress(self, words: str) -> None:
-        """On a terminal, a line that the next one replaces; empty words end it."""
+        """On a terminal, show a line of progress in place of the last one; empty to clear it."""
         if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
             self.app.stderr.replace_line(words)
 
     def report_failure(self, err: Exception) -> int:
-        """Tell it, with the next step; the exit code."""
+        """Print an error with its next step; return the exit code."""
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
         failure = as_command_error(err, self.files)
@@ -119,7 +119,7 @@ Table = tuple[Sequence[str], list[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class _Formatters:
-    """cliff's own, and more names: those of the drawings."""
+    """cliff's formatters, and the names of the command's own formats."""
 
     plugins: Any
     drawn: Sequence[str]
@@ -135,41 +135,41 @@ class _Formatters:
 
 
 class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
-    """Subclasses ask, draw and list; this chooses, and says what went wrong."""
+    """Base class of commands whose result is printed as text, as a picture, or as a table."""
 
     drawn: ClassVar[str]
-    """The name of the drawing among the formats; it is the default."""
+    """Name of the text format, which is the default of ``-f``."""
     pictures: ClassVar[Sequence[str]] = ()
-    """Names of formats that are drawn as well, whole and without a width."""
+    """Names of further formats that ``draw`` writes, independent of the screen's width."""
 
     @abstractmethod
     def execute(self, session: Session, options: argparse.Namespace) -> Answer:
-        """Everything that has to be read."""
+        """Run the command and return its result."""
 
     @abstractmethod
     def draw(self, answer: Answer, screen: Screen, options: argparse.Namespace) -> str:
-        """The answer for people."""
+        """Return the result as text."""
 
     @abstractmethod
     def table(self, answer: Answer) -> Table:
-        """The answer for programs: columns and rows; lists and dicts may be in cells."""
+        """Return the result as columns and rows; cells may be lists and dicts."""
 
     def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
         """Return the conditions, which are printed on stderr after the answer."""
         return ()
 
     def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:
-        """The exit code, by the conditions, which are told here."""
-        found = list(self.conditions(answer, options))
-        for one in found:
-            self.print_on_stderr(one.sentence)
-        return NOT_WELL if errors(found) else 0
+        """Print the conditions on stderr; return 1 if one of them is an error, else 0."""
+        conditions = list(self.conditions(answer, options))
+        for condition in conditions:
+            self.print_on_stderr(condition.sentence)
+        return NOT_WELL if errors(conditions) else 0
 
     # -- cliff's side
 
     @property
     def formatter_default(self) -> str:
-        """The default format, by cliff's name."""
+        """Return the default format, a property of cliff."""
         return self.drawn
 
     def _load_formatter_plugins(self) -> Any:
@@ -180,7 +180,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         return self.execute(self.session(), options)
 
     def perform(self, options: argparse.Namespace) -> int:
-        """Drawn or listed; what is wrong is told after it."""
+        """Print the result as text or as a table, then its conditions; return the exit code."""
         answer = self.obtain_answer(options)
         if options.formatter in (self.drawn, *self.pictures):
             text = self.draw(answer, Screen.for_stream(self.app.stdout), options)
@@ -200,22 +200,22 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         try:
             self.produce_output(options, columns, rows)
         except ValueError as err:
-            raise CommandError(str(err), "name columns of the list with -c") from err
+            raise CommandError(str(err), "give columns of this command to -c") from err
 
 
 class Offline(DrawnOrListed[Answer]):
-    """For those who have no agent yet: without any configuration, good or bad."""
+    """Base class of commands that need no configuration of the agent."""
 
     @abstractmethod
     def execute_offline(self, options: argparse.Namespace) -> Answer:
-        """Everything that has to be done or read."""
+        """Run the command and return its result."""
 
     def execute(self, session: Session, options: argparse.Namespace) -> Answer:  # noqa: ARG002
-        """The same."""
+        """Run the command without a session."""
         return self.execute_offline(options)
 
     def obtain_answer(self, options: argparse.Namespace) -> Answer:
-        """The same."""
+        """Run the command without reading the configuration."""
         return self.execute_offline(options)
 
 

@@ -1,4 +1,4 @@
-"""A command's errors, a line each: what failed, and the next step."""
+"""Errors of commands, one line each: what failed, and the next step."""
 
 import argparse
 import difflib
@@ -14,11 +14,11 @@ from reportclient.query.terms import BadQuery
 from reportclient.request_filter import CannotForbid
 
 NOT_WELL, UNUSABLE, CHANGES = 1, 2, 3
-"""Exit codes; 3 only where it was asked for."""
+"""Exit codes: a problem, unusable input, and changes with ``plan --exit-code``."""
 
 
 class CommandError(Exception):
-    """``next_step`` says who has to do what; ``code`` is the exit code."""
+    """An error of a command; ``next_step``: what the operator can do; ``code``: the exit code."""
 
     def __init__(self, what: str, next_step: str, code: int = UNUSABLE) -> None:
         super().__init__(what)
@@ -30,12 +30,12 @@ class CommandError(Exception):
 
 
 _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
-    (ConfigError, "correct it, or name another file with --config-file", UNUSABLE),
-    (IdentityNotReady, "computectl has to run as root or as the user of compute-agent", UNUSABLE),
-    (IdentityError, "compute-agent reports nothing until then", UNUSABLE),
+    (ConfigError, "correct it, or give another file with --config-file", UNUSABLE),
+    (IdentityNotReady, "run computectl as root or as the user of compute-agent", UNUSABLE),
+    (IdentityError, "compute-agent reports nothing until this is corrected", UNUSABLE),
     (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
-    (BadQuery, "nothing was asked; --help shows the syntax", UNUSABLE),
-    (CannotForbid, "--include-disabled asks for disabled hosts as well", UNUSABLE),
+    (BadQuery, "no request was sent; --help shows the syntax", UNUSABLE),
+    (CannotForbid, "use --include-disabled to include disabled hosts", UNUSABLE),
     (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
     (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
@@ -43,11 +43,11 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (placement.Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
     (placement.PlacementError, "nothing was changed", NOT_WELL),
 )
-"""What to do about an error of a kind, and the exit code; the first that fits."""
+"""Next step and exit code by type of error; the first match counts."""
 
 
 def as_command_error(err: Exception, files: str) -> CommandError:
-    """The same as a :class:`CommandError`; ``files`` are those that the configuration came from."""
+    """Return any error as a :class:`CommandError`; ``files``: names of configuration files."""
     if isinstance(err, CommandError):
         return err
     for kind, step, code in _NEXT_STEPS:
@@ -66,12 +66,12 @@ def argument_error(message: str, parser: argparse.ArgumentParser) -> CommandErro
         return CommandError(message.removeprefix("argument "), f"`{parser.prog} --help` shows how")
     word = message.removeprefix(_UNKNOWN).split(" ")[0]
     if not word.startswith("-"):
-        return CommandError(f"{word} is one argument too many", f"`{parser.prog} --help` shows all")
+        return CommandError(f"unexpected argument {word}", f"`{parser.prog} --help` shows all")
     return unknown_option_error(word, parser)
 
 
 def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandError:
-    """There is none of this name; is a similar one meant?"""
+    """Return the error for an unknown option, with a similar one as a suggestion."""
     option, equals, value = word.partition("=")
     known = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
     near = difflib.get_close_matches(option, known, 1)
@@ -80,7 +80,7 @@ def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandE
 
 
 class Once(argparse.Action):
-    """For what can be said once only: of a second value, argparse would take the last."""
+    """An option that may be given once; argparse itself would take the last value."""
 
     def __call__(
         self,
@@ -89,7 +89,7 @@ class Once(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Keep it, if there is none yet."""
+        """Store the value; an error if the option was given before."""
         if option_string and getattr(namespace, self.dest) != self.default:
             parser.error(f"{option_string} is given twice")
         setattr(namespace, self.dest, values)

@@ -1,8 +1,8 @@
-"""Where computectl writes: how text looks there, and what gets through.  Pure but for streams.
+"""Format text for a terminal, and write it safely.  Pure except for the streams.
 
-Whatever is in a text, a terminal shows it and obeys none of it: only the colours of ``Screen``
-get through, and line breaks; those of names and reasons are escaped where they are put into
-a line (``reportclient.plain_text``), as here nobody can tell.
+Control characters are escaped, so that no text from outside acts on the terminal: only the
+colours of ``Screen`` and line breaks pass.  Line breaks in names and reasons are escaped where
+they are put into a line (``reportclient.plain_text``).
 """
 
 import os
@@ -16,22 +16,22 @@ from agent.reporting import health
 from reportclient.plain_text import plain
 
 NARROWEST = 40
-"""Below this nothing looks well; the terminal may wrap by itself."""
+"""Least width used, in columns; a narrower terminal wraps the lines itself."""
 PLAIN_WIDTH = 80
-"""Columns where nobody says: a pipe, a file."""
+"""Width in columns if none is known, as of a pipe or a file."""
 
 _CODES = {"bold": "\033[1m", "red": "\033[31m", "green": "\033[32m", "yellow": "\033[33m"}
 _END = "\033[0m"
 COLOUR_CODES = (*_CODES.values(), _END)
-"""All that is ever written to change how text looks."""
+"""All escape sequences that are ever written."""
 
 StyledText = tuple[str, str | None]
-"""A piece of a line, and its style."""
+"""A text, and its style or ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The pieces that a tree is drawn with."""
+    """The characters that a tree is drawn with."""
 
     child: str
     last: str
@@ -47,9 +47,9 @@ _ASCII = Branches("|- ", "`- ", "|  ", "   ", "<--", "->")
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """``width`` in columns; ``boxes``: whether box characters can be shown.
+    """Abilities of an output stream: ``width`` in columns, ``boxes``: box characters.
 
-    ``terse`` leaves out what is long: traits and aggregates.
+    ``terse``: omit traits and aggregates.
     """
 
     width: int = PLAIN_WIDTH
@@ -66,22 +66,22 @@ class Screen:
 
     @property
     def branches(self) -> Branches:
-        """Box characters, or what stands for them in ASCII."""
+        """Return the box characters, or ASCII characters in their place."""
         return _UNICODE if self.boxes else _ASCII
 
     def painted(self, *pieces: StyledText) -> str:
-        """A line of several pieces."""
+        """Return several styled texts as one line."""
         return "".join(self.paint(*piece) for piece in pieces)
 
     def paint(self, text: str, style: str | None) -> str:
-        """``text`` in bold, red, green or yellow, where there is colour."""
+        """Return a text in bold, red, green or yellow, if the screen has colour."""
         if style is None or not self.colour or not text.strip():
             return text
         return f"{_CODES[style]}{text}{_END}"
 
 
 def filled(text: str, width: int, indent: str = "", hanging: str | None = None) -> str:
-    """Broken at spaces only, so that names and UUIDs stay whole; not below a readable width."""
+    """Wrap a text at spaces only, so that names and UUIDs stay whole."""
     return textwrap.fill(
         text,
         max(width, len(indent) + 20),
@@ -93,12 +93,12 @@ def filled(text: str, width: int, indent: str = "", hanging: str | None = None) 
 
 
 def counted(number: int, what: str) -> str:
-    """``1 host``, ``2 hosts``."""
+    """Return a number with its noun: ``1 host``, ``2 hosts``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def ago(seconds: float | None) -> str:
-    """``7 s``, ``5 min``, ``3 h``; ``never`` for ``None``."""
+    """Return a duration as ``7 s``, ``5 min`` or ``3 h``; ``never`` for ``None``."""
     return "never" if seconds is None else health.ago(seconds)
 
 
@@ -112,9 +112,9 @@ def _can_show_boxes(stream: IO[str]) -> bool:
 
 
 def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
-    said = environ.get("COLUMNS", "")
-    if said.isdigit() and int(said):
-        return max(int(said), NARROWEST)
+    columns = environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return max(int(columns), NARROWEST)
     try:
         return max(os.get_terminal_size(stream.fileno()).columns, NARROWEST)
     except (OSError, ValueError, AttributeError):
@@ -124,11 +124,11 @@ def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
 _LINES = "\n\t"
 _COLOURS = re.compile("(" + "|".join(map(re.escape, COLOUR_CODES)) + ")")
 _PLAINER = str.maketrans({"…": "...", "×": "x", "→": "->"})  # noqa: RUF001
-"""Our own words, for those that can't show them."""
+"""ASCII texts for this program's own characters."""
 
 
 class Terminal:
-    """A stream that can be given any text; all else is the stream's."""
+    """A text stream that escapes control characters and what its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -151,7 +151,7 @@ class Terminal:
         return len(text)
 
     def replace_line(self, words: str) -> None:
-        """In place of what was written before on this line."""
+        """Write a text in place of the current line."""
         self._stream.write(f"\r\033[K{_encodable(plain(words), self._stream.encoding)}")
         self._stream.flush()
 
@@ -171,7 +171,7 @@ BETWEEN = "  "
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``words`` may each have a style; ``style`` is that of the ``cells``."""
+    """A line of a table: a prefix, texts with their styles, and cells with a common style."""
 
     prefix: str
     words: tuple[tuple[str, str | None], ...] = ()
@@ -185,7 +185,7 @@ class Line:
 
 
 def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> Iterator[str]:
-    """The lines as text.  The titles stand above the first, if any line has cells."""
+    """Yield the lines with their cells in columns, below the titles if any line has cells."""
     rows = [line for line in lines if line.cells]
     table = [titles, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -1,4 +1,4 @@
-"""Single keys of a terminal, without waiting for the end of a line, and what they do."""
+"""Read single keys of a terminal, and apply them to the state of the screen."""
 
 import os
 import select
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 GONE = "gone"
-"""Leave, whatever is being typed: Ctrl-C, Ctrl-D, or nobody is at the terminal any more."""
+"""The key that always quits: Ctrl-C, Ctrl-D, or a closed terminal."""
 NAMES = {
     "\x1b[A": "up",
     "\x1b[B": "down",
@@ -36,7 +36,7 @@ LONGEST_FIRST = sorted(NAMES, key=len, reverse=True)
 
 @dataclass(slots=True)
 class Keyboard:
-    """While it is open, keys are not echoed; afterwards the terminal is as it was."""
+    """A context in which keys are read one by one and not echoed; restores the terminal."""
 
     fd: int
     _before: list[Any] = field(default_factory=list)
@@ -48,11 +48,11 @@ class Keyboard:
 
     def __exit__(self, *_: object) -> None:
         with suppress(termios.error):
-            # At once: a terminal that takes no more output must not keep it.
+            # TCSANOW: must not wait for a terminal that accepts no output.
             termios.tcsetattr(self.fd, termios.TCSANOW, self._before)
 
     def keys(self, seconds: float) -> list[str]:
-        """Those that were pressed, as soon as there are any; none after so many seconds."""
+        """Return the pressed keys as soon as there are any; empty after ``seconds``."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return []
         try:
@@ -63,10 +63,10 @@ class Keyboard:
 
 
 def keys_in(text: str) -> list[str]:
-    """Names of special keys, and letters as they are; what is unknown is left out."""
+    """Return the keys of terminal input: letters and names of special keys; omit unknown ones."""
     found = []
     while text:
-        name = next((one for one in LONGEST_FIRST if text.startswith(one)), "")
+        name = next((code for code in LONGEST_FIRST if text.startswith(code)), "")
         if name == "\x1b" and text[1:2] in ("[", "O"):
             text = text[2:].lstrip("0123456789;")[1:]
             continue
@@ -80,9 +80,10 @@ LEAVE = ("q", "Q")
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """``order`` counts how often another order was asked for.
+    """The state that keys change.
 
-    ``top`` is the first line that is shown; ``typing``: keys are words of the filter.
+    ``words``: the filter; ``order``: how often ``s`` was pressed; ``top``: index of the first
+    shown line; ``typing``: keys edit the filter; ``left``: the screen is to be closed.
     """
 
     words: str = ""
@@ -93,18 +94,18 @@ class Controls:
     left: bool = False
 
     def pressed(self, key: str, page: int, lines: int) -> "Controls":
-        """After a key, where ``page`` of ``lines`` lines can be seen."""
+        """Return the state after a key, with ``page`` of ``lines`` lines visible."""
         if key == GONE or (not self.typing and key in LEAVE):
             return replace(self, left=True)
         if self.typing:
             return self._typed(key)
-        told = {
+        states = {
             "/": replace(self, typing=True),
             "esc": replace(self, words="", top=0),
             "s": replace(self, order=self.order + 1, top=0),
             "r": replace(self, backwards=not self.backwards, top=0),
         }
-        return told.get(key) or self._moved(key, page, lines)
+        return states.get(key) or self._moved(key, page, lines)
 
     def _typed(self, key: str) -> "Controls":
         if key == "enter":

@@ -1,4 +1,4 @@
-"""The data of a screen, read in a thread of its own so that keys never wait."""
+"""Read the data of a screen in a thread of its own, so that keys never wait."""
 
 import threading
 import time
@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 from computectl.shared.errors import as_command_error
 
 KEPT = 200
-"""Changes that are remembered."""
+"""Maximum number of changes that are kept."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that was otherwise before; ``at`` in seconds since the epoch."""
+    """A change between two reads; ``at``: seconds since the epoch."""
 
     at: float
     subject: str
@@ -26,9 +26,9 @@ class Change:
 
 @dataclass(slots=True)
 class Feed(Generic[T]):
-    """``latest`` is what was read last; ``wrong`` says why it could not be read since.
+    """Reads data every ``interval`` seconds; ``wrong``: why it could not be read since ``at``.
 
-    The screen reads ``changes``, the newest first, in another thread: it is replaced, never edited.
+    ``changes`` has the newest first; it is replaced, not edited, as another thread reads it.
     """
 
     read: Callable[[], T]
@@ -41,11 +41,11 @@ class Feed(Generic[T]):
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Return at once; what hangs does not keep the program from its end."""
+        """Start the thread; it does not keep the program from exiting."""
         threading.Thread(target=self._run, name="feed", daemon=True).start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -53,13 +53,13 @@ class Feed(Generic[T]):
             self.once()
 
     def once(self) -> None:
-        """Read it, and note what changed."""
+        """Read the data and note the changes."""
         try:
             now = self.read()
-        except Exception as err:  # noqa: BLE001  it is shown, and tried again
+        except Exception as err:  # noqa: BLE001  shown, and retried
             self.wrong = str(as_command_error(err, "the configuration"))
             return
         at = time.time()
-        found = self.changed(self.latest, now, at)
-        self.changes = (*reversed(found), *self.changes)[:KEPT]
+        new_changes = self.changed(self.latest, now, at)
+        self.changes = (*reversed(new_changes), *self.changes)[:KEPT]
         self.latest, self.at, self.wrong = now, at, ""

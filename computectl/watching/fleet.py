@@ -1,4 +1,4 @@
-"""The screen of all hosts of the registry: rows, their order, what changed."""
+"""The live screen of all hosts of the registry: rows, their order, changes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ Order = Callable[[ObservedService], Any]
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """All services, and why Placement could not be asked about them."""
+    """All services, and Placement's error if it could not be read."""
 
     services: tuple[ObservedService, ...]
     placement_error: str | None = None
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many there are of what; those that need somebody are last."""
+        """Return the number of hosts by state; problems are last."""
         states = [one.state for one in self.services]
         return {
             "up": states.count("up"),
@@ -41,7 +41,7 @@ class Hosts:
 
 
 def wants_attention(one: ObservedService) -> int:
-    """The less, the more: down or in disagreement, then disabled, then well."""
+    """Return the rank in the order of attention: 0 a mismatch, 1 down, 2 disabled, 3 healthy."""
     if one.record.contested_by is not None or one.agrees is False or one.record.damaged:
         return 0
     if not one.up:
@@ -65,13 +65,13 @@ ORDERS: Mapping[str, Order] = {
     "status": lambda one: (one.record.status, _by_name(one)),
     "state": lambda one: (one.state, _by_name(one)),
 }
-"""What hosts can be sorted by; the first is what they are sorted by at the start."""
+"""Orders of hosts; the first is the default."""
 
 
 def chosen(
     services: Iterable[ObservedService], words: str, order: str, *, backwards: bool = False
 ) -> list[ObservedService]:
-    """Those that have each of the words somewhere, in this order."""
+    """Return the services that contain each of the words, sorted."""
     wanted = words.lower().split()
     found = [one for one in services if all(word in _searched(one) for word in wanted)]
     return sorted(found, key=ORDERS[order], reverse=backwards)
@@ -84,7 +84,7 @@ def _searched(one: ObservedService) -> str:
 
 
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
-    """Return the changes, host by host."""
+    """Return the changes between two reads, host by host."""
     old = {one.record.host: one for one in before.services}
     found: list[Change] = []
     for one in now.services:
@@ -122,15 +122,15 @@ COLUMNS = {
     "trait": 70,
     "reason": 80,
 }
-"""What is shown of a host, where the screen has so many columns at least."""
+"""Columns of the table, each with the least width of the screen at which it is shown."""
 KEYS = "q quit  / filter  s sort  r reverse  PgUp PgDn"
 TITLES = 2
-"""Lines: titles, and the line below them."""
+"""Lines of the table's heading."""
 STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
 
 
 def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
-    """Draw as many hosts as fit."""
+    """Return the screen of all hosts."""
     order = list(ORDERS)[controls.order % len(ORDERS)]
     said = [(counted(len(hosts.services), "host"), "bold")]
     for what, many in hosts.summary.items():
@@ -183,6 +183,6 @@ def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
 
 def _keys(controls: Controls, order: str) -> str:
     if controls.typing:
-        return f"filter: {controls.words}_   Enter keeps it, Esc clears it"
+        return f"filter: {controls.words}_   Enter applies it, Esc clears it"
     words = f"filter: {controls.words} (Esc clears)  " if controls.words else ""
     return f"{words}by {order}{', reversed' if controls.backwards else ''}   {KEYS}"

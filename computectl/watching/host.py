@@ -1,4 +1,4 @@
-"""The screen of this host: the agent's status, its metrics if there are any, what changed."""
+"""The live screen of this host: the agent's status, its metrics if exposed, changes."""
 
 import http.client
 import re
@@ -24,14 +24,14 @@ from computectl.watching.live import View, padded
 from reportclient.plain_text import plain
 
 PATIENCE = 3.0
-"""Seconds; it is on this machine."""
+"""Timeout of reading the metrics, in seconds."""
 _LINE = re.compile(r"^compute_agent_(\w+?)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _OUTCOME = re.compile(r'outcome="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """``calls`` to Placement since the agent started, by outcome; ``verified`` by the clock."""
+    """Metrics: calls to Placement by outcome; ``verified``: time of the oldest verification."""
 
     calls: Counter[str]
     verified: float | None = None
@@ -39,7 +39,7 @@ class Numbers:
 
 
 def numbers(settings: MonitoringSettings) -> Numbers | None:
-    """``None`` if there are none, or nobody answers."""
+    """Return the agent's metrics; ``None`` if they are not configured or can't be read."""
     try:
         text = _exposed(settings)
     except (OSError, http.client.HTTPException, ValueError):
@@ -48,7 +48,7 @@ def numbers(settings: MonitoringSettings) -> Numbers | None:
 
 
 def numbers_in(text: str) -> Numbers:
-    """Return the numbers of a Prometheus page."""
+    """Return the metrics of a text in Prometheus' format."""
     calls: Counter[str] = Counter()
     verified: list[float] = []
     queue = 0
@@ -84,7 +84,7 @@ class _OverSocket(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """To the unix socket."""
+        """Connect to the Unix socket."""
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(PATIENCE)
         self.sock.connect(str(self._path))
@@ -92,29 +92,29 @@ class _OverSocket(http.client.HTTPConnection):
 
 @dataclass(frozen=True, slots=True)
 class ThisHost:
-    """``numbers`` are there where [monitoring] is on."""
+    """This host's status; ``numbers``: its metrics, ``None`` without [monitoring]."""
 
     status: ObservedStatus
     numbers: Numbers | None = None
 
 
 def this_host(session: Session) -> ThisHost:
-    """Return this host's status.  :raises CommandError: the agent has never run here."""
+    """Read this host's status and metrics.  :raises CommandError: there is no status file."""
     return ThisHost(observed_status(session), numbers(session.settings.monitoring))
 
 
 def first_changes(now: ThisHost) -> list[Change]:
-    """Return the changes of the last period, to begin with."""
+    """Return the changes of the last period, for a screen just opened."""
     at = now.status.written.updated
     return [Change(at, node.node, _period(node)) for node in now.status.written.nodes]
 
 
 def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
-    """Return the changes; a period without writes is none."""
+    """Return the changes between two reads; a period without writes is none."""
     old, new = before.status, now.status
     found: list[Change] = []
     if new.out_of_date != old.out_of_date:
-        said, style = (new.out_of_date, "red") if new.out_of_date else ("it reports again", "green")
+        said, style = (new.out_of_date, "red") if new.out_of_date else ("reports again", "green")
         found.append(Change(at, "agent", str(said), style))
     if (new.written.pid, new.written.started) != (old.written.pid, old.written.started):
         found.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
@@ -166,7 +166,7 @@ SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: 
 
 
 def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
-    """Draw the state of the host, then each node."""
+    """Return the screen of this host: its state, then each node."""
     status, facts = seen.status, list(_facts(seen))
     return View(
         [
@@ -221,7 +221,7 @@ def _calls(seen: ThisHost) -> Text:
 
 
 def _drift(status: ObservedStatus) -> Text:
-    """Draw the numbers of errors, warnings, notes and pending reshapes."""
+    """Return the numbers of errors, warnings, notes and pending reshapes."""
     nodes = status.written.nodes
     said: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():
@@ -234,7 +234,7 @@ def _drift(status: ObservedStatus) -> Text:
 
 
 def _nodes(status: ObservedStatus, width: int) -> list[Text]:
-    """Whole: what is wrong is not cut off."""
+    """Return the lines of all nodes; long messages are wrapped, not cut off."""
     return [line for node in status.written.nodes for line in _node(node, status.now, width)]
 
 

@@ -1,4 +1,4 @@
-"""A live screen: what all screens have, and the loop that draws, waits for a key, draws again."""
+"""The parts of every live screen, and the loop that draws and reads keys."""
 
 import signal
 import time
@@ -18,7 +18,7 @@ from reportclient.plain_text import plain
 
 T = TypeVar("T")
 CHANGES = 6
-"""Lines for what changed lately, at most; a quarter of the screen."""
+"""Maximum number of lines for changes; at most a quarter of the screen."""
 
 Size = tuple[int, int]
 """Columns and lines."""
@@ -26,10 +26,10 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A screen: a head, ``above`` of so many lines, as many ``rows`` as fit, changes, a foot.
+    """A screen: head, ``above`` with ``lines_above`` lines, rows that scroll, changes, foot.
 
-    ``wrong`` stands in the head in place of all but its first words; ``draw`` makes of the rows
-    that are to be seen what fills so many lines.
+    ``wrong``: an error, shown in the head in place of all its texts except the first.  ``draw``:
+    returns the visible rows, drawn on a number of lines.
     """
 
     said: Sequence[tuple[str, str]]
@@ -41,11 +41,11 @@ class View(Generic[T]):
     lines_above: int = 0
 
     def room(self, height: int) -> int:
-        """How many rows are seen at once."""
+        """Return how many rows fit on a screen of ``height`` lines."""
         return max(1, height - 2 - self.lines_above - _changes_room(height))
 
     def on(self, feed: Feed[Any], controls: Controls, size: Size) -> RenderableType:
-        """The whole screen, from ``controls.top`` on."""
+        """Draw the whole screen, with the rows from ``controls.top`` on."""
         width, height = size
         many, room = len(self.rows), self.room(height)
         top = min(controls.top, max(0, many - room))
@@ -88,7 +88,7 @@ def _foot(words: str, place: str, width: int) -> Text:
 
 
 def _changes_room(height: int) -> int:
-    """Lines for what changed."""
+    """Return the number of lines for changes."""
     return min(CHANGES, height // 4)
 
 
@@ -102,12 +102,12 @@ def _changes(changes: Iterable[Change], height: int) -> RenderableType:
 
 
 def padded(lines: Sequence[Text], room: int) -> list[Text]:
-    """As many as there is room for."""
+    """Return the lines, each cut at the screen's width, and empty lines up to ``room``."""
     return [*map(_one_line, lines), *[Text("")] * (room - len(lines))]
 
 
 def _one_line(text: Text) -> Text:
-    """Cut off where the screen ends."""
+    """Return a text that is cut off at the screen's width."""
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
@@ -130,9 +130,9 @@ def show(
     view: Callable[[T, Controls, int], View[Any]],
     controls: Controls,
 ) -> None:
-    """Until q is pressed, or nobody is there; the terminal is then as it was."""
+    """Show the screen until it is quit or the terminal closes; restore the terminal."""
     if isinstance(stdout, TextIOWrapper):
-        stdout.reconfigure(errors="replace")  # a letter that the encoding lacks ends no screen
+        stdout.reconfigure(errors="replace")  # for characters that the encoding lacks
     console = Console(file=stdout, highlight=False)
     ended = _caught(signal.SIGINT, signal.SIGTERM)
     with (
@@ -150,7 +150,7 @@ def show(
 
 
 def _caught(*signals: signal.Signals) -> list[int]:
-    """Those of them that came, from now on: an exception could come where nobody lets it pass."""
+    """Return a list that collects the signals from now on, instead of raising exceptions."""
     caught: list[int] = []
     for one in signals:
         signal.signal(one, lambda signum, _frame: caught.append(signum))
