@@ -114,7 +114,7 @@ class LibvirtDriver(ComputeDriver):
         allocations: Allocations | None = None,
     ) -> None:
         """Write the root and its children; everything is read before anything is written."""
-        # After the first report only, so that hosts that boot together report at different times.
+        # From the first report on, so that hosts that boot together report at different times.
         self._host.events.listen(self.context.wake)
         name, name_notes = self._current_name()
         reading = self._reader.read_host()

@@ -37,7 +37,9 @@ class CallSkipped(DriverNotReady):
 
 
 class ErrorReply(DriverNotReady):
-    """libvirt answered with an error; ``unsupported``: this hypervisor does not have the call."""
+    """libvirt answered with an error, or unusably; ``unsupported``: this hypervisor lacks the
+    call.
+    """
 
     def __init__(self, message: str, *, unsupported: bool = False) -> None:
         super().__init__(message)

@@ -32,8 +32,8 @@ D = TypeVar("D")
 
 
 class Sources:
-    """Queries a host for the facts.  Used by one thread at a time, but ``failed`` and ``durations``
-    by any.
+    """Queries a host for the facts, in one thread; any thread may call ``failed`` and
+    ``durations``.
 
     ``capabilities`` is libvirt's host capabilities document, empty until it was read.
     """
@@ -70,7 +70,7 @@ class Sources:
     def list_documents(
         self, topic: str, call: LibvirtCall[ListedDocuments]
     ) -> ListedDocuments | None:
-        """Return all documents of a topic, over a side connection; cached until an event of the
+        """Return the documents of a topic over a side connection, cached until an event of the
         topic.
 
         A document that can't be read is replaced by its last version while it is listed.  ``None``:
@@ -92,8 +92,10 @@ class Sources:
         return ListedDocuments(dict(self._last_documents[topic]), now.unread)
 
     def fetch(self, name: str, fetch: Callable[[], T], until_event: str | None = None) -> T:
-        """Return the result of ``fetch``, or the last one; cached until the topic ``until_event``
-        changes.
+        """Return the result of ``fetch``, or the last one; cached until an event of
+        ``until_event``.
+
+        ``until_event`` is a topic; ``None``: the result is not cached.
 
         :raises DriverNotReady: it failed, and has never succeeded.
         """

@@ -37,8 +37,8 @@ TECHNIQUES = {
 GROUP = "_all_"
 _CELL = re.compile(r".+_numa\d+")
 _PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
-_DIVIDED = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
-_ENCRYPTED = tuple(f"_{technique}" for technique in TECHNIQUES)
+_MDEV_PARENT = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
+_ENCRYPTION_SUFFIXES = tuple(f"_{technique}" for technique in TECHNIQUES)
 _OWNER = "OWNER_"
 
 
@@ -51,7 +51,7 @@ def sources_of(name: str) -> frozenset[str]:
     """Return the sources that may have reported a provider of this name."""
     if _CELL.fullmatch(name) and GROUP not in name:
         return frozenset({CELLS})
-    return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTED) else {PCI, MDEV})
+    return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTION_SUFFIXES) else {PCI, MDEV})
 
 
 def is_renamed_from(node: str, name: str, old_name: str) -> bool:
@@ -87,9 +87,9 @@ def created_by_nova(data: ProviderData) -> bool:
     name, classes = data.name, data.inventory.keys()
     if _PCI.fullmatch(name):
         return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
-    if _DIVIDED.fullmatch(name):
+    if _MDEV_PARENT.fullmatch(name):
         return all(
             resource_class == VGPU or resource_class.startswith("CUSTOM_")
             for resource_class in classes
         )
-    return name.endswith(_ENCRYPTED) and classes <= {CONTEXT}
+    return name.endswith(_ENCRYPTION_SUFFIXES) and classes <= {CONTEXT}
