@@ -70,19 +70,27 @@ def outcome_of(err: PlacementError) -> str:
 
 
 _OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
-    ("node_ok", "Whether all of the node is reported.", lambda one: float(one.ok)),
+    ("node_ok", "Whether all of the node is reported.", lambda node: float(node.ok)),
     (
         "last_success_timestamp_seconds",
         "When all of the node was last reported.",
-        lambda one: one.last_ok,
+        lambda node: node.last_ok,
     ),
-    ("reshapes_pending", "Drivers that wait for a reshape.", lambda one: len(one.reshape_pending)),
+    (
+        "reshapes_pending",
+        "Drivers that wait for a reshape.",
+        lambda node: len(node.reshape_pending),
+    ),
     (
         "draining",
         "Providers and inventories that are kept for the guests that use them.",
-        lambda one: len(one.texts(Severity.INFO)),
+        lambda node: len(node.texts(Severity.INFO)),
     ),
-    ("conditions", "Conditions that need an operator.", lambda one: len(one.texts(Severity.ERROR))),
+    (
+        "conditions",
+        "Conditions that need an operator.",
+        lambda node: len(node.texts(Severity.ERROR)),
+    ),
 )
 
 

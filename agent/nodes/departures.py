@@ -45,7 +45,7 @@ class Vanished:
     due: float
     wait: float
     over: bool = False
-    kept: str | None = field(default=None)
+    blocked_by: str | None = field(default=None)
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
@@ -56,13 +56,13 @@ class Vanished:
 
     def report(self) -> Report:
         """Return the report of a vanished node."""
-        degraded = {} if self.kept is None else {"vanished": self.kept}
+        degraded = {} if self.blocked_by is None else {"vanished": self.blocked_by}
         return Report(self.tracker.node, degraded=degraded)
 
     def forget(self, why: str) -> None:
         """Settle the node: nothing of it is left to do here.  ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
-        self.over, self.kept = True, None
+        self.over, self.blocked_by = True, None
 
     def _check(self, api: Counting) -> Report:
         tracker = self.tracker
@@ -74,8 +74,8 @@ class Vanished:
         elif tracker.service_tag not in tracker.view.snapshot.providers[tracker.uuid].traits:
             self.forget("its provider lacks this service's tag, so it is not removed")
         else:
-            self.kept = self._held_by(listed) or self._used_by(api)
-            if self.kept is None:
+            self.blocked_by = self._held_by(listed) or self._used_by(api)
+            if self.blocked_by is None:
                 self._remove(api)
         return self.report()
 
@@ -95,7 +95,7 @@ class Vanished:
             self.forget("another service reports it now" if others else "its tag was removed")
             return
         tracker.root.read(api)
-        self.kept = "not removed yet: its providers were read again, and may have been changed"
+        self.blocked_by = "not removed yet: its providers were read again and may have been changed"
 
     def _held_by(self, listed: list[Listed]) -> str | None:
         root, ledger = self.tracker.uuid, self.tracker.ledger
@@ -123,7 +123,7 @@ class Vanished:
             self.forget("its provider was removed")
         elif outcome.done:
             tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
-            self.kept = "not removed: a guest has just begun to use it"
+            self.blocked_by = "not removed: a guest has just begun to use it"
 
 
 @dataclass(slots=True)

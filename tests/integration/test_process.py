@@ -325,7 +325,7 @@ def test_a_signal_right_after_another_is_not_lost(agent: AgentProcess) -> None:
     for times in range(1, 13):
         agent.send(signal.SIGHUP)
         agent.send(signal.SIGUSR1)
-        agent.until_logged("SIGUSR1 means nothing", times=times)
+        agent.until_logged("Ignoring SIGUSR1", times=times)
     agent.send(signal.SIGHUP)
     assert agent.stop() == 0
 
