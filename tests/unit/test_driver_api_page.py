@@ -11,7 +11,7 @@ from drivers import api
 from reportclient.provider_tree import ProviderTree
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "driver-api.rst").read_text()
-TABLES = PAGE.partition("The tree's methods")[2].partition("Whose is what")[0]
+TABLES = PAGE.partition("The tree's methods")[2].partition("\nOwnership\n=")[0]
 METHODS = {name for name in dir(ProviderTree) if not name.startswith("_")}
 
 
