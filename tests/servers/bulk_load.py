@@ -138,7 +138,7 @@ class _Loading:
     def _inventories(self, classes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         for one in self._providers:
             for name, record in one.inventory.items():
-                values = record.over(None).as_dict()
+                values = record.with_defaults(None).as_dict()
                 yield {
                     "resource_provider_id": self._ids[one.uuid],
                     "resource_class_id": classes[name],
