@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from agent import config, opts
 from agent.bus.errors import TransportUnavailable
 from agent.config_files import files_of, open_secrets, option_place
-from agent.guru import Guru
 from agent.loop import Loop
 from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import (
@@ -37,7 +36,7 @@ from agent.nodes.identity import (
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
-from agent.reporting.status_file import StatusFile
+from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
@@ -232,7 +231,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload, calls))
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
-    sections = Guru(service, loop).sections
+    sections = guru.agent_sections(service, loop)
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, sections, frame))
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:

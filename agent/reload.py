@@ -13,7 +13,7 @@ from agent import config
 from agent.loop import Loop
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from agent.reporting.status_file import StatusFile
+from agent.reporting.status import StatusFile
 from agent.service import Service
 from agent.switching.switching import Switching
 from reportclient.http import update_timeout

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
-from agent.reporting.conditions import Condition, errors
 from agent.reporting.narrator import Narrator
-from agent.reporting.reports import Report
+from agent.reporting.reports import Condition, Report, errors
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from agent.switching.notices import Notice, Written

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
 from agent.registry.store import SqlRegistry
-from agent.reporting.conditions import Check
+from agent.reporting.reports import Check
 from agent.version import version
 from compute_registry.rest.application import Application, StartResponse
 from compute_registry.rest.request import Environ

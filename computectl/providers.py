@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.reporting.conditions import Condition, Severity
+from agent.reporting.reports import Condition, Severity
 from computectl.asking.habits import refuse_habits, unknown_names_error
 from computectl.asking.request_options import (
     add_group_options,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.period.service_tag import is_service_tag, service_of
 from agent.period.traits import DISABLED, identifying_traits
-from agent.reporting.conditions import Condition
+from agent.reporting.reports import Condition
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.reading.steps_out import StepsOut
 from computectl.shared.command_session import Session

@@ -9,13 +9,13 @@ from typing import ClassVar
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
 from agent.registry.observed_service import ObservedService
-from agent.reporting.conditions import Condition
+from agent.reporting.reports import Condition
 from computectl.reading.services import Services, registry_errors
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Argument, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
-from computectl.shared.screen import Line, Screen, ago, counted, in_columns
-from reportclient.plain_text import plain
+from computectl.shared.screen import Line, Screen, counted, in_columns
+from reportclient.plain_text import ago, plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.reporting import status_schema as schema
-from agent.reporting.conditions import Check, Severity
-from agent.reporting.health import lives, stuck
+from agent.reporting import status as schema
+from agent.reporting.reports import Check, Severity
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import NOT_WELL, CommandError
-from computectl.shared.screen import Screen, StyledText, ago
-from reportclient.plain_text import plain
+from computectl.shared.screen import Screen, StyledText
+from reportclient.plain_text import ago, plain
 
 COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
     "node": lambda node: node.node,
@@ -50,7 +49,7 @@ class ObservedStatus:
         """Return why the status is out of date; ``None`` if it is not."""
         if not self.alive:
             return f"not running (its last pid was {self.written.pid})"
-        return stuck(self.written.updated, self.written.interval, self.now)
+        return self.written.stuck(self.now)
 
     @property
     def age(self) -> float:
@@ -59,20 +58,15 @@ class ObservedStatus:
 
     @property
     def service(self) -> schema.ServiceFacts:
-        """Return whether the host is disabled, and the state of registry and RPC."""
-        return self.written.service or schema.ServiceFacts()
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether RPC calls do not reach the agent though a message bus is configured."""
-        return self.service.rpc not in (None, schema.SERVING, schema.NO_RPC)
+        """Whether the host is disabled, and the state of registry and RPC."""
+        return self.written.service
 
     @property
     def well(self) -> bool:
         """Whether the status is up to date and has no errors."""
         reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
         checked = all(check.ok for check in self.written.checks)
-        return reported and checked and not self.cut_off and not self.service.registry
+        return reported and checked and not self.service.broker and not self.service.registry
 
 
 class ShowStatus(DrawnOrListed[ObservedStatus]):
@@ -111,7 +105,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         rows: list[Sequence[Any]] = [
             [
                 *(value_of(node) for value_of in COLUMNS.values()),
-                *(node.took or {} for _ in took),
+                *(node.took for _ in took),
                 *service,
             ]
             for node in answer.written.nodes
@@ -131,7 +125,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     written = _read(session.settings.state_path / schema.FILE_NAME)
-    return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
+    return ObservedStatus(written, time.time(), schema.lives(written.pid, written.started), sources)
 
 
 def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
@@ -139,18 +133,16 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     written = status.written
     wrong = "not well" if status.alive else "not running, its last status"
     health = "well" if status.well else screen.paint(wrong, "red")
-    version = f" {plain(written.agent_version)}" if written.agent_version else ""
+    host = screen.paint(plain(written.host), "bold")
     yield (
-        f"compute-agent{version} on {screen.paint(plain(written.host), 'bold')} "
-        f"(pid {written.pid}): "
+        f"compute-agent {plain(written.agent_version)} on {host} (pid {written.pid}): "
         f"{health}; last period {ago(status.age)} ago"
     )
-    if written.service is not None:
-        yield screen.painted(("  service: ", None), *service_words(written.service))
-        if written.service.registry and not written.service.attached:
-            why = plain(written.service.registry)
-            yield f"    the registry does not serve this host, its last known status holds: {why}"
-    if status.cut_off:
+    yield screen.painted(("  service: ", None), *service_words(written.service))
+    if written.service.registry and not written.service.attached:
+        why = plain(written.service.registry)
+        yield f"    the registry does not serve this host, its last known status holds: {why}"
+    if written.service.broker:
         yield "    RPC calls do not reach this host; its agent follows the service record instead"
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
@@ -161,12 +153,13 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
 def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
     seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
     state = "well" if node.ok else screen.paint(seen, "yellow")
-    took = "" if node.seconds is None else f", in {node.seconds:.1f} s"
-    yield f"  {plain(node.node)}: {state}; {plain(node.changes) or 'nothing to change'}{took}"
+    changes = plain(node.changes) or "nothing to change"
+    yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
     for condition in node.conditions:
         yield f"    {plain(str(condition))}"
     if status.sources:
-        yield from _times(node.took or {})
+        for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
+            yield f"    {name}: {seconds * 1000:.1f} ms"
     for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
         yield f"    {plain(step)}"
 
@@ -191,12 +184,6 @@ def service_words(service: schema.ServiceFacts) -> list[StyledText]:
     because = f" ({plain(service.reason)})" if service.reason else ""
     rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
     return [statuses[service.disabled], (rpc, None)]
-
-
-def _times(took: Mapping[str, float]) -> Iterator[str]:
-    """Yield the seconds by source, the slowest first."""
-    for name, seconds in sorted(took.items(), key=lambda item: -item[1]):
-        yield f"    {name}: {seconds * 1000:.1f} ms"
 
 
 def _read(path: Path) -> schema.AgentStatus:

@@ -54,3 +54,14 @@ def error_text(err: BaseException) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def ago(seconds: float | None) -> str:
+    """Return a duration as ``90 s``, ``5 min``, ``3 h`` or ``12 d``; ``never`` for ``None``."""
+    if seconds is None:
+        return "never"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} d"

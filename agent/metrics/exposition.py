@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import Answer, Pages, PageServer, over_tcp, over_unix
-from agent.reporting.conditions import Check
+from agent.reporting.reports import Check
 from agent.state import files
 
 LOG = logging.getLogger(__name__)

@@ -15,9 +15,8 @@ from agent.loop import Loop
 from agent.metrics.exposition import Exposition, Rows, gauge
 from agent.metrics.numbers import PREFIX, Numbers
 from agent.nodes.nodes import Nodes
-from agent.reporting.conditions import Check, Severity
-from agent.reporting.health import stuck
-from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from agent.reporting.reports import Check, Severity
+from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from agent.service import Service
 from agent.switching.host_status import HostStatus
 from drivers.loader import LoadedDriver
@@ -115,7 +114,7 @@ class Facts(Collector):
 
     def _service(self, status: AgentStatus | None) -> Iterator[Metric]:
         version = status.agent_version if status is not None else ""
-        facts = (status.service if status is not None else None) or ServiceFacts()
+        facts = status.service if status is not None else ServiceFacts()
         yield _gauge("build_info", "The agent's version.", ("version",), [((version,), 1)])
         yield _gauge(
             "interval_seconds",
@@ -138,7 +137,7 @@ class Facts(Collector):
     def _nodes(self, nodes: Sequence[NodeStatus]) -> Iterator[Metric]:
         for name, text, value in _OF_NODES:
             yield _gauge(name, text, ("node",), [((node.node,), value(node)) for node in nodes])
-        took = {name: spent for node in nodes for name, spent in (node.took or {}).items()}
+        took = {name: spent for node in nodes for name, spent in node.took.items()}
         text = "How long a driver's source, such as a call of libvirt's, took the last time."
         rows = [((name,), spent) for name, spent in took.items()]
         yield _gauge("source_seconds", text, ("source",), rows)
@@ -207,9 +206,7 @@ class Monitoring(Exposition):
     def stuck(self) -> str | None:
         """See :class:`Exposition`."""
         status = self._status()
-        if status is None:
-            return None
-        return stuck(status.updated, status.interval, self.clock())
+        return None if status is None else status.stuck(self.clock())
 
     def _listen_to_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
         for loaded in drivers:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.registry.record import REPAIR, ServiceRecord, damage
-from agent.reporting.conditions import Condition
+from agent.reporting.reports import Condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,22 @@ It shows what each thread does now.  oslo.reports is loaded only when a report i
 secret options.
 """
 
+from __future__ import annotations
+
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.version import DISTRIBUTION, version
 from reportclient.plain_text import plain
+
+if TYPE_CHECKING:
+    from agent.loop import Loop
+    from agent.service import Service
 
 LOG = logging.getLogger(__name__)
 
@@ -44,8 +51,14 @@ def _text(conf: Any, sections: Sections, frame: FrameType | None) -> str:
     def model(section: Callable[[], Section]) -> Callable[[], Any]:
         return lambda: ModelWithDefaultViews(section(), text_view=KeyValueView())
 
+    everywhere: Sections = {
+        "Package": lambda: {"product": DISTRIBUTION, "version": version()},
+        **sections,
+        # The section of stacks has only numbers.
+        "Names of threads": lambda: {f"#{each.ident}": each.name for each in threading.enumerate()},
+    }
     text = report.TextReport("Guru Meditation")
-    for heading, section in {"Package": _package, **sections, "Names of threads": _threads}.items():
+    for heading, section in everywhere.items():
         text.add_section(heading, model(section))
     text.add_section("Threads", threads.ThreadReportGenerator(frame))
     text.add_section("Processes", process.ProcessReportGenerator())
@@ -53,10 +66,35 @@ def _text(conf: Any, sections: Sections, frame: FrameType | None) -> str:
     return str(text.run())
 
 
-def _package() -> Section:
-    return {"product": DISTRIBUTION, "version": version()}
+def agent_sections(service: Service, loop: Loop) -> Sections:
+    """Return the sections on the loop, the roots and the drivers of one agent."""
 
+    def roots() -> Section:
+        """Each root's current step, the size and state of its view, and its refusals."""
+        return {
+            f"{tracker.node} ({tracker.uuid})": {
+                "doing": tracker.activity or "nothing",
+                "providers": len(tracker.view.snapshot.providers),
+                "certain": tracker.view.certain,
+                "refused": {key: str(err) for key, err in tracker.root.refusals.errors().items()},
+            }
+            for tracker in list(service.nodes.trackers.values())
+        }
 
-def _threads() -> Section:
-    """Return the names of threads by number: the section of stacks has only numbers."""
-    return {f"#{thread.ident}": thread.name for thread in threading.enumerate()}
+    def drivers() -> Section:
+        """Each driver's calls that have not returned yet, with their seconds."""
+        now = time.monotonic()
+        return {
+            loaded.name: {
+                "calls under way": [
+                    f"{method} for {now - began:.1f} s" for began, method in list(loaded.calls.now)
+                ]
+            }
+            for loaded in service.nodes.drivers
+        }
+
+    return {
+        "Loop": lambda: {"waiting commands": loop.commands.qsize(), "stopping": loop.stopping},
+        "Roots": roots,
+        "Drivers": drivers,
+    }

@@ -1,11 +1,13 @@
-"""Reports of a period or a switch of one root, the source of status, log and systemd's line."""
+"""Reports of periods and switches, and the conditions in them: problems.  Pure.
+
+Log, status file, metrics, systemd and commands show them.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
-from agent.reporting.conditions import HOW_TO_RESHAPE, Condition, Severity, errors
 from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan, Problem
 
@@ -13,7 +15,60 @@ ENDED = "error"
 """Key of the condition that an error ended the period."""
 
 
-class Occasion(Enum):
+class Severity(StrEnum):
+    """How urgent a condition is."""
+
+    ERROR = "error"
+    """Needs an operator: Placement does not have what it should have."""
+    WARNING = "warning"
+    """Good to know; needs no operator now."""
+    INFO = "info"
+    """Ends by itself, such as draining."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A problem of ``subject``, such as a driver or a provider; an empty one is the whole node.
+
+    ``next_step`` is what an operator should do, if ``text`` does not say it.
+    """
+
+    text: str
+    subject: str = ""
+    severity: Severity = Severity.ERROR
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}" if self.subject else self.text
+
+    @property
+    def sentence(self) -> str:
+        """The condition with its next step."""
+        return "; ".join(filter(None, (str(self), self.next_step)))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The health of a part of the agent; ``text`` is what is wrong with it, empty if nothing."""
+
+    name: str
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the part is healthy."""
+        return not self.text
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text or 'ok'}"
+
+
+def errors(conditions: Iterable[Condition]) -> list[Condition]:
+    """Return the conditions that need an operator."""
+    return [condition for condition in conditions if condition.severity is Severity.ERROR]
+
+
+class Occasion(StrEnum):
     """The kind of a report."""
 
     PERIOD = "period"
@@ -84,7 +139,13 @@ class Report:
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
         for name in self.reshape_pending:
-            conditions[f"reshape {name}"] = self._pending(name)
+            why = "is not allowed now"
+            if self.reshape_error is not None:
+                why = f"failed: {error_text(self.reshape_error)}"
+            conditions[f"reshape {name}"] = Condition(
+                f"driver {name} needs a reshape, which {why}",
+                next_step="see it: computectl reshape --plan; do it: computectl reshape",
+            )
         for condition in self.besides:
             conditions[f"degraded {condition.subject}"] = condition
         if self.error is not None:
@@ -95,10 +156,3 @@ class Report:
         """Return the numbers of operations: ``2 CreateProvider, 1 SetTraits``."""
         counts = Counter(type(operation).__name__ for operation in self.done)
         return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-
-    def _pending(self, driver: str) -> Condition:
-        why = "is not allowed now"
-        if self.reshape_error is not None:
-            why = f"failed: {error_text(self.reshape_error)}"
-        text = f"driver {driver} needs a reshape, which {why}"
-        return Condition(text, next_step=HOW_TO_RESHAPE)

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, in_a_line
 from agent.registry.record import ServiceRecord
-from agent.reporting.conditions import Condition
-from agent.reporting.reports import Report
+from agent.reporting.reports import Condition, Report
 from agent.state import files
 from agent.state.document import Unusable
 from agent.switching.machine import (

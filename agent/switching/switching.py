@@ -15,7 +15,7 @@ from agent.registry.api import Registry
 from agent.registry.errors import HostTaken
 from agent.registry.opts import RegistrySettings
 from agent.registry.permission import OfAnAgent
-from agent.reporting.status_schema import NO_RPC, SERVING, ServiceFacts
+from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
 from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write

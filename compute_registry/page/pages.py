@@ -11,10 +11,9 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from agent.reporting import health
 from compute_registry.rest.application import StartResponse
 from compute_registry.rest.request import status_line
-from reportclient.plain_text import plain
+from reportclient.plain_text import ago, plain
 
 HTML = "text/html; charset=utf-8"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -39,7 +38,7 @@ class Pages:
             "script": Markup(parts["filter.js"]),  # noqa: S704  files of ours
         }
         self._jinja.filters |= {
-            "ago": health.ago,
+            "ago": ago,
             "plain": plain,
             "segment": lambda text: quote(text, safe=""),
         }

@@ -11,12 +11,13 @@ from agent.period.traits import DISABLED
 from agent.registry.errors import RegistryError
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
-from agent.reporting.conditions import Condition, Severity
+from agent.reporting.reports import Condition, Severity
 from computectl.reading.retirement import SHOWN
-from computectl.shared.screen import ago, counted
+from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory
+from reportclient.plain_text import ago
 from reportclient.reader import Listed, part_of
 from reportclient.usage import amounts_of
 

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.registry.record import ServiceRecord, is_alive
-from agent.reporting.conditions import Condition
+from agent.reporting.reports import Condition
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.auditing.leftovers import left_inventory, unused_classes, unused_traits

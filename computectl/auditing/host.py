@@ -15,7 +15,7 @@ from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
 from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
-from agent.reporting.conditions import Condition, Severity
+from agent.reporting.reports import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit

@@ -6,7 +6,7 @@ inventory 1 for each root that no host reports, and 1 for each provider of its t
 
 from collections.abc import Collection, Iterator
 
-from agent.reporting.conditions import Condition, Severity
+from agent.reporting.reports import Condition, Severity
 from computectl.reading.trees import inventory_of
 from reportclient.http import API
 from reportclient.reader import Listed, members_of, part_of

@@ -14,8 +14,7 @@ from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.tracker import Tracker
-from agent.reporting.conditions import Condition, Severity, errors
-from agent.reporting.reports import Report
+from agent.reporting.reports import Condition, Report, Severity, errors
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.document import Unusable

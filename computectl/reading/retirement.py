@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
 from agent.period.service_tag import tag_of, tags_of_others
-from agent.reporting.conditions import Condition
+from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from agent.attach import leaving
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaving
-from computectl.shared.screen import ago, counted
+from computectl.shared.screen import counted
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.errors import Conflict, PlacementError, TooOld
 from reportclient.http import API
+from reportclient.plain_text import ago
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 from cliff.command import Command
 from cliff.lister import Lister
 
-from agent.reporting.conditions import Condition, errors
+from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import (

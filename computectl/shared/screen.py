@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TextIO, cast
 
-from agent.reporting import health
 from reportclient.plain_text import plain
 
 NARROWEST = 40
@@ -95,11 +94,6 @@ def filled(text: str, width: int, indent: str = "", hanging: str | None = None) 
 def counted(number: int, what: str) -> str:
     """Return a number with its noun: ``1 host``, ``2 hosts``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def ago(seconds: float | None) -> str:
-    """Return a duration as ``7 s``, ``5 min`` or ``3 h``; ``never`` for ``None``."""
-    return "never" if seconds is None else health.ago(seconds)
 
 
 def _can_show_boxes(stream: IO[str]) -> bool:

@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.registry.observed_service import ObservedService
-from computectl.shared.screen import ago, counted
+from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
 from computectl.watching.feed import Change
 from computectl.watching.live import View
 from reportclient.natural_order import natural_key
-from reportclient.plain_text import plain
+from reportclient.plain_text import ago, plain
 
 Order = Callable[[ObservedService], Any]
 

@@ -13,15 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.metrics.opts import MonitoringSettings
-from agent.reporting.conditions import Severity
-from agent.reporting.status_schema import NodeStatus
+from agent.reporting.reports import Severity
+from agent.reporting.status import NodeStatus
 from computectl.shared.command_session import Session
-from computectl.shared.screen import StyledText, ago, counted, filled
+from computectl.shared.screen import StyledText, counted, filled
 from computectl.status import ObservedStatus, check_words, observed_status, service_words
 from computectl.watching.controls import Controls
 from computectl.watching.feed import Change
 from computectl.watching.live import View, padded
-from reportclient.plain_text import plain
+from reportclient.plain_text import ago, plain
 
 PATIENCE = 3.0
 """Timeout of reading the metrics, in seconds."""
@@ -156,9 +156,9 @@ def _of_node(was: NodeStatus | None, now: NodeStatus, at: float) -> list[Change]
 
 
 def _period(node: NodeStatus) -> str:
-    took = "" if node.seconds is None else f", {node.seconds:.1f} s"
     calls = counted(node.calls, "call")
-    return f"{node.occasion}: {node.changes or 'nothing to change'}; {calls}{took}"
+    what = node.changes or "nothing to change"
+    return f"{node.occasion}: {what}; {calls}, {node.seconds:.1f} s"
 
 
 KEYS = "q quit  PgUp PgDn"
@@ -198,9 +198,8 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
         yield "checks", _text(check_words(status.written.checks))
     interval = status.written.interval
     every = f"every {ago(interval)}" if interval else "when asked"
-    version = f"; version {status.written.agent_version}" if status.written.agent_version else ""
-    pid = f"; pid {status.written.pid}"
-    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{pid}{plain(version)}")
+    version = f"; pid {status.written.pid}; version {status.written.agent_version}"
+    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{plain(version)}")
     if seen.numbers is not None:
         yield "calls", _calls(seen)
     yield "drift", _drift(status)
@@ -240,12 +239,12 @@ def _nodes(status: ObservedStatus, width: int) -> list[Text]:
 
 def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
     since = "never well" if node.last_ok is None else f"well {ago(now - node.last_ok)} ago"
-    took = "" if node.seconds is None else f" in {node.seconds:.1f} s"
+    changes = plain(node.changes) or "nothing to change"
     yield Text.assemble(
         (plain(node.node), "bold"),
         "  ",
         ("well", "green") if node.ok else (since, "red"),
-        f"  {plain(node.changes) or 'nothing to change'}; {counted(node.calls, 'call')}{took}",
+        f"  {changes}; {counted(node.calls, 'call')} in {node.seconds:.1f} s",
     )
     for one in node.conditions:
         words = f"{one.severity.value:<8} {plain(str(one))}"

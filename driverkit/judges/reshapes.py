@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.reporting.conditions import Severity
+from agent.reporting.reports import Severity
 from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged, broken_by_errors
 from driverkit.differences import differences, first_lines
 from driverkit.judges.foreign import CLASS, add_foreign_child

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agent.reporting.conditions import Severity
-from agent.reporting.status_file import StatusFile
+from agent.reporting.reports import Severity
+from agent.reporting.status import StatusFile
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 LEAF = leaf_uuid(1)

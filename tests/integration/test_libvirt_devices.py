@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from agent.reporting.conditions import Severity
+from agent.reporting.reports import Severity
 from tests.agents import NODE, ROOT, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.reporting.conditions import Severity
+from agent.reporting.reports import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport, ReportedProvider

@@ -12,7 +12,7 @@ import uuid
 
 import pytest
 
-from agent.reporting.health import ENDED, started_at
+from agent.reporting.status import ENDED, started_at
 from tests.servers.agent import AgentProcess
 
 COMPUTECTL = [sys.executable, "-c", "from computectl.app import main; main()"]

@@ -138,7 +138,7 @@ PURE = (
     "agent/registry/record.py",
     "agent/registry/stored.py",
     "agent/registry/wire.py",
-    "agent/reporting/conditions.py",
+    "agent/reporting/reports.py",
     "agent/switching/machine.py",
     "agent/registry/errors.py",
     "reportclient/request_filter.py",

@@ -15,8 +15,8 @@ from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import over_unix
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
-from agent.reporting.conditions import Check, Condition, Severity
-from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from agent.reporting.reports import Check, Condition, Severity
+from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from computectl.shared.errors import CommandError
 from computectl.status import ObservedStatus
 from computectl.watch import refuse_without_rich

@@ -25,9 +25,8 @@ from agent.metrics.monitoring import Facts, Measured, Monitoring, outcome_of, ro
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
-from agent.reporting.conditions import Check, Condition, Severity
-from agent.reporting.reports import Occasion, Report
-from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
+from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from agent.switching.notices import Called, HeartbeatDone
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.plan import SetTraits

@@ -10,7 +10,7 @@ import pytest
 
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.ownership.ledger import Holding
-from agent.reporting.status_file import StatusFile
+from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.state.roots import FILE_NAME, RootStore

@@ -1,0 +1,277 @@
+"""``status.json`` in the state directory: the agent's health, for ``computectl status``.
+
+The file is replaced after each period and each switch, and when the state of the service changes.
+Readers ignore unknown fields and use the defaults of missing ones.  So a new field needs no new
+``VERSION``; that grows only if a field changes its meaning or is removed.  Times are seconds since
+the epoch.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
+from agent.state import files
+from agent.switching.notices import FactsChanged, Notice
+from agent.version import version
+from reportclient.errors import PlacementError
+from reportclient.plain_text import ago, error_text
+
+LOG = logging.getLogger(__name__)
+
+FILE_NAME = "status.json"
+VERSION = 1
+SERVING, NO_RPC = "serving", "none"
+"""Values of ``ServiceFacts.rpc`` that are no problem: calls are answered; there is no bus."""
+LATE_AFTER = 3
+"""Number of intervals without a finished period after which an agent counts as stuck."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """The state of the service, for all nodes."""
+
+    disabled: bool | None = None
+    reason: str | None = None
+    registry: str | None = None
+    """Why the registry does not serve this host; ``None`` if it does."""
+    rpc: str | None = None
+    attached: bool = False
+    """Whether the roots belong to another service."""
+    hypervisor: str | None = None
+    """Why the connection to the hypervisor is lost; ``None`` if it is not."""
+
+    @property
+    def broker(self) -> str | None:
+        """Why calls do not reach the agent; ``None`` if they do, or if there is no bus."""
+        return None if self.rpc in (SERVING, NO_RPC) else self.rpc
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """The state of one node after its last period or switch."""
+
+    node: str
+    ok: bool
+    last_ok: float | None = None
+    """When the node was last reported fully."""
+    occasion: str = Occasion.PERIOD
+    """``period`` or ``switch``."""
+    seconds: float = 0.0
+    """Duration of the period or switch."""
+    calls: int = 0
+    changes: str = ""
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each source of the drivers took when it was last read."""
+    conditions: tuple[Condition, ...] = ()
+    reshape_pending: tuple[str, ...] = ()
+    """Drivers that wait for a reshape."""
+
+    @classmethod
+    def of(cls, report: Report, last_ok: float | None) -> "NodeStatus":
+        """Return the state of the node after this report."""
+        return cls(
+            node=report.node,
+            ok=report.ok,
+            last_ok=last_ok,
+            occasion=report.occasion,
+            seconds=round(report.seconds, 3),
+            calls=report.calls,
+            changes=report.changes(),
+            took={name: round(seconds, 5) for name, seconds in report.took.items()},
+            conditions=tuple(report.conditions().values()),
+            reshape_pending=report.reshape_pending,
+        )
+
+    def texts(self, *severities: Severity) -> list[str]:
+        """Return the texts of the conditions of these severities."""
+        return [str(each) for each in self.conditions if each.severity in severities]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """The file; ``pid`` and ``started`` (clock ticks since boot) identify the process."""
+
+    host: str
+    pid: int
+    started: int | None
+    updated: float
+    interval: float | None
+    nodes: tuple[NodeStatus, ...]
+    agent_version: str = ""
+    service: ServiceFacts = ServiceFacts()
+    checks: tuple[Check, ...] = ()
+    """The health of each part."""
+
+    def stuck(self, now: float) -> str | None:
+        """Return a text if the agent is stuck, else ``None``."""
+        age = max(0.0, now - self.updated)
+        if self.interval and age > LATE_AFTER * self.interval:
+            return f"it is stuck: no period was done for {ago(age)}; see its log"
+        return None
+
+
+@dataclass(slots=True)
+class StatusFile:
+    """Writes ``status.json``; ``last_ok`` is when each node was last reported fully."""
+
+    directory: Path
+    host: str
+    interval: float | None
+    clock: Callable[[], float]
+    service: Callable[[], ServiceFacts] = ServiceFacts
+    """Returns the state of the service."""
+    disk: Callable[[], Sequence[str]] = tuple
+    """Returns why other files of ``state_path`` can't be written."""
+    last_ok: dict[str, float] = field(default_factory=dict)
+    written: AgentStatus | None = None
+    """The last status, even if it could not be written."""
+    _unwritable: bool = False
+    _reports: Sequence[Report] = ()
+
+    def __call__(self, reports: Sequence[Report]) -> None:
+        """Write the status after a period or switch."""
+        now = self.clock()
+        self._reports = reports
+        self.last_ok.update({report.node: now for report in reports if report.ok})
+        self._write(
+            AgentStatus(
+                host=self.host,
+                pid=os.getpid(),
+                started=started_at(os.getpid()),
+                updated=now,
+                interval=self.interval,
+                nodes=tuple(NodeStatus.of(each, self.last_ok.get(each.node)) for each in reports),
+                agent_version=version(),
+                service=self.service(),
+            )
+        )
+
+    def on_notice(self, notice: Notice) -> None:
+        """Write the changed state of the service; that of the nodes stays as it was."""
+        if isinstance(notice, FactsChanged) and self.written is not None:
+            self._write(replace(self.written, service=self.service()))
+
+    def _write(self, status: AgentStatus) -> None:
+        """Write the file with the health of each part; errors are logged once."""
+        path, disk = self.directory / FILE_NAME, self.disk()
+        self.written = replace(status, checks=checks(self._reports, status.service, disk))
+        try:
+            data = json.dumps({"version": VERSION, **asdict(self.written)}, indent=1)
+            files.replace(path, data.encode() + b"\n", durable=False)
+        except OSError as err:
+            why = files.describe_error(err)
+            if not self._unwritable:
+                LOG.warning("The status can't be written to %s: %s", self.directory, why)
+            self._unwritable = True
+            disk = [f"{path} can't be written: {why}", *self.disk()]
+            self.written = replace(status, checks=checks(self._reports, status.service, disk))
+        else:
+            self._unwritable = False
+
+
+def checks(
+    reports: Sequence[Report], service: ServiceFacts, disk: Iterable[str]
+) -> tuple[Check, ...]:
+    """Return the health of each part.
+
+    ``reports`` are those of the last period, ``disk`` the reasons why files of ``state_path`` can't
+    be written.
+    """
+    wrong: Mapping[str, Iterable[str | None]] = {
+        "placement": [error_text(r.error) for r in reports if isinstance(r.error, PlacementError)],
+        "drivers": [
+            f"driver {name}: {error_text(err)}"
+            for report in reports
+            for name, err in report.driver_errors.items()
+        ],
+        "hypervisor": [service.hypervisor],
+        "registry": [service.registry],
+        "broker": [service.broker],
+        "disk": disk,
+        "nodes": [f"{r.node} is not reported fully" for r in reports if not r.ok],
+    }
+    found = []
+    for name, texts in wrong.items():
+        distinct = list(dict.fromkeys(" ".join(text.split()) for text in texts if text))
+        more = f" (and {len(distinct) - 1} more)" if distinct[1:] else ""
+        found.append(Check(name, f"{distinct[0]}{more}" if distinct else ""))
+    return tuple(found)
+
+
+class LaterVersion(ValueError):
+    """The file is of a later ``VERSION``, so that its fields may have other meanings."""
+
+
+def from_json(data: Any) -> AgentStatus:
+    """Return the status from JSON data.
+
+    :raises LaterVersion: a later agent wrote the file.
+    :raises ValueError: (or TypeError, LookupError, AttributeError) the data is no status.
+    """
+    if isinstance(data["version"], int) and data["version"] > VERSION:
+        raise LaterVersion(data["version"])
+    if data["version"] != VERSION:
+        raise ValueError(f"it has version {data['version']!r}, not {VERSION}")
+    numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
+    if not numbers or not isinstance(data["interval"], int | float | None):
+        raise ValueError("pid, updated or interval is not a number")
+    parts = {
+        "nodes": tuple(map(_node, data["nodes"])),
+        "service": _record(ServiceFacts, data["service"]),
+        "checks": tuple(_record(Check, check) for check in data["checks"]),
+    }
+    return _record(AgentStatus, {**data, **parts})
+
+
+def _node(data: Mapping[str, Any]) -> NodeStatus:
+    if not isinstance(data["took"], dict):
+        raise TypeError("took is no object")
+    conditions = tuple(
+        _record(Condition, {**condition, "severity": Severity(condition["severity"])})
+        for condition in data["conditions"]
+    )
+    pending = tuple(data["reshape_pending"])
+    return _record(NodeStatus, {**data, "conditions": conditions, "reshape_pending": pending})
+
+
+def _record(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in data.items() if name in names})
+
+
+ENDED = -1
+"""The start time of a process that has ended."""
+
+
+def started_at(pid: int) -> int | None:
+    """Return when the process began, in clock ticks since boot; with the pid that identifies it.
+
+    ``None`` if that can't be read, ``ENDED`` for a zombie.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The second field is the program's name, and may hold spaces and parentheses.
+        fields = text.rpartition(")")[2].split()
+        return ENDED if fields[0] in {"Z", "X"} else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def lives(pid: int, started: int | None) -> bool:
+    """Return whether the process runs, and began at ``started``: pids are used again."""
+    if None not in (now := started_at(pid), started) and now != started:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
