@@ -7,9 +7,8 @@ from pathlib import Path
 
 from cliff.command import Command
 
-from agent.provider_config.entries import COMPUTE_NODE, Entry
-from agent.provider_config.files import Loaded, ignored_files, parse_files, read_files
-from agent.provider_config.schema import published
+from agent.provider_config.entries import COMPUTE_NODE, Entry, Loaded, parse_files, published
+from agent.provider_config.files import ignored_files, read_files
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE

@@ -1,17 +1,24 @@
-"""Entries of provider files, from checked documents.  Pure."""
+"""Provider files: their texts, checked by the published JSON schema, as entries.  Pure.
+
+Errors are "has to be …" with the ``description`` of the part of the schema that is violated.
+"""
 
 import difflib
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
-from agent.provider_config.schema import Document, breaches, unknown_keys
-from drivers.diagnostics import BadFile, Diagnostic, Path
+from drivers.diagnostics import BadFile, Diagnostic, Path, path_text
 from reportclient.model import Inventory
 
+FILE_NAME = "schema-v1.json"
 KNOWN_MINOR = 0
 """Minor version of the newest schema whose keys are all known."""
+MOST_VALUES = 100_000
+"""Limit of values in one file, so that nested YAML aliases can't exhaust the memory."""
 
 COMPUTE_NODE = "$COMPUTE_NODE"
 
@@ -42,6 +49,9 @@ class Entry:
         """Provider identification; no two entries may have the same."""
         return self.by, self.identifier
 
+    def __str__(self) -> str:
+        return f"{self.place} ({self.by} {self.identifier})"
+
 
 @dataclass(frozen=True, slots=True)
 class Entries:
@@ -56,129 +66,208 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class FileEntries:
-    """The entries of one file, and its warnings."""
+class Loaded:
+    """The content of valid files."""
 
-    entries: tuple[Entry, ...]
-    warnings: tuple[Diagnostic, ...]
+    entries: Entries
+    warnings: tuple[Diagnostic, ...] = ()
+    files: tuple[str, ...] = ()
 
 
-def read_entries(document: Document) -> FileEntries:
-    """Return the entries of one file.
+def parse_files(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
+    """Return the entries of all files, and their warnings after the ``known`` ones.
+
+    :raises BadFile: with a diagnostic for each error in all files.
+    """
+    by_key: dict[Key, Entry] = {}
+    warnings, errors, names = list(known), list[Diagnostic](), []
+    repeated = []
+    for name, text in texts:
+        names.append(name)
+        try:
+            entries = _read(text, name, warnings)
+        except BadFile as err:
+            errors += err.diagnostics
+            continue
+        for entry in entries:
+            first = by_key.setdefault(entry.key, entry)
+            if first is not entry:
+                file, _, line = entry.place.rpartition(":")
+                twice = (
+                    f"the provider with the {entry.by} {entry.identifier} is described in "
+                    f"{first.place} already; make one entry of the two"
+                )
+                repeated.append(Diagnostic(file, int(line), "", twice))
+    if errors or repeated:
+        raise BadFile([*errors, *repeated])
+    default = by_key.pop(("uuid", COMPUTE_NODE), None)
+    return Loaded(Entries(tuple(by_key.values()), default), tuple(warnings), tuple(names))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A parsed file: ``data`` of dicts, lists and scalars, ``lines`` by the path of each value."""
+
+    name: str
+    data: Any
+    lines: Mapping[Path, int]
+
+    def diagnostic(self, path: Path, text: str) -> Diagnostic:
+        """Return a diagnostic about the value at ``path``."""
+        return Diagnostic(self.name, self._line(path), path_text(path), text)
+
+    def place(self, path: Path) -> str:
+        """Return ``file:line`` of the value at ``path``."""
+        return f"{self.name}:{self._line(path)}"
+
+    def _line(self, path: Path) -> int:
+        while path and path not in self.lines:
+            path = path[:-1]  # the nearest parent that has a line
+        return self.lines.get(path, 1)
+
+
+def _read(text: str, name: str, warnings: list[Diagnostic]) -> list[Entry]:
+    """Return the entries of one file; warnings are added to ``warnings``.
 
     :raises BadFile: with a diagnostic for each error.
     """
-    newer = _newer_minor(document)
-    wrong = breaches(document)
-    unknown = list(_unknown_keys(document))
-    typos = [diagnostic for diagnostic, near in unknown if near and not newer]
-    if wrong or typos:
-        raise BadFile(sorted([*wrong, *typos], key=lambda diagnostic: diagnostic.line))
-    warnings = [diagnostic for diagnostic, near in unknown if newer or not near]
+    from drivers import yaml_file  # noqa: PLC0415  loaded only with provider files
+
+    lines: dict[Path, int] = {}
+    why = "the file is empty; give it a meta.schema_version, or remove it"
+    file = _File(name, yaml_file.read(text, name, why).plain(lines, MOST_VALUES), lines)
+    newer = _newer_minor(file)
+    wrong, unknown = _breaches(file)
     if newer:
-        warnings.insert(0, newer)
-    entries, problems = [], []
-    for number, provider in enumerate(document.data.get("providers", ())):
+        warnings.append(newer)
+    else:
+        wrong += [diagnostic for diagnostic, is_typo in unknown if is_typo]
+    if wrong:
+        raise BadFile(sorted(wrong, key=lambda diagnostic: (diagnostic.line, diagnostic.path)))
+    warnings += [diagnostic for diagnostic, is_typo in unknown if newer or not is_typo]
+    entries = []
+    for number, provider in enumerate(file.data.get("providers", ())):
         path = ("providers", number)
-        entry, wrong = _entry(document, path, provider)
-        problems += wrong
+        entry, problems = _entry(file, path, provider)
+        wrong += problems
         if entry.inventory or entry.traits:
             entries.append(entry)
-        elif not wrong:
-            warnings.append(document.diagnostic(path, "adds nothing: it is ignored"))
-    if problems:
-        raise BadFile(problems)
-    return FileEntries(tuple(entries), tuple(warnings))
+        elif not problems:
+            warnings.append(file.diagnostic(path, "adds nothing: it is ignored"))
+    if wrong:
+        raise BadFile(wrong)
+    return entries
 
 
-def merge_entries(entries: Iterable[Entry]) -> Entries:
-    """Return the entries of all files.
-
-    :raises BadFile: a provider has two entries; both places are named.
-    """
-    first: dict[Key, Entry] = {}
-    problems = []
-    for entry in entries:
-        if entry.key in first:
-            file, _, line = entry.place.rpartition(":")
-            text = (
-                f"the provider with the {entry.by} {entry.identifier} is described in "
-                f"{first[entry.key].place} already; make one entry of the two"
-            )
-            problems.append(Diagnostic(file, int(line), "", text))
-        first.setdefault(entry.key, entry)
-    if problems:
-        raise BadFile(problems)
-    default = first.pop(("uuid", COMPUTE_NODE), None)
-    return Entries(tuple(first.values()), default)
-
-
-def _newer_minor(document: Document) -> Diagnostic | None:
+def _newer_minor(file: _File) -> Diagnostic | None:
     """Return a warning for a newer 1.x.  :raises BadFile: the major version is not 1."""
     path = ("meta", "schema_version")
-    meta = document.data.get("meta") if isinstance(document.data, dict) else None
+    meta = file.data.get("meta") if isinstance(file.data, dict) else None
     version = meta.get("schema_version") if isinstance(meta, dict) else None
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None:
-        return None  # an error of the schema, see breaches
+        return None  # an error of the schema
     if match[1] != "1":
         text = f"is {version}; this agent reads 1.x: write the file as 1.x, or upgrade the agent"
-        raise BadFile([document.diagnostic(path, text)])
+        raise BadFile([file.diagnostic(path, text)])
     if int(match[2]) <= KNOWN_MINOR:
         return None
     text = f"is {version}, newer than 1.{KNOWN_MINOR}: keys that are unknown here are ignored"
-    return document.diagnostic(path, text)
+    return file.diagnostic(path, text)
 
 
-def _unknown_keys(document: Document) -> Iterator[tuple[Diagnostic, bool]]:
-    """Yield a diagnostic for each unknown key, and whether it resembles a known one."""
-    for path, known in unknown_keys(document.data):
-        near = difflib.get_close_matches(str(path[-1]), known, 1, 0.7)
-        text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
-        yield document.diagnostic(path, text), bool(near)
+def published() -> str:
+    """Return the text of the JSON schema that is shipped."""
+    return resources.files(__package__).joinpath(FILE_NAME).read_text(encoding="utf-8")
 
 
-def _entry(
-    document: Document, path: Path, provider: Mapping[str, Any]
-) -> tuple[Entry, list[Diagnostic]]:
+def _strict(schema: Any) -> Any:
+    """Return the schema with unknown keys as errors; where they were none, it is ``tolerant``."""
+    if not isinstance(schema, dict):
+        return schema
+    strict = {key: _strict(value) for key, value in schema.items()}
+    if "properties" in schema and "additionalProperties" not in schema:
+        strict |= {"additionalProperties": False, "tolerant": True}
+    return strict
+
+
+def _breaches(  # noqa: C901  a branch for each kind of error
+    file: _File,
+) -> tuple[list[Diagnostic], list[tuple[Diagnostic, bool]]]:
+    """Check a file by the schema.
+
+    Return a diagnostic for each violation, and for each unknown key that the schema tolerates,
+    with whether it resembles a known one.
+    """
+    import jsonschema  # noqa: PLC0415  loaded only with provider files
+
+    wrong: dict[Diagnostic, None] = {}
+    unknown: list[tuple[Diagnostic, bool]] = []
+
+    def refuse(path: Path, text: str) -> None:
+        wrong[file.diagnostic(path, text)] = None
+
+    schema = _strict(json.loads(published()))
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(file.data):
+        path: Path = tuple(error.absolute_path)
+        kind, value = error.validator, error.instance
+        if "propertyNames" in error.schema_path:
+            refuse((*path, value), f"has to be {error.schema['description']}")
+        elif kind == "not":
+            refuse(path, "is reserved, and can't be set")
+        elif kind == "required":
+            for name in error.validator_value:
+                if name not in value:
+                    refuse(path, f"{name!r} is missing")
+        elif kind == "additionalProperties":
+            known = [name for name in error.schema["properties"] if not name.startswith("__")]
+            for name in value.keys() - error.schema["properties"].keys():
+                if "tolerant" not in error.schema:
+                    text = f"unknown key; known are {', '.join(sorted(known))}"
+                    refuse((*path, name), text)
+                    continue
+                near = difflib.get_close_matches(name, known, 1, 0.7)
+                text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
+                unknown.append((file.diagnostic((*path, name), text), bool(near)))
+        else:
+            refuse(path, f"has to be {error.schema['description']}, not {_shown(value)}")
+    return list(wrong), sorted(unknown, key=lambda found: (found[0].line, found[0].path))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"one with {' and '.join(sorted(value))}" if value else "an empty one"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str | int | float) else str(value)
+
+
+def _entry(file: _File, path: Path, provider: Mapping[str, Any]) -> tuple[Entry, list[Diagnostic]]:
+    """Return the entry of a provider, and a diagnostic for each error in its inventories."""
     [(by, identifier)] = provider["identification"].items()
     if identifier == COMPUTE_NODE:
         by = "uuid"  # Nova's own example has it as a name
     elif by == "uuid":
         identifier = identifier.lower()
-    classes, problems = _classes(document, (*path, "inventories", "additional"), provider)
-    entry = Entry(
-        by,
-        identifier,
-        document.place(path),
-        {name: record for name, (record, _) in classes.items()},
-        frozenset(provider.get("traits", {}).get("additional", ())),
-        {name: place for name, (_, place) in classes.items()},
-    )
-    return entry, problems
-
-
-def _classes(
-    document: Document, path: Path, provider: Mapping[str, Any]
-) -> tuple[dict[str, tuple[Inventory, str]], list[Diagnostic]]:
-    """Return inventories and ``file:line`` by class, and a diagnostic for each error."""
-    classes: dict[str, tuple[Inventory, str]] = {}
+    inventory: dict[str, Inventory] = {}
+    places: dict[str, str] = {}
     problems = []
     for number, item in enumerate(provider.get("inventories", {}).get("additional", ())):
         for name, amounts in item.items():
-            where = (*path, number, name)
-            record = _record(amounts)
-            problem = record.problem()
-            if problem:
-                problems.append(document.diagnostic(where, problem))
-            if name in classes:
-                text = f"is listed twice, first at {classes[name][1]}"
-                problems.append(document.diagnostic(where, text))
-            classes.setdefault(name, (record, document.place(where)))
-    return classes, problems
-
-
-def _record(amounts: Mapping[str, Any]) -> Inventory:
-    """Return the inventory; amounts such as 8.0, which the schema accepts, become integers."""
-    whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
-    return Inventory.from_dict(whole).with_defaults(None)
+            where = (*path, "inventories", "additional", number, name)
+            # Amounts such as 8.0, which the schema accepts, become integers.
+            whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
+            record = Inventory.from_dict(whole).with_defaults(None)
+            if problem := record.problem():
+                problems.append(file.diagnostic(where, problem))
+            if name in inventory:
+                text = f"is listed twice, first at {places[name]}"
+                problems.append(file.diagnostic(where, text))
+            inventory.setdefault(name, record)
+            places.setdefault(name, file.place(where))
+    traits = frozenset(provider.get("traits", {}).get("additional", ()))
+    return Entry(by, identifier, file.place(path), inventory, traits, places), problems

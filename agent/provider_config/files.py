@@ -5,14 +5,13 @@ restart, and the agent is degraded, with a text that names file and line.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import Entries, Entry, Key, merge_entries, read_entries
-from agent.provider_config.schema import read
+from agent.provider_config.entries import Entries, Entry, Key, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable
@@ -27,15 +26,6 @@ PART = "provider files"
 
 Texts = tuple[tuple[str, str], ...]
 """Path and content of each file, in the order of reading."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The content of valid files."""
-
-    entries: Entries
-    warnings: tuple[Diagnostic, ...] = ()
-    files: tuple[str, ...] = ()
 
 
 def read_files(location: Path, *, required: bool) -> Texts:
@@ -55,17 +45,33 @@ def read_files(location: Path, *, required: bool) -> Texts:
         return ()
     except OSError as err:
         raise BadFile([_unreadable(location, err)]) from err
-    paths = (location / name for name in names if _is_ours(name))
     texts: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
-    for path in paths:
-        try:
-            texts.append(_text(path))
-        except BadFile as err:
-            diagnostics += err.diagnostics
+    for name in names:
+        if name.endswith(".yaml") and not name.startswith("."):
+            try:
+                texts.append(_text(location / name))
+            except BadFile as err:
+                diagnostics += err.diagnostics
     if diagnostics:
         raise BadFile(diagnostics)
     return tuple(texts)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    try:
+        data = regular.read(path)
+    except OSError as err:
+        raise BadFile([_unreadable(path, err)]) from err
+    try:
+        return str(path), data.decode()
+    except UnicodeDecodeError as err:
+        line = data[: err.start].count(b"\n") + 1
+        raise BadFile([Diagnostic(str(path), line, "", "not UTF-8")]) from err
+
+
+def _unreadable(path: Path, err: OSError) -> Diagnostic:
+    return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
 def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
@@ -76,33 +82,6 @@ def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
         return ()
     text = "is not read: only *.yaml are"
     return tuple(Diagnostic(str(location / name), 1, "", text) for name in names)
-
-
-def parse_files(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
-    """Return the entries of all files, and their warnings after the ``known`` ones.
-
-    :raises BadFile: with a diagnostic for each error in all files.
-    """
-    entries: list[Entry] = []
-    warnings = list(known)
-    diagnostics: list[Diagnostic] = []
-    names = []
-    for name, text in texts:
-        names.append(name)
-        try:
-            file = read_entries(read(text, name))
-        except BadFile as err:
-            diagnostics += err.diagnostics
-        else:
-            entries += file.entries
-            warnings += file.warnings
-    try:
-        merged = merge_entries(entries)
-    except BadFile as err:
-        diagnostics += err.diagnostics
-    if diagnostics:
-        raise BadFile(diagnostics)
-    return Loaded(merged, tuple(warnings), tuple(names))
 
 
 @dataclass(slots=True)
@@ -140,8 +119,13 @@ class ProviderFiles:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
         self._in_use = None
         self.read()
-        if self._in_use is None:
-            self._in_use = self._last_valid()
+        if self._in_use is not None or self.saved is None:
+            return
+        try:
+            texts = self.saved.load(_texts)
+            self._in_use = None if texts is None else parse_files(texts).entries
+        except (Unusable, BadFile) as err:
+            LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
 
     def read(self) -> None:
         """Read the files and use all of them, or none if one is invalid.  Errors are logged."""
@@ -153,9 +137,23 @@ class ProviderFiles:
             for diagnostic in err.diagnostics:
                 LOG.warning("Provider files not applied: %s", diagnostic)
             return
-        self._log_files(loaded)
+        for warning in loaded.warnings:
+            LOG.warning("%s", warning)
+        if loaded.entries != self._in_use and (texts or self._in_use):
+            count, files = len(loaded.entries.all()), len(texts)
+            LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
-        self._save(texts)
+        if self.saved is None:
+            return
+        if texts:
+            self.saved.save_or_warn(
+                {"files": texts}, "after a restart there is no valid copy to fall back to"
+            )
+            return
+        try:
+            self.saved.remove()
+        except OSError as err:
+            LOG.warning("%s can't be removed: %s", self.saved.path, err.strerror)
 
     @property
     def problem(self) -> str:
@@ -179,9 +177,9 @@ class ProviderFiles:
 
     def warn_unmatched(self, roots: Collection[str], reports: Sequence[Report]) -> None:
         """Log the entries without a provider, each once until its provider has existed."""
-        if not self._all_recorded(roots):
-            return
         unmatched = self._unmatched(roots)
+        if unmatched is None:
+            return
         self._warned &= {entry.key for entry in unmatched}
         if any(report.error or report.driver_errors for report in reports):
             return  # a driver that failed may report the provider
@@ -193,48 +191,15 @@ class ProviderFiles:
     def notes(self, roots: Collection[str]) -> Iterator[str]:
         """Yield the warnings of the files, and the entries without a provider."""
         yield from map(str, self.warnings)
-        yield from map(_unmatched_text, self._unmatched(roots))
+        yield from map(_unmatched_text, self._unmatched(roots) or ())
 
-    def _unmatched(self, roots: Collection[str]) -> list[Entry]:
-        """Return entries whose provider is in no tree; none until each tree was recorded."""
-        if self._in_use is None or not self._all_recorded(roots):
-            return []
+    def _unmatched(self, roots: Collection[str]) -> list[Entry] | None:
+        """Return entries whose provider is in no tree; ``None`` until each tree was recorded."""
+        if not roots or not self._met.keys() >= set(roots):
+            return None
+        explicit = () if self._in_use is None else self._in_use.explicit
         met = frozenset[Key]().union(*(self._met[root] for root in roots))
-        return [entry for entry in self._in_use.explicit if entry.key not in met]
-
-    def _all_recorded(self, roots: Collection[str]) -> bool:
-        return bool(roots) and self._met.keys() >= set(roots)
-
-    def _log_files(self, loaded: Loaded) -> None:
-        for warning in loaded.warnings:
-            LOG.warning("%s", warning)
-        if loaded.entries != self._in_use and (loaded.files or self._in_use):
-            count = len(loaded.entries.all())
-            files = len(loaded.files)
-            LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
-
-    def _last_valid(self) -> Entries | None:
-        if self.saved is None:
-            return None
-        try:
-            texts = self.saved.load(_texts)
-            return None if texts is None else parse_files(texts).entries
-        except (Unusable, BadFile) as err:
-            LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
-            return None
-
-    def _save(self, texts: Texts) -> None:
-        if self.saved is None:
-            return
-        try:
-            if texts:
-                self.saved.save_or_warn(
-                    {"files": texts}, "after a restart there is no valid copy to fall back to"
-                )
-            else:
-                self.saved.remove()
-        except OSError as err:
-            LOG.warning("%s can't be removed: %s", self.saved.path, err.strerror)
+        return [entry for entry in explicit if entry.key not in met]
 
 
 def _unmatched_text(entry: Entry) -> str:
@@ -242,26 +207,6 @@ def _unmatched_text(entry: Entry) -> str:
         f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
         "its entry waits until there is one"
     )
-
-
-def _is_ours(name: str) -> bool:
-    return name.endswith(".yaml") and not name.startswith(".")
-
-
-def _text(path: Path) -> tuple[str, str]:
-    try:
-        data = regular.read(path)
-    except OSError as err:
-        raise BadFile([_unreadable(path, err)]) from err
-    try:
-        return str(path), data.decode()
-    except UnicodeDecodeError as err:
-        line = data[: err.start].count(b"\n") + 1
-        raise BadFile([Diagnostic(str(path), line, "", "not UTF-8")]) from err
-
-
-def _unreadable(path: Path, err: OSError) -> Diagnostic:
-    return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
 def _texts(fields: Mapping[str, Any]) -> Texts:

@@ -29,7 +29,7 @@ MAY_USE = {
 # Third-party libraries and the files that may import them.
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("computectl/*",),
-    "jsonschema": ("agent/provider_config/schema.py",),
+    "jsonschema": ("agent/provider_config/entries.py",),
     "keystoneauth1": (
         "reportclient/http.py",
         "reportclient/transport.py",
@@ -115,7 +115,6 @@ PURE = (
     "agent/period/traits.py",
     "agent/state/records.py",
     "agent/provider_config/entries.py",
-    "agent/provider_config/schema.py",
     "reportclient/refusals.py",
     "reportclient/natural_order.py",
     "reportclient/usage.py",
@@ -179,7 +178,7 @@ MAY_BE_LATE = {
     "drivers/libvirt/*": ("libvirt", "libvirt_qemu"),
     "computectl/*": ("",),
     "agent/main.py": ("agent",),
-    "agent/provider_config/schema.py": ("jsonschema", "drivers"),
+    "agent/provider_config/entries.py": ("jsonschema", "drivers"),
     "agent/switching/switching.py": ("agent",),
     "agent/registry/access.py": ("agent",),
     "compute_registry/service.py": ("agent", "compute_registry"),

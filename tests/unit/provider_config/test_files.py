@@ -12,8 +12,8 @@ import pytest
 
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.files import ProviderFiles, parse_files, read_files
-from agent.provider_config.schema import MOST_VALUES, published
+from agent.provider_config.entries import MOST_VALUES, parse_files, published
+from agent.provider_config.files import ProviderFiles, read_files
 from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
 
