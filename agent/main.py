@@ -123,7 +123,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (status.unkept, calls.problem)),
+        *filter(None, (status.unsaved, calls.problem)),
         *nodes.problems(),
         *store.problems(),
         *unusable_files(settings.state_path),

@@ -83,18 +83,18 @@ class RegistryEndpoint:
         changed = self.store.set_status(
             host, disabled=disabled, reason=reason, expected_version=expected_version
         )
-        log_switched(changed, Caller.of_context(context))
+        log_switched(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 
     @_answered
     def set_forced_down(self, context: Context, host: str, *, forced_down: bool) -> Answer:
         """Force down, or take it back."""
         changed = self.store.set_forced_down(host, forced_down=forced_down)
-        log_forced(changed, Caller.of_context(context))
+        log_forced(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 
     @_answered
     def delete(self, context: Context, host: str) -> None:
         """Forget a host."""
         self.store.delete(host)
-        log_deleted(host, Caller.of_context(context))
+        log_deleted(host, Caller.from_context(context))

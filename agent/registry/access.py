@@ -45,9 +45,9 @@ def open_registry(
 
 def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
     if settings.master_key and not (host and settings.host_key):
-        return Operator(settings.master_key).signer().signed
+        return Operator(settings.master_key).signer().sign
     own = host or command_on
-    return Signer(settings.host_key, own).signed if settings.host_key and own else None
+    return Signer(settings.host_key, own).sign if settings.host_key and own else None
 
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
@@ -69,7 +69,7 @@ LONGEST = 255
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def here(state_path: Path, *, root: Path = Path("/")) -> str:
+def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:
     """Machine, its boot, and the agent's directory: the same after a restart of the agent.
 
     The boot tells machines apart that were cloned, name, machine id and all.

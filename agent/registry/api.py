@@ -33,7 +33,7 @@ class Registry(Protocol):
     ) -> ServiceRecord:
         """Say that the agent of ``host`` is alive; the first time makes the record.
 
-        ``address`` says where it runs, as :func:`agent.registry.access.here` does: it has
+        ``address`` says where it runs, as :func:`agent.registry.access.agent_address` does: it has
         to be the same after a restart of the agent, or the restarted one is taken for
         another one until the old one counts as down.
 

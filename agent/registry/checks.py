@@ -107,7 +107,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
         return None
     if not is_text(reason):
         raise ReasonRefused("the reason has characters that can't be stored: NUL, or invalid UTF-8")
-    text = in_a_line(str(reason))
+    text = one_line(str(reason))
     if not text:
         raise ReasonRefused("the reason is empty: give one, or leave it out")
     if not disabled:
@@ -119,7 +119,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
     return text
 
 
-def in_a_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Blanks and line breaks as single blanks, and nothing that a terminal or a log obeys."""
     return plain(_BREAKS.sub(" ", text).strip())
 

@@ -57,7 +57,7 @@ class Switched:
     answer: str | None = None
 
     @property
-    def what_became_of_the_call(self) -> str:
+    def call_outcome(self) -> str:
         """In words."""
         if self.answer is not None:
             return f"called, answered {self.answer}"
@@ -84,7 +84,7 @@ class Control:
         # Before the call: the agent's log may say the same earlier otherwise.
         log_switched(record, caller)
         done = self._call(record, caller)
-        LOG.info("%s, %s [%s]", record.host, plain(done.what_became_of_the_call), caller.request_id)
+        LOG.info("%s, %s [%s]", record.host, plain(done.call_outcome), caller.request_id)
         return done
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
@@ -98,7 +98,7 @@ class Control:
         record = self.registry.set_forced_down(host, forced_down=forced_down)
         log_forced(record, caller)
         if not forced_down:
-            done = self._call(record, caller).what_became_of_the_call
+            done = self._call(record, caller).call_outcome
             LOG.info("%s, %s [%s]", record.host, plain(done), caller.request_id)
         return record
 

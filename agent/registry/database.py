@@ -32,7 +32,7 @@ class Database(Protocol):
         """The column of this name, which is a reserved word in some."""
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """The URL, without its password."""
 
     def upgrade(self) -> None:

@@ -17,10 +17,10 @@ from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Transaction
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, REPAIR, ServiceRecord, damage
-from agent.registry.stored import record_of
+from agent.registry.stored import record_from_row
 from reportclient.plain_text import plain
 
-SINCE = 1577836800
+VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: a version that counts seconds from then fits its column until 2088."""
 LOG = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ class SqlRegistry:
 
     def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
         """That a record is damaged is logged once, and once that it is whole."""
-        found = record_of(row)
+        found = record_from_row(row)
         if found.damaged != self.damaged.get(found.host, ()):
             if found.damaged:
                 LOG.warning("%s; %s", damage(found), REPAIR)
@@ -270,7 +270,7 @@ class SqlRegistry:
     @property
     def _later(self) -> str:
         """A version that no record of this host had, be this database restored from a backup."""
-        now = f"ROUND({self.database.now} - {SINCE})"
+        now = f"ROUND({self.database.now} - {VERSION_EPOCH})"
         return f"CASE WHEN version + 1 > {now} THEN version + 1 ELSE {now} END"
 
     @property

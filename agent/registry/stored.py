@@ -13,7 +13,7 @@ from agent.registry.record import BINARY, ServiceRecord
 from reportclient.plain_text import plain
 
 
-def record_of(row: Mapping[str, Any]) -> ServiceRecord:
+def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
     """With the columns that can't be read in ``damaged``."""
     values, damaged = dict(row), []
     for name, (read, unknown) in _READERS.items():

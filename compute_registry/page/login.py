@@ -122,7 +122,7 @@ def _is_private(environ: Environ) -> bool:
         return False
 
 
-def by_keystone(application: Application, conf: Any, error_page: SendPage) -> Login:
+def keystone_login(application: Application, conf: Any, error_page: SendPage) -> Login:
     """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None

@@ -45,7 +45,7 @@ class Selection:
     page: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Selection":
+    def from_query(cls, query: Mapping[str, str]) -> "Selection":
         """Return the selection of a URL's query; invalid values are ignored."""
         group, order, page = (query.get(name, "") for name in ("show", "sort", "page"))
         return cls(
@@ -89,7 +89,7 @@ class Fleet:
     pages: int
 
 
-def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
+def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     """Return one page of the hosts."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     words = selection.text.casefold()
@@ -102,7 +102,7 @@ def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     return Fleet(found[first : first + PER_PAGE], len(found), counts, pages)
 
 
-def observed(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
+def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
     """Times since are by the database's clock, which stamped what they are since."""
     now = _clock(records)
     return [ObservedService(one, one.is_up(down_after), since=_since(one, now)) for one in records]

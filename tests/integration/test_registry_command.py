@@ -255,7 +255,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
             more=f"[registry]\naccess = rpc\nhost_key = {key}\n[DEFAULT]\n"
             f"transport_url = {broker.url}"
         )
-        sign = Signer(key, "host1").signed
+        sign = Signer(key, "host1").sign
         client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
         client.heartbeat("host1", "here", "6.5", [])
         shown = host.ctl("service", "show", "host1", "-f", "json")
