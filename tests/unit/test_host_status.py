@@ -37,7 +37,7 @@ class FakeRegistry:
 
     record: ServiceRecord | None = None
     down: bool = False
-    taken: bool = False
+    name_conflict: bool = False
     writes: list[tuple[bool, str | None]] = field(default_factory=list)
     before_write: list = field(default_factory=list)
     on_the_way: list = field(default_factory=list)
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     def full(self, status):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ServiceFile, "keep", full)
+    monkeypatch.setattr(ServiceFile, "save", full)
     world.status.switch(disabled=True)
     world.step()
     assert world.placement
@@ -209,7 +209,7 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> No
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ServiceFile, "keep", full)
+        patched.setattr(ServiceFile, "save", full)
         world.status.switch(disabled=True)
         world.status.period_done([], None)
         assert world.status.unsaved
