@@ -239,7 +239,7 @@ def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, plac
     was = (agent.state_path / "compute_id").read_text()
     other = placement.stranger.create_provider("other", str(uuid.uuid4()))
     placement.stranger.create_child(other, "others-child")
-    for name, words in (("others-child", "not below this host's"), ("nobody", "no provider")):
+    for name, words in (("others-child", "nor below this host's root"), ("nobody", "no provider")):
         said = computectl(agent, "adopt", name)
         assert said.returncode == 2
         assert words in said.stderr
