@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from drivers.fake.parse_providers import (
+from driverkit.scripted.parse_providers import (
     Names,
     read_children,
     read_record,
@@ -14,7 +14,7 @@ from drivers.fake.parse_providers import (
     read_uuids,
     refuse_twice,
 )
-from drivers.fake.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
+from driverkit.scripted.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
 from drivers.yaml_file import Field
 from reportclient.model import Inventory
 

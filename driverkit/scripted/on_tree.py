@@ -9,8 +9,8 @@ that a script named once, are remembered for the life of the process.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from driverkit.scripted.script import ROOT, Move, NodeState, ProviderSpec
 from drivers import reallocate
-from drivers.fake.script import ROOT, Move, NodeState, ProviderSpec
 from reportclient import provider_tree
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree

@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from drivers.fake.script import Span
-from drivers.fake.script_file import ScriptError, parse
+from driverkit.scripted.script import Span
+from driverkit.scripted.script_file import ScriptError, parse
 from reportclient.model import Inventory
 
 AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"

@@ -11,12 +11,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from driverkit.scripted.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
+from driverkit.scripted.parse_providers import Names, expand, read_node, replicas
+from driverkit.scripted.script import Change, NodeSpec, ProviderSpec, Script
 from drivers import yaml_file
 from drivers.diagnostics import BadFile
 from drivers.errors import DriverError
-from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
-from drivers.fake.parse_providers import Names, expand, read_node, replicas
-from drivers.fake.script import Change, NodeSpec, ProviderSpec, Script
 from drivers.yaml_file import Field
 
 _MOST_PROVIDERS = 200_000

@@ -7,6 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from driverkit.scripted import opts
+from driverkit.scripted.on_tree import Footprint, move_allocations, pending_moves, settle
+from driverkit.scripted.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
+from driverkit.scripted.script_file import ScriptFile
 from drivers.api import (
     Allocations,
     ComputeDriver,
@@ -15,10 +19,6 @@ from drivers.api import (
     ProviderTree,
     ReshapeNeeded,
 )
-from drivers.fake import opts
-from drivers.fake.on_tree import Footprint, move_allocations, pending_moves, settle
-from drivers.fake.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
-from drivers.fake.script_file import ScriptFile
 
 LOG = logging.getLogger(__name__)
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")

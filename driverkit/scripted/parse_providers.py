@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from drivers.fake.script import ROOT, ProviderSpec
+from driverkit.scripted.script import ROOT, ProviderSpec
 from drivers.yaml_file import Field
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
 
