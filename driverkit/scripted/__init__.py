@@ -1,4 +1,4 @@
-"""The scripted driver: a YAML file says what the host has; see docs/fake-driver.rst."""
+"""The scripted driver: reports the hosts that a YAML file describes; see docs/fake-driver.rst."""
 
 from driverkit.scripted.driver import FakeDriver
 from driverkit.scripted.opts import list_opts

@@ -10,14 +10,14 @@ OPTIONS = [
     cfg.StrOpt(
         "script",
         help=(
-            "YAML file that says which nodes there are, what they have, how that "
-            "changes and what fails. It is read again when it changes. Left out: "
-            "one host with two NUMA nodes, SR-IOV and shared storage."
+            "YAML file that describes nodes, their resources, changes and failures. It is "
+            "read again when it changes. Without it the driver reports one host with two "
+            "NUMA nodes, SR-IOV and shared storage."
         ),
     ),
 ]
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """For the sample configuration, and to register."""
+    """Return ``[(group, [options])]``."""
     return [(GROUP, OPTIONS)]
