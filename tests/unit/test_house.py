@@ -12,7 +12,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1669,
+    "agent": 1526,
     "agent/attach": 204,
     "agent/bus": 710,
     "agent/metrics": 757,
@@ -26,9 +26,8 @@ LINES = {
     "agent/switching": 1182,
     "compute_registry": 2305,
     "computectl": 7812,
-    "driverkit": 3679,
+    "driverkit": 4813,
     "drivers": 2092,
-    "drivers/fake": 991,
     "drivers/libvirt": 5361,
     "reportclient": 7100,
 }
