@@ -9,12 +9,12 @@ from agent.bus.signing import RECORD_VERSION, Operator, is_signed
 from agent.registry import wire
 
 AGENT_METHODS = frozenset({"heartbeat", "get_service", "set_status"})
-"""What an agent may ask of the registry, for its own host."""
+"""Methods that an agent may call, for its own host."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryPermissions:
-    """Operators may do everything, an agent what concerns its own host."""
+    """Calls to the registry: operators may make all, an agent those for its own host."""
 
     operator: Operator
 
@@ -38,10 +38,9 @@ class RegistryPermissions:
 
 @dataclass(frozen=True, slots=True)
 class AgentPermissions:
-    """Only who has the master key, or this host's own; and only for a version of the record.
+    """Calls to an agent: signed with the master key or this host's key, for a record's version.
 
-    An older version than the one that is known changes nothing, so that a call which
-    somebody has recorded is of no use to him later.
+    An older version than the last one changes nothing, so a recorded call can't be replayed.
     """
 
     key: str
