@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from agent import config, opts
@@ -50,13 +51,14 @@ from reportclient.errors import PlacementError
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
 if TYPE_CHECKING:
-    from agent.dev import Dev
     from agent.metrics.monitoring import Monitoring
 
 lean.loaded()
 LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
+DEV = "compute_agent.dev"
+"""The group of the entry point for --dev: its Placement and its drawings are not the daemon's."""
 DRIVER_WITHIN = 3.0
 """Seconds that a driver has to return when the agent stops."""
 MAY_PASS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
@@ -122,7 +124,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (status.unkept, calls.problem)),
+        *filter(None, (status.unsaved, calls.problem)),
         *nodes.problems(),
         *store.problems(),
         *unusable_files(settings.state_path),
@@ -169,13 +171,15 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
     )
 
 
-def _dev(conf: Any, stack: ExitStack) -> Dev | None:
-    """Start the Placement of --dev."""
+def _dev(conf: Any, stack: ExitStack) -> Any:
+    """Start the Placement of ``--dev``; return a ``driverkit.dev.Dev``, or ``None`` without it."""
     if not conf.dev:
         return None
-    from agent.dev import start_placement  # noqa: PLC0415  loaded only with --dev
-
-    return start_placement(conf, stack)
+    for point in metadata.entry_points(group=DEV):
+        return point.load()(conf, stack)
+    raise config.ConfigError(
+        f"--dev: no entry point of {DEV} is installed: reinstall compute-agent"
+    )
 
 
 def _monitoring(settings: config.Settings) -> Monitoring | None:

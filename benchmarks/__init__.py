@@ -1,1 +1,1 @@
-"""What this client costs, beside what the reference's costs; see README.rst here."""
+"""Benchmarks of this client and of Nova's (the reference); see README.rst in this directory."""

@@ -13,13 +13,13 @@ from benchmarks.scenarios import QUIET, SCENARIOS
 
 WIDTH, LEFT, RIGHT, TOP = 900, 280, 90, 74
 MANY_DECADES = 5
-"""With more, only every second one is labelled: the words would touch."""
+"""With more decades only every second one is labelled, since the labels would overlap."""
 BAR, GAP = 13, 12
 COLOURS = ("#9aa5b1", "#1f6feb")
 BEST_KNOWN = (131, 50)
 
 Bar = tuple[str, Sequence[float | None]]
-"""A label, and a value for each series; ``None``: not measured."""
+"""A label, and a value for each series; ``None`` if it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Chart:
     bars: Sequence[Bar]
 
     def svg(self) -> str:
-        """The whole picture."""
+        """Return the chart as SVG text."""
         height = TOP + len(self.bars) * self._step + 34
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
@@ -96,13 +96,13 @@ class Chart:
 
 
 def figure(value: float, unit: str = "") -> str:
-    """A number as people read it, with its unit."""
+    """Format a number with its unit."""
     whole = value >= 100 or value == int(value)
     return f"{value:,.0f} {unit}".rstrip() if whole else f"{value:.3g} {unit}".rstrip()
 
 
 def write_charts(results: Results, out: Path) -> None:
-    """A chart for each metric, of the case that most is known about (else the last one)."""
+    """Write a chart for each metric, of the case ``BEST_KNOWN`` (else of the last case)."""
     case = results.case(*BEST_KNOWN) or results.cases[-1]
     for metric, (title, unit) in METRICS.items():
         heading = f"{title}: {case.providers} providers, {case.consumers} consumers"

@@ -1,11 +1,11 @@
-"""Both clients through the same scenarios, each case on fresh Placements, in one run.
+"""Measure both clients with the same scenarios, each case with new Placements, in one run.
 
     python -m benchmarks.compare [--reference PYTHON] [--quick] [--repeats N] --out DIRECTORY
     python -m benchmarks.compare --redraw --out DIRECTORY
 
-``--reference`` is the interpreter of a virtual environment that has nova; without it
+``--reference`` is the Python interpreter of a virtual environment that has nova; without it
 only this client is measured.  Writes ``measured.json``, tables and charts; ``--redraw``
-makes the tables and charts again from the ``measured.json`` that is there.
+regenerates tables and charts from an existing ``measured.json``.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 
 QUICK_SIZES = [(3, 5)]
 CHUNK = 50
 TIMEOUT = 900.0
-"""Seconds that one case of one client may take."""
+"""Timeout in seconds of one case of one client."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and write."""
     options = _parser().parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    kept = options.out / "measured.json"
+    measured_file = options.out / "measured.json"
     if not options.redraw:
         text = json.dumps(_measured(options).as_dict(), indent=1)
-        kept.write_text(text + "\n", encoding="utf-8")
-    results = Results.from_dict(json.loads(kept.read_text(encoding="utf-8")))
+        measured_file.write_text(text + "\n", encoding="utf-8")
+    results = Results.from_dict(json.loads(measured_file.read_text(encoding="utf-8")))
     write_tables(results, options.out)
     write_charts(results, options.out)
 
@@ -65,16 +65,18 @@ def _measured(options: argparse.Namespace) -> Results:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.compare")
-    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
+    parser.add_argument(
+        "--reference", metavar="PYTHON", help="interpreter of an environment with nova"
+    )
     parser.add_argument("--quick", action="store_true", help="one small case, once")
-    parser.add_argument("--redraw", action="store_true", help="measure nothing")
+    parser.add_argument("--redraw", action="store_true", help="only regenerate tables and charts")
     parser.add_argument("--repeats", type=int, help="runs of each case (default 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
     return parser
 
 
 def _case(size: tuple[int, int], repeats: int, reference: str | None) -> Case:
-    """Runs alternate, so that whatever else the machine does meets both alike."""
+    """Run one case; runs of both clients alternate, so that other load affects both alike."""
     ours, theirs = [], []
     for repeat in range(repeats):
         sys.stderr.write(f"{size[0]} providers, {size[1]} consumers, run {repeat + 1}\n")
@@ -102,8 +104,8 @@ def _run(python: str, side: str, size: tuple[int, int], *more: str) -> dict[str,
         )
     if done.returncode:
         raise SystemExit(f"{side} with {size} failed:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    costs: dict[str, Any] = json.loads(done.stdout)
+    return costs
 
 
 def _versions(reference: str | None) -> dict[str, str]:
@@ -121,10 +123,10 @@ def _installed(python: str, names: Sequence[str]) -> dict[str, str]:
     if python == sys.executable:
         return {name: metadata.version(name) for name in names}
     ask = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
-    said = subprocess.run(  # noqa: S603  # the interpreter that was given
+    printed = subprocess.run(  # noqa: S603  # the interpreter that was given
         [python, "-c", ask, *names], capture_output=True, text=True, check=True
     )
-    return dict(zip(names, said.stdout.split(), strict=True))
+    return dict(zip(names, printed.stdout.split(), strict=True))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""What an agent takes of its host: memory when it has settled, CPU from exec to the first call.
+"""Measure an agent's memory, and its CPU time from the start to the first call to Placement.
 
     python -m benchmarks.footprint [--transport-url URL] [--reference PYTHON] [--settle SECONDS]
 
-A row for each way of running, against a Placement that is started for it. With the URL of a
-broker, those that need one too; with the interpreter of an environment that has nova, what
-nova-compute has when its modules are loaded and it has done nothing yet.  With both, the running
-nova-compute as well, with its fake driver and a conductor of its own.  RSS counts shared
-pages whole, PSS by the share.  Modules are compiled before anything is measured, as an
-installation has them.
+Prints a row for each configuration, with a Placement that is started for it.  With the URL of a
+broker also those that need one; with the interpreter of an environment that has nova, also
+nova-compute with its modules loaded before it has done anything.  With both, also the running
+nova-compute, with its fake driver and a conductor of its own.  RSS counts shared pages in full, PSS
+proportionally.  All modules are compiled before the measurement, as in an installation.
 """
 
 from __future__ import annotations
@@ -51,26 +50,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How an agent runs; ``options`` are lines of [DEFAULT], and groups after them."""
+class Configuration:
+    """A configuration of an agent; ``options`` are lines of [DEFAULT], then further groups."""
 
     name: str
     options: str = ""
     starts: int = 1
-    """After so many starts it is measured: the first one makes the registry's file."""
+    """The start that is measured: the first one also creates the registry's file."""
     driver: str = "compute_driver = fake\n"
 
 
 @dataclass(slots=True)
-class Door:
-    """Between the agent and Placement: sees the first call arrive."""
+class Proxy:
+    """A proxy between the agent and Placement, which detects the first call."""
 
     to: tuple[str, int]
     first: threading.Event = field(default_factory=threading.Event)
     port: int = 0
 
     def open(self) -> None:
-        """Listen, in a thread."""
+        """Start to listen in a thread."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         threading.Thread(target=self._accept, args=[listening], daemon=True).start()
@@ -94,24 +93,26 @@ def _pipe(source: socket.socket, sink: socket.socket) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.footprint")
-    parser.add_argument("--transport-url", metavar="URL", help="of a RabbitMQ")
-    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
+    parser.add_argument("--transport-url", metavar="URL", help="transport URL of a RabbitMQ")
+    parser.add_argument(
+        "--reference", metavar="PYTHON", help="interpreter of an environment with nova"
+    )
     parser.add_argument("--settle", type=float, default=5.0, metavar="SECONDS")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as made:
-        server = PlacementServer(Path(made) / "placement")
+    with tempfile.TemporaryDirectory() as directory_of_all:
+        server = PlacementServer(Path(directory_of_all) / "placement")
         server.start()
         try:
-            bench = Bench(server, Path(made))
-            ways = _ways(options.transport_url)
-            bench.start(ways[0], "compiled", 0.0)
-            print(f"{'way of running':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")  # noqa: T201
-            for way in ways:
-                for _ in range(way.starts):
-                    measured = bench.start(way, way.name, options.settle)
-                _print_row(way.name, measured)
+            bench = Bench(server, Path(directory_of_all))
+            configurations = _configurations(options.transport_url)
+            bench.start(configurations[0], "compiled", 0.0)
+            print(f"{'configuration':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")  # noqa: T201
+            for configuration in configurations:
+                for _ in range(configuration.starts):
+                    measured = bench.start(configuration, configuration.name, options.settle)
+                _print_row(configuration.name, measured)
             if options.reference:
                 bench.load(options.reference)  # compiles
                 _print_row("nova-compute, only loaded", bench.load(options.reference))
@@ -127,65 +128,75 @@ def _print_row(name: str, measured: Measured) -> None:
     print(f"{name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)  # noqa: T201
 
 
-def _ways(url: str | None) -> list[Way]:
+def _configurations(url: str | None) -> list[Configuration]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     libvirt = "compute_driver = libvirt\n"
-    ways = [
-        Way("own registry, first start"),
-        Way("own registry, later start", starts=2),
-        Way("own registry, with metrics", f"[monitoring]\nlisten_port = {port}\n", starts=2),
-        Way("attached to another service's root", "[compute]\nroot_provider = attach\n"),
+    configurations = [
+        Configuration("own registry, first start"),
+        Configuration("own registry, later start", starts=2),
+        Configuration(
+            "own registry, with metrics", f"[monitoring]\nlisten_port = {port}\n", starts=2
+        ),
+        Configuration("attached to another service's root", "[compute]\nroot_provider = attach\n"),
     ]
     if importlib.util.find_spec("libvirt"):
         test = "[libvirt]\nconnection_uri = test:///default\n"
-        ways.append(Way("own registry, libvirt (its test driver)", test, 2, libvirt))
+        configurations.append(
+            Configuration("own registry, libvirt (its test driver)", test, 2, libvirt)
+        )
     if url:
         bus = f"transport_url = {url}\n"
-        ways.append(Way("own registry, RabbitMQ", bus, starts=2))
-        ways.append(Way("registry over RPC, RabbitMQ", f"{bus}[registry]\naccess = rpc\n", 2))
-    return ways
+        configurations.append(Configuration("own registry, RabbitMQ", bus, starts=2))
+        configurations.append(
+            Configuration("registry over RPC, RabbitMQ", f"{bus}[registry]\naccess = rpc\n", 2)
+        )
+    return configurations
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Starts agents on a Placement, each in a directory of its own."""
+    """Starts agents that report to one Placement, each in a directory of its own."""
 
     server: PlacementServer
-    made: Path
+    directory_of_all: Path
 
-    def start(self, way: Way, name: str, settle: float) -> Measured:
-        """RSS and PSS in MiB, CPU in seconds."""
-        door = self._door()
+    def start(self, configuration: Configuration, name: str, settle: float) -> Measured:
+        """Start an agent, measure it and stop it."""
+        proxy = self._start_proxy()
         process = subprocess.Popen(  # noqa: S603  our own module
-            [*COMMAND, "--config-file", str(self._configured(way, self.made / name, door))],
+            [
+                *COMMAND,
+                "--config-file",
+                str(self._config_file(configuration, self.directory_of_all / name, proxy)),
+            ],
             cwd=REPOSITORY,
             stderr=subprocess.DEVNULL,
             env=self._environment(),
         )
-        return _measured(way.name, process, door, settle)
+        return _measured(configuration.name, process, proxy, settle)
 
     def serve(self, reference: str, bus: str, settle: float) -> Measured:
-        """Nova's service, with a conductor."""
-        nova = Nova(reference, self.made / "nova", bus, self.server.token)
+        """Start nova-compute with a conductor, measure it and stop it."""
+        nova = Nova(reference, self.directory_of_all / "nova", bus, self.server.token)
         nova.prepare()
-        door = self._door()
+        proxy = self._start_proxy()
         with nova.conductor():
-            process = nova.compute(f"http://127.0.0.1:{door.port}")
-            return _measured("nova-compute", process, door, settle)
+            process = nova.compute(f"http://127.0.0.1:{proxy.port}")
+            return _measured("nova-compute", process, proxy, settle)
 
-    def _door(self) -> Door:
-        there = urlsplit(self.server.url)
-        door = Door((str(there.hostname), int(there.port or 80)))
-        door.open()
-        return door
+    def _start_proxy(self) -> Proxy:
+        placement = urlsplit(self.server.url)
+        proxy = Proxy((str(placement.hostname), int(placement.port or 80)))
+        proxy.open()
+        return proxy
 
     def load(self, reference: str) -> Measured:
-        """Nova's modules, in an interpreter of their own: a lower bound of its service's."""
+        """Load nova-compute's modules and measure that: a lower bound for the running service."""
         process = subprocess.Popen(  # noqa: S603  the interpreter that was asked for
             [reference, "-W", "ignore", "-c", REFERENCE],
-            cwd=self.made,
+            cwd=self.directory_of_all,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -198,41 +209,42 @@ class Bench:
             return (*_memory_mib(process.pid), _cpu_seconds(process.pid))
 
     def _environment(self) -> dict[str, str]:
-        """Modules are compiled once, as in an installation."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.made / "modules")}
+        """Return the environment: modules are compiled once, as in an installation."""
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory_of_all / "modules")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         return environment
 
-    def _configured(self, way: Way, directory: Path, door: Door) -> Path:
+    def _config_file(self, configuration: Configuration, directory: Path, proxy: Proxy) -> Path:
         directory.mkdir(exist_ok=True)
         (directory / "script.yaml").write_text(SCRIPT, encoding="utf-8")
-        if "attach" in way.options:
+        if "attach" in configuration.options:
             self._foreign_root(directory / "state")
         path = directory / "agent.conf"
         path.write_text(
-            f"[DEFAULT]\nhost = host1\nstate_path = {directory}/state\n{way.driver}"
-            f"periodic_fuzzy_delay = 0\n{way.options}[fake]\nscript = {directory}/script.yaml\n"
+            f"[DEFAULT]\nhost = host1\nstate_path = {directory}/state\n{configuration.driver}"
+            f"periodic_fuzzy_delay = 0\n{configuration.options}"
+            f"[fake]\nscript = {directory}/script.yaml\n"
             f"[placement]\nauth_type = admin_token\ntoken = {self.server.token}\n"
-            f"endpoint = http://127.0.0.1:{door.port}\n",
+            f"endpoint = http://127.0.0.1:{proxy.port}\n",
             encoding="utf-8",
         )
         return path
 
     def _foreign_root(self, state: Path) -> None:
-        """What nova-compute made: the root, and the file that says which one it is."""
+        """Write the ``compute_id`` of nova-compute."""
         state.mkdir(exist_ok=True)
         (state / "compute_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
 
-def _measured(name: str, process: subprocess.Popen[bytes], door: Door, settle: float) -> Measured:
-    """And ended."""
+def _measured(name: str, process: subprocess.Popen[bytes], proxy: Proxy, settle: float) -> Measured:
+    """Measure a process and end it."""
     try:
-        if not door.first.wait(FIRST_CALL_WITHIN):
-            raise SystemExit(f"{name}: no call to Placement in {FIRST_CALL_WITHIN:g} s")
+        if not proxy.first.wait(FIRST_CALL_WITHIN):
+            raise SystemExit(f"{name}: no call to Placement within {FIRST_CALL_WITHIN:g} s")
         cpu = _cpu_seconds(process.pid)
         time.sleep(settle)
         if process.poll() is not None:
-            raise SystemExit(f"{name}: it ended, with {process.returncode}")
+            raise SystemExit(f"{name} ended with exit code {process.returncode}")
         return (*_memory_mib(process.pid), cpu)
     finally:
         process.terminate()

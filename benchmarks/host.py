@@ -1,4 +1,4 @@
-"""The host that both clients report: one description, given to both trees.
+"""The host that both clients report, through the provider tree of either.
 
 Only the standard library is used, since it is imported in the reference's virtual
 environment as well.
@@ -13,14 +13,14 @@ from typing import Any
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 GPUS = 8
-STRANGERS_TRAIT = "HW_CPU_X86_AVX"
+FOREIGN_TRAIT = "HW_CPU_X86_AVX"
 LEAF_CLASS = "CUSTOM_LEAF"
 LEAF_TRAIT = "HW_NIC_SRIOV"
 GPU_TRAIT = "HW_GPU_API_VULKAN"
 
 
 def record(total: int) -> dict[str, Any]:
-    """An inventory record with every field said, as Nova's drivers write it."""
+    """Return an inventory record with all fields, as Nova's drivers write it."""
     return {
         "total": total,
         "reserved": 0,
@@ -35,8 +35,8 @@ def record(total: int) -> dict[str, Any]:
 class Host:
     """A root with VCPU, MEMORY_MB and VGPU, and children with a custom class and a trait.
 
-    ``providers`` counts the root as well; ``changed`` is the total of the provider that
-    scenarios change; ``split``: the GPUs have moved from the root to a child each.
+    ``providers`` is the number of providers, root included; ``changed`` is the total of the
+    provider that scenarios change; ``split`` says that the GPUs have moved to children of the root.
     """
 
     providers: int
@@ -45,13 +45,13 @@ class Host:
 
     @property
     def leaf(self) -> tuple[str, str, str]:
-        """UUID, name and resource class of the provider whose inventory changes."""
+        """UUID, name and resource class of the provider whose inventory scenarios change."""
         if self.providers == 1:
             return ROOT, NODE, "VCPU"
         return uuid_of(f"{NODE}_leaf1"), f"{NODE}_leaf1", LEAF_CLASS
 
     def describe(self, tree: Any, allocations: Any, reshape_needed: type[Exception]) -> None:
-        """The body of ``update_provider_tree``.
+        """Report the host; called by ``update_provider_tree`` of both clients.
 
         :raises reshape_needed: the GPUs have to move, and ``allocations`` is ``None``.
         """
@@ -76,7 +76,7 @@ class Host:
 
 
 def uuid_of(name: str) -> str:
-    """The UUID of a child; the same on both sides."""
+    """Return the UUID of a child, which is the same for both clients."""
     return str(uuid.uuid5(uuid.UUID(ROOT), name))
 
 

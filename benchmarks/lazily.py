@@ -1,8 +1,8 @@
-"""How many calls the reference's quiet period is: as it is, and with allocations read lazily.
+"""Count the calls of Nova's quiet period: unchanged, and with allocations read lazily.
 
     python -m benchmarks.lazily --reference PYTHON
 
-``--reference`` is the interpreter of a virtual environment that has nova.
+``--reference`` is the Python interpreter of a virtual environment that has nova.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROVIDERS, CONSUMERS = 11, 5
 
 
 def quiet_calls(reference: str, *how: str) -> int:
-    """Against a Placement that nobody else reads."""
+    """Return the calls of a quiet period, with a Placement of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="lazily-") as directory,
         PlacementServer(Path(directory)) as server,
@@ -39,7 +39,7 @@ def quiet_calls(reference: str, *how: str) -> int:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run both, and say what came of it."""
+    """Run both variants and print the numbers of calls."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lazily")
     parser.add_argument("--reference", required=True, metavar="PYTHON")
     reference = parser.parse_args(argv).reference

@@ -1,4 +1,4 @@
-"""The reference's part of ``benchmarks.lazily``, in its own virtual environment.
+"""The part of ``benchmarks.lazily`` that runs in the virtual environment with nova.
 
     python -m benchmarks.lazily_reference URL REQUEST_LOG PROVIDERS CONSUMERS [lazy]
 
@@ -23,17 +23,17 @@ from benchmarks.scenarios import QUIET
 from benchmarks.somebody import Somebody
 
 
-class Late(Mapping[str, Any]):
-    """A mapping that is read when it is looked at."""
+class LazyMapping(Mapping[str, Any]):
+    """A mapping that is read when it is used for the first time."""
 
     def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
         self._read = read
-        self._found: Mapping[str, Any] | None = None
+        self._mapping: Mapping[str, Any] | None = None
 
     def _all(self) -> Mapping[str, Any]:
-        if self._found is None:
-            self._found = self._read()
-        return self._found
+        if self._mapping is None:
+            self._mapping = self._read()
+        return self._mapping
 
     def __getitem__(self, key: str) -> Any:
         return self._all()[key]
@@ -45,18 +45,18 @@ class Late(Mapping[str, Any]):
         return len(self._all())
 
 
-def put_off() -> None:
-    """The one change: what nobody looks at is not read."""
+def read_lazily() -> None:
+    """Patch the report client: allocations are read only if they are used."""
     eager = report.SchedulerReportClient.get_allocations_for_provider_tree
 
-    def lazy(self: Any, *args: Any) -> Late:
-        return Late(lambda: eager(self, *args))
+    def lazy(self: Any, *args: Any) -> LazyMapping:
+        return LazyMapping(lambda: eager(self, *args))
 
     report.SchedulerReportClient.get_allocations_for_provider_tree = lazy
 
 
 def main(argv: list[str]) -> None:
-    """Start, let guests come, and count what a quiet period asks."""
+    """Start, create guests, and print the number of calls of a quiet period."""
     url, log, providers, consumers, *how = argv[1:]
     configure(url)
     objects.register_all()
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> None:
     objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
     report.time = clock = Clock()
     if how:
-        put_off()
+        read_lazily()
     side, meter = Reference(Host(int(providers)), clock, service), Meter(Path(log))
     side.start()
     side.has_guests(Somebody(url).allocate(int(consumers)))

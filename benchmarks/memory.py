@@ -1,4 +1,4 @@
-"""Both clients' provider trees in memory, at sizes up to 10,001 providers, in one run.
+"""Measure the in-memory provider trees of both clients, up to 10,001 providers, in one run.
 
     python -m benchmarks.memory [--reference PYTHON] [--quick] --out DIRECTORY
 
@@ -26,7 +26,7 @@ NOTE = ".. Written by benchmarks/memory.py; do not edit.\n\n"
 TIMEOUT = 1800.0
 AT_MOST_MS = 20.0
 AT_LEAST = {"flat": 30.0, "nested": 1000.0}
-"""What the project is held to at the largest size, for a copy and a quiet comparison."""
+"""The goals at the largest size, for a copy and a quiet comparison."""
 
 Times = dict[tuple[str, int], dict[str, float]]
 """Milliseconds by operation, by shape and number of providers."""
@@ -34,32 +34,34 @@ Times = dict[tuple[str, int], dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What was measured; ``reference`` is empty if it was not run."""
+    """The results; ``reference`` is empty if it was not run."""
 
     ours: Times
     reference: Times
 
     def pair(self, shape: str, size: int, operation: str) -> tuple[float | None, float | None]:
-        """Reference and ours, in milliseconds."""
+        """Return the times of the reference and ours in milliseconds."""
         return self.reference.get((shape, size), {}).get(operation), self.ours[shape, size][
             operation
         ]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, and write."""
+    """Measure and write the results."""
     parser = argparse.ArgumentParser(prog="benchmarks.memory")
-    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
+    parser.add_argument(
+        "--reference", metavar="PYTHON", help="interpreter of an environment with nova"
+    )
     parser.add_argument("--quick", action="store_true", help="small trees only")
-    parser.add_argument("--redraw", action="store_true", help="measure nothing")
+    parser.add_argument("--redraw", action="store_true", help="only regenerate tables and charts")
     parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    kept = options.out / "trees.json"
+    results_file = options.out / "trees.json"
     if not options.redraw:
         text = json.dumps(_measured(options), indent=1)
-        kept.write_text(text + "\n", encoding="utf-8")
-    sides = json.loads(kept.read_text(encoding="utf-8"))
+        results_file.write_text(text + "\n", encoding="utf-8")
+    sides = json.loads(results_file.read_text(encoding="utf-8"))
     write(Trees(_by_size(sides["ours"]), _by_size(sides["reference"])), options.out)
 
 
@@ -82,8 +84,8 @@ def _run(python: str, side: str, sizes: Sequence[int]) -> list[dict[str, object]
     )
     if done.returncode:
         raise SystemExit(f"trees of {side} failed:\n{done.stderr}")
-    found: list[dict[str, object]] = json.loads(done.stdout)
-    return found
+    rows_of_side: list[dict[str, object]] = json.loads(done.stdout)
+    return rows_of_side
 
 
 def _by_size(rows: Sequence[dict[str, object]]) -> Times:
@@ -91,9 +93,9 @@ def _by_size(rows: Sequence[dict[str, object]]) -> Times:
 
 
 def write(trees: Trees, out: Path) -> None:
-    """The tables, and the charts of the largest size."""
+    """Write the tables, and the charts of the largest size."""
     lines = [line for shape in SHAPES for line in _table(trees, shape)]
-    text = NOTE + "\n".join([*_held_to(trees), *lines]) + "\n"
+    text = NOTE + "\n".join([*_goals(trees), *lines]) + "\n"
     (out / "trees.rst").write_text(text, encoding="utf-8")
     size = max(size for _, size in trees.ours)
     for shape in SHAPES:
@@ -103,14 +105,14 @@ def write(trees: Trees, out: Path) -> None:
         (out / f"trees-{shape}.svg").write_text(chart.svg(), encoding="utf-8")
 
 
-def _held_to(trees: Trees) -> Iterator[str]:
+def _goals(trees: Trees) -> Iterator[str]:
     if not trees.reference:
         return
     head = ("tree", "reference ms", "here ms", "times less", "expected", "holds")
     size = max(size for _, size in trees.ours)
     yield f"A copy and a quiet comparison together, at {size:,} providers:"
     yield ""
-    yield from csv_table(head, (_held(trees, s, size) for s in SHAPES), "15 15 15 15 30 10")
+    yield from csv_table(head, (_goal(trees, s, size) for s in SHAPES), "15 15 15 15 30 10")
     dearer = [
         f"{name}, {shape} ({figure(ours)} ms here, {figure(theirs)} ms there)"
         for shape in SHAPES
@@ -122,7 +124,7 @@ def _held_to(trees: Trees) -> Iterator[str]:
     yield ""
 
 
-def _held(trees: Trees, shape: str, size: int) -> tuple[str, ...]:
+def _goal(trees: Trees, shape: str, size: int) -> tuple[str, ...]:
     theirs = sum(trees.reference[shape, size][name] for name in (COPY, QUIET))
     ours = sum(trees.ours[shape, size][name] for name in (COPY, QUIET))
     least = AT_LEAST[shape]

@@ -1,4 +1,4 @@
-"""What one step cost: its calls from the server's request log, its time from this process.
+"""Measures a step: its calls from the server's request log, its times in this process.
 
 Only the standard library is used.
 """
@@ -16,8 +16,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one step: bytes are of bodies, CPU is this process's, server time is the sum of
-    what each request took in Placement.
+    """The costs of one step: bytes of bodies, CPU time of this process, and the sum of the times of
+    all requests in Placement.
     """
 
     calls: int
@@ -37,9 +37,9 @@ class Meter:
     costs: dict[str, list[Cost]] = field(default_factory=dict)
 
     def step(self, name: str, run: Callable[[], object]) -> None:
-        """Run it, and keep what it cost."""
+        """Run a step and record its costs."""
         start = self._end_of_log()
-        gc.collect()  # what earlier steps left is not this one's
+        gc.collect()  # garbage of earlier steps must not count
         wall, cpu = time.perf_counter(), time.process_time()
         run()
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -56,7 +56,7 @@ class Meter:
         self.costs.setdefault(name, []).append(cost)
 
     def as_dict(self) -> dict[str, list[dict[str, Any]]]:
-        """All costs, for JSON."""
+        """Return all costs for JSON."""
         return {name: [asdict(cost) for cost in costs] for name, costs in self.costs.items()}
 
     def _end_of_log(self) -> int:

@@ -1,4 +1,4 @@
-"""The real nova-compute with its fake driver, and the conductor that it asks; for the footprint."""
+"""Runs the real nova-compute with its fake driver, and a conductor, for benchmarks.footprint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ lock_path = {directory}/lock
 
 @dataclass(frozen=True, slots=True)
 class Nova:
-    """``python`` is the interpreter of an environment that has nova."""
+    """A nova-compute; ``python`` is the interpreter of an environment that has nova."""
 
     python: str
     directory: Path
@@ -42,7 +42,7 @@ class Nova:
     token: str
 
     def prepare(self) -> None:
-        """Its databases; half a minute."""
+        """Create its databases, which takes half a minute."""
         state = self.directory / "state"
         state.mkdir(parents=True)
         (state / "compute_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
@@ -57,7 +57,7 @@ class Nova:
 
     @contextmanager
     def conductor(self) -> Iterator[None]:
-        """While this is open, nova-compute has somebody to ask; it waits until he answers."""
+        """Run a conductor within this context; nova-compute waits until it answers."""
         process = self._start("nova-conductor", "http://127.0.0.1:1")
         try:
             yield
@@ -66,7 +66,7 @@ class Nova:
             process.wait()
 
     def compute(self, placement: str) -> subprocess.Popen[bytes]:
-        """Started; whoever asks for it ends it."""
+        """Start nova-compute; the caller has to end the process."""
         return self._start("nova-compute", placement)
 
     def _start(self, name: str, placement: str) -> subprocess.Popen[bytes]:

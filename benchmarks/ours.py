@@ -1,9 +1,9 @@
-"""One case with this project's client, in a process of its own.
+"""Run one case with this project's client, in a process of its own.
 
     python -m benchmarks.ours URL REQUEST_LOG PROVIDERS CONSUMERS [BULK_CHUNK]
 
-Prints what each step cost, as JSON.  With BULK_CHUNK, only a cold start is done, with
-so many inventories in a write.
+Prints the costs of each step as JSON.  With BULK_CHUNK only a cold start is done, with that many
+inventories in a bulk write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
 from reportclient.root import BulkWrites
 
-AT_ONCE = next(one.default for one in opts.PLACEMENT if one.dest == "max_concurrency")
+AT_ONCE = next(opt.default for opt in opts.PLACEMENT if opt.dest == "max_concurrency")
 VERIFY = 300.0
 
 
@@ -39,7 +39,7 @@ class HostDriver(ComputeDriver):
         self.host = host
 
     def get_available_nodes(self) -> list[str]:
-        """The one node."""
+        """Return the only node."""
         return [NODE]
 
     def update_provider_tree(
@@ -51,7 +51,7 @@ class HostDriver(ComputeDriver):
 
 
 class Ours:
-    """The agent's working parts; time is told, not waited for."""
+    """The agent's parts that report; time is passed as an argument."""
 
     def __init__(self, url: str, host: Host, state: Path, bulk_chunk: int = 0) -> None:
         self._url = url
@@ -63,7 +63,7 @@ class Ours:
         self._nodes: Nodes
 
     def start(self) -> None:
-        """New objects and a new connection; the view comes from its file."""
+        """Start: new objects, a new connection, and the view from its file."""
         self._nodes = Nodes(
             ROOT,
             [LoadedDriver.from_driver("benchmark", self._driver)],
@@ -81,29 +81,29 @@ class Ours:
         (self._state / "roots.journal").unlink(missing_ok=True)
 
     def period(self, after: float) -> None:
-        """The agent's own period."""
+        """Run a period."""
         self._now += after
         (report,) = self._nodes.period(self._now, disabled=self._disabled)
         _expect_ok(report)
 
     def quiet(self) -> None:
-        """With a verification, which few periods have."""
+        """Run a period with a verification, which most quiet periods do not have."""
         self.refresh()
 
     def refresh(self) -> None:
-        """With a verification."""
+        """Run a period with a verification."""
         self.period(2 * VERIFY)
 
     def set_enabled(self, *, enabled: bool) -> None:
-        """The command that comes by RPC runs a period."""
+        """Switch the host; as with a call over RPC this runs a period."""
         self._disabled = not enabled
         self.period(0.0)
 
     def has_guests(self, guests: list[str]) -> None:
-        """This agent doesn't need to know."""
+        """Do nothing: the agent does not track guests."""
 
     def sees(self, trait: str) -> bool:
-        """In the view."""
+        """Whether the root has this trait in the view."""
         (tracker,) = self._nodes.trackers.values()
         return trait in tracker.view.snapshot.providers[ROOT].traits
 

@@ -1,9 +1,9 @@
-"""What one period of the daemon costs beside its driver and Placement, in milliseconds of CPU.
+"""Measure the CPU time of one period of the daemon, in milliseconds, without driver and Placement.
 
     python -m benchmarks.periods [SIZE [DIRECTORY]]
 
-A driver says of SIZE providers (10001) what they have; Placement is in memory, and neither's
-time is counted.  With DIRECTORY the agent keeps its state there.
+A driver reports SIZE providers (10001) to an in-memory Placement; the time of both is not counted.
+With DIRECTORY the agent keeps its state there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OWNERS = ("CUSTOM_OWNER_COMPUTE_AGENT",)
 
 @dataclass
 class Elsewhere:
-    """CPU time that was spent outside of what is measured."""
+    """CPU time that is not part of the measurement."""
 
     seconds: float = 0.0
 
     @contextmanager
     def spent(self) -> Iterator[None]:
-        """What happens inside counts as spent elsewhere."""
+        """Do not count the CPU time that is used within this context."""
         start = time.process_time()
         try:
             yield
@@ -49,7 +49,7 @@ class Elsewhere:
 
 @dataclass
 class Placement:
-    """Placement in memory, whose time is not ours."""
+    """An in-memory Placement whose CPU time is not counted."""
 
     elsewhere: Elsewhere
     fake: FakePlacement = field(default_factory=FakePlacement)
@@ -57,13 +57,13 @@ class Placement:
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """As ``reportclient.http.API`` has it."""
+        """See ``reportclient.http.API``."""
         with self.elsewhere.spent():
             return self.fake.request(method, path, json=json, needs=needs)
 
 
 class Big(ComputeDriver):
-    """Repeats in each period all that it has; the last one's total is ``total``."""
+    """Reports all providers in each period; the last provider's VCPU is ``total``."""
 
     def __init__(self, size: int, elsewhere: Elsewhere) -> None:
         super().__init__(DriverContext(NODE, Path("/nonexistent")))
@@ -71,21 +71,21 @@ class Big(ComputeDriver):
         self.total = 8
 
     def get_available_nodes(self) -> list[str]:
-        """One."""
+        """Return the only node."""
         return [NODE]
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
     ) -> None:
-        """All of it."""
+        """Report all providers."""
         del nodename, allocations
         with self.elsewhere.spent():
             for item in self.items:
-                self._say(provider_tree, item)
+                self._report(provider_tree, item)
             last = {"VCPU": {**RECORD, "total": self.total}}
             provider_tree.update_inventory(self.items[-1]["uuid"], last)
 
-    def _say(self, tree: Any, item: dict[str, Any]) -> None:
+    def _report(self, tree: Any, item: dict[str, Any]) -> None:
         if not tree.exists(item["uuid"]):
             tree.new_child(item["name"], item["parent_provider_uuid"], item["uuid"])
         if item is not self.items[-1]:
@@ -95,45 +95,45 @@ class Big(ComputeDriver):
 
 @dataclass
 class Host:
-    """An agent with this driver alone."""
+    """An agent with this driver only."""
 
     driver: Big
     nodes: Nodes
     elsewhere: Elsewhere
 
     def period(self) -> float:
-        """Milliseconds of CPU that one took, less what was spent elsewhere."""
+        """Run a period and return its CPU time in milliseconds."""
         gc.collect()
         before, start = self.elsewhere.seconds, time.process_time()
         (report,) = self.nodes.period(60.0)
         took = time.process_time() - start - (self.elsewhere.seconds - before)
-        _expect_well(report)
+        _expect_ok(report)
         return took * 1000
 
 
 def host(size: int, state: Path | None = None) -> Host:
-    """One whose first period is over."""
+    """Make an agent that has already reported."""
     elsewhere = Elsewhere()
     driver = Big(size, elsewhere)
     rules = Rules(owner_traits=OWNERS, verify_every=None, audit_every=None)
     placement = Placement(elsewhere)
     loaded = [LoadedDriver.from_driver("big", driver)]
     nodes = Nodes(driver.items[0]["uuid"], loaded, placement, rules, state_path=state)
-    made = Host(driver, nodes, elsewhere)
+    agent = Host(driver, nodes, elsewhere)
     for _ in range(2):
-        made.period()
-    return made
+        agent.period()
+    return agent
 
 
-def measure(made: Host, times: int = 9) -> dict[str, float]:
-    """Medians of quiet periods, and of those with one change."""
+def measure(agent: Host, times: int = 9) -> dict[str, float]:
+    """Return the median times of quiet periods, and of periods with one change."""
 
     def changed() -> float:
-        made.driver.total += 1
-        return made.period()
+        agent.driver.total += 1
+        return agent.period()
 
     return {
-        "a quiet period": _median(made.period, times),
+        "a quiet period": _median(agent.period, times),
         "a period with one change": _median(changed, times),
     }
 
@@ -142,14 +142,14 @@ def _median(run: Callable[[], float], times: int) -> float:
     return round(median(run() for _ in range(times)), 1)
 
 
-def _expect_well(report: Report) -> None:
+def _expect_ok(report: Report) -> None:
     if not report.ok:
-        raise RuntimeError(f"not well: {report.texts()}")
+        raise RuntimeError(f"a period failed: {report.texts()}")
 
 
 def _main(size: str = "10001", directory: str | None = None) -> None:
-    made = host(int(size), None if directory is None else Path(directory))
-    sys.stdout.write(json.dumps(measure(made)) + "\n")
+    agent = host(int(size), None if directory is None else Path(directory))
+    sys.stdout.write(json.dumps(measure(agent)) + "\n")
 
 
 if __name__ == "__main__":

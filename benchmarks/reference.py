@@ -1,16 +1,15 @@
-"""One case with the reference's client, in its own virtual environment and process.
+"""Run one case with Nova's client (the reference), in its own virtual environment and process.
 
     python -m benchmarks.reference URL REQUEST_LOG PROVIDERS CONSUMERS
 
-Prints what each step cost, as JSON.
+Prints the costs of each step as JSON.
 
-A start and a period call, on nova's own ResourceTracker and SchedulerReportClient, the
-two methods that speak to Placement in ``ResourceTracker.update_available_resource``, in
-their order there: ``_remove_deleted_instances_allocations`` (not for a compute node that
-is new) and ``_update_to_placement``.  What it does for its database in between is left
-out: the one look-up that these two make there, the service record, is answered from
-memory, and all guests are tracked, so that no instance is looked up.  Threads are
-Python's own; nothing is monkey-patched.
+A start and a period call the two methods of nova's own ResourceTracker that use Placement in
+``ResourceTracker.update_available_resource``, in the same order:
+``_remove_deleted_instances_allocations`` (not for a new compute node) and ``_update_to_placement``.
+Its database operations are left out: the only look-up of these two methods, the service record, is
+answered from memory, and all guests are tracked, so that no instance is looked up.  Threads are
+Python's own; eventlet patches nothing.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ class HostDriver(driver.ComputeDriver):  # type: ignore[misc]
 
 
 class Clock:
-    """Stands for the ``time`` module in the report client: the same, put forward."""
+    """Replaces the ``time`` module in the report client, so that time can be put forward."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
 
     def time(self) -> float:
-        """Seconds since the epoch, and some more."""
+        """Return the seconds since the epoch, put forward."""
         return time.time() + self.ahead
 
     def sleep(self, seconds: float) -> None:
-        """As it is."""
+        """Sleep, as ``time.sleep`` does."""
         time.sleep(seconds)
 
 
@@ -81,7 +80,7 @@ class Reference:
         self._tracker: resource_tracker.ResourceTracker
 
     def start(self) -> None:
-        """New objects and a new connection; the compute node's record is there from the second."""
+        """Start: new objects and a new connection; from the second start on the node exists."""
         self._client = report.SchedulerReportClient()
         self._tracker = resource_tracker.ResourceTracker(
             NODE, HostDriver(self._host), reportclient=self._client
@@ -91,34 +90,34 @@ class Reference:
         self._is_new = False
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: the reference saves no view."""
 
     def period(self, after: float) -> None:
-        """``after`` seconds later."""
+        """Run a period ``after`` seconds later."""
         self._clock.ahead += after
         self._report(startup=False)
 
     def quiet(self) -> None:
-        """Before associations are refreshed again."""
+        """Run a period before the next refresh of associations."""
         self.period(PERIOD)
 
     def refresh(self) -> None:
-        """Once they are stale."""
+        """Run a period that refreshes the associations."""
         self.period(REFRESH)
 
     def set_enabled(self, *, enabled: bool) -> None:
-        """What the compute manager's ``set_host_enabled`` does at Placement."""
+        """Switch the host as the compute manager's ``set_host_enabled`` does in Placement."""
         self._service.disabled = not enabled
         virtapi = manager.ComputeVirtAPI(types.SimpleNamespace(reportclient=self._client))
         virtapi.update_compute_provider_status(self._context, ROOT, enabled)
 
     def has_guests(self, guests: list[str]) -> None:
-        """All are tracked."""
+        """Track all guests."""
         self._guests = guests
         self._tracker.tracked_instances = set(guests)
 
     def sees(self, trait: str) -> bool:
-        """In the client's cache."""
+        """Whether the root has this trait in the client's cache."""
         return bool(self._client._provider_tree.has_traits(ROOT, [trait]))  # noqa: SLF001
 
     def _report(self, *, startup: bool) -> None:
@@ -131,7 +130,7 @@ class Reference:
 
 
 def configure(url: str) -> None:
-    """As nova.conf would: a token, and an endpoint that needs no catalogue."""
+    """Set the options as nova.conf would: a token, and an endpoint without a catalog."""
     conf.CONF([], project="nova", default_config_files=[])
     conf.CONF.set_override("auth_type", "admin_token", group="placement")
     options = loading.get_auth_plugin_conf_options("admin_token")

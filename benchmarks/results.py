@@ -1,4 +1,4 @@
-"""What was measured, as one value that is kept in a file and drawn from."""
+"""The results of a run, as a value that is saved in a file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "wall_ms": ("Wall time", "ms"),
     "server_ms": ("Server time", "ms"),
 }
-"""What is shown: title and unit by name."""
+"""The metrics that are shown: title and unit by name."""
 
 Costs = dict[str, dict[str, float]]
-"""By scenario, then by metric."""
+"""Costs by scenario and metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One size: medians over all runs; ``reference`` is empty if it was not run."""
+    """The results of one size: medians of all runs; ``reference`` is empty if it was not run."""
 
     providers: int
     consumers: int
@@ -32,42 +32,42 @@ class Case:
     reference: Costs
 
     def pair(self, scenario: str, metric: str) -> tuple[float | None, float | None]:
-        """Reference and ours; the reference writes in bulk never, so it starts cold as ever."""
+        """Return the costs of the reference and ours; the reference has no bulk writes."""
         theirs = self.reference.get(COLD if scenario == COLD_BULK else scenario, {})
         return theirs.get(metric), self.ours.get(scenario, {}).get(metric)
 
     def ratio(self, scenario: str, metric: str) -> float | None:
-        """How many times the reference's cost is ours; ``None`` if either is nothing."""
+        """Return the reference's cost divided by ours; ``None`` if either is missing or 0."""
         theirs, ours = self.pair(scenario, metric)
         return theirs / ours if theirs and ours else None
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything of one run; ``versions`` and ``conditions`` in words."""
+    """All results of one run, with the versions and conditions as texts."""
 
     versions: Mapping[str, str]
     conditions: Mapping[str, str]
     cases: Sequence[Case] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a dict for JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Results:
-        """What :meth:`as_dict` gave."""
-        cases = [Case(**case) for case in kept["cases"]]
-        return cls(kept["versions"], kept["conditions"], cases)
+    def from_dict(cls, saved: Mapping[str, Any]) -> Results:
+        """Make the results from what :meth:`as_dict` returned."""
+        cases = [Case(**case) for case in saved["cases"]]
+        return cls(saved["versions"], saved["conditions"], cases)
 
     def case(self, providers: int, consumers: int) -> Case | None:
-        """The case of this size, if it was run."""
+        """Return the case of this size, or ``None``."""
         wanted = (providers, consumers)
         return next((c for c in self.cases if (c.providers, c.consumers) == wanted), None)
 
 
 def medians(runs: Sequence[Mapping[str, Sequence[Mapping[str, float]]]]) -> Costs:
-    """From the costs of every step of every run to one figure for each scenario and metric."""
+    """Return the median costs of each scenario and metric over all steps of all runs."""
     costs: Costs = {}
     for scenario in SCENARIOS:
         samples = [sample for run in runs for sample in run.get(scenario, ())]

@@ -1,7 +1,7 @@
-"""What happens to a host, step by step: the same for both clients.
+"""The scenarios that both clients run.
 
-Every step that writes is checked in Placement afterwards, so that nothing is measured
-that did not work.  Only the standard library is used.
+Every step that writes is checked in Placement afterwards, so that a step which failed is not
+measured.  Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from benchmarks.host import GPUS, ROOT, STRANGERS_TRAIT, Host, uuid_of
+from benchmarks.host import FOREIGN_TRAIT, GPUS, ROOT, Host, uuid_of
 from benchmarks.meter import Meter
 from benchmarks.somebody import Somebody
 
@@ -22,7 +22,7 @@ QUIET = "quiet period"
 BETWEEN = "quiet period between verifications"
 INVENTORY = "one inventory changed"
 DISABLE = "disabled"
-STRANGER = "a foreign trait seen"
+FOREIGN = "a foreign trait seen"
 CONFLICT = "conflict on one provider"
 RESHAPE = "reshape at start"
 SCENARIOS = (
@@ -35,7 +35,7 @@ SCENARIOS = (
     BETWEEN,
     INVENTORY,
     DISABLE,
-    STRANGER,
+    FOREIGN,
     CONFLICT,
     RESHAPE,
 )
@@ -43,32 +43,32 @@ SCENARIOS = (
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 QUIET_TIMES = 3
 PATIENCE = 20
-"""Periods after which a stranger's trait must have been seen."""
+"""Periods within which a client has to notice a foreign trait."""
 
 
 class Side(Protocol):
-    """A client under test.  Every method raises if something could not be reported."""
+    """A client under test.  Every method raises an exception if reporting fails."""
 
     def start(self) -> None:
-        """A process that starts, up to the end of its first period."""
+        """Start the client and run its first period."""
 
     def forget(self) -> None:
-        """Lose what is kept between two starts, if anything is."""
+        """Remove what the client saved for its next start, if anything."""
 
     def period(self, after: float) -> None:
-        """The period that comes ``after`` so many seconds."""
+        """Run a period ``after`` seconds later."""
 
     def quiet(self) -> None:
-        """A period that reads what this client reads in a quiet period, at its most."""
+        """Run a quiet period that reads as much as a quiet period of this client ever does."""
 
     def refresh(self) -> None:
-        """The first period after ``resource_provider_association_refresh`` seconds."""
+        """Run the first period after ``resource_provider_association_refresh`` seconds."""
 
     def set_enabled(self, *, enabled: bool) -> None:
-        """What the RPC call ``set_host_enabled`` does at Placement."""
+        """Switch the host as the RPC call ``set_host_enabled`` does."""
 
     def has_guests(self, guests: list[str]) -> None:
-        """The guests that this host knows of."""
+        """Set the guests that the host tracks."""
 
     def sees(self, trait: str) -> bool:
         """Whether the client knows that the root has this trait."""
@@ -76,7 +76,7 @@ class Side(Protocol):
 
 @dataclass(slots=True)
 class Scenarios:
-    """One host with ``consumers`` guests, against a Placement that was empty."""
+    """Runs all scenarios on one host with ``consumers`` guests, with a new Placement."""
 
     side: Side
     host: Host
@@ -85,17 +85,17 @@ class Scenarios:
     meter: Meter
 
     def run(self) -> None:
-        """All of them, in an order in which each finds what it needs."""
+        """Run all scenarios in an order in which each has its preconditions."""
         self.cold_start()
         self._starts()
         self._quiet()
         self._changes()
-        self._stranger()
+        self._foreign_trait()
         self._conflict()
         self._reshape()
 
     def cold_start(self, name: str = COLD) -> None:
-        """The first start on an empty Placement; then the guests come."""
+        """Start with an empty Placement, then create the guests."""
         self.meter.step(name, self.side.start)
         _expect(self.somebody.members() == self.host.providers, "all providers")
         self._expect_changed()
@@ -122,17 +122,17 @@ class Scenarios:
         self.side.set_enabled(enabled=True)
         _expect(DISABLED_TRAIT not in self.somebody.traits(ROOT), "enabled")
 
-    def _stranger(self) -> None:
+    def _foreign_trait(self) -> None:
         self.side.refresh()
-        self.somebody.add_trait(ROOT, STRANGERS_TRAIT)
-        self.meter.step(STRANGER, self._periods_until_seen)
+        self.somebody.add_trait(ROOT, FOREIGN_TRAIT)
+        self.meter.step(FOREIGN, self._periods_until_seen)
 
     def _periods_until_seen(self) -> None:
         for _ in range(PATIENCE):
             self.side.period(60.0)
-            if self.side.sees(STRANGERS_TRAIT):
+            if self.side.sees(FOREIGN_TRAIT):
                 return
-        _expect(False, "the stranger's trait")
+        _expect(False, "the foreign trait")
 
     def _conflict(self) -> None:
         leaf, _, _ = self.host.leaf
@@ -141,7 +141,7 @@ class Scenarios:
         self.host.changed += 1
         self.meter.step(CONFLICT, lambda: self.side.period(1.0))
         self._expect_changed()
-        _expect("HW_CPU_X86_AVX2" in self.somebody.traits(leaf), "the stranger's trait kept")
+        _expect("HW_CPU_X86_AVX2" in self.somebody.traits(leaf), "the foreign trait unchanged")
 
     def _reshape(self) -> None:
         self.host.split = True
@@ -154,8 +154,8 @@ class Scenarios:
 
     def _expect_changed(self) -> None:
         uuid, _, resource_class = self.host.leaf
-        found = self.somebody.total(uuid, resource_class)
-        _expect(found == self.host.changed, f"a total of {self.host.changed}, not {found}")
+        total = self.somebody.total(uuid, resource_class)
+        _expect(total == self.host.changed, f"a total of {self.host.changed}, not {total}")
 
 
 def _expect(reached: object, what: str) -> None:

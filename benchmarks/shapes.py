@@ -1,4 +1,4 @@
-"""Trees of any size, as Placement would list them, and the timing of what is done to them.
+"""Trees of any size, as Placement would list them, and the timing of operations on them.
 
 Only the standard library is used.
 """
@@ -16,7 +16,7 @@ from typing import Any
 SHAPES = ("flat", "nested")
 NAMESPACE = uuid.UUID("c0ffee00-0000-4000-8000-000000000001")
 ENOUGH = 0.5
-"""Seconds of repeating after which an operation is known well enough."""
+"""Seconds for which an operation is repeated."""
 
 RECORD = {
     "total": 8,
@@ -37,7 +37,7 @@ OPERATIONS = (COPY, DEEPCOPY, SAME, QUIET, CHANGE, BUILD)
 
 
 def listed(shape: str, size: int) -> list[dict[str, Any]]:
-    """``size`` providers below one root: all of them its children, or in three levels."""
+    """Return a tree of ``size`` providers: all children of the root, or in three levels."""
     root = _item("root", None)
     middles = math.isqrt(size - 1) if shape == "nested" else 0
     middle = [_item(f"middle{number}", root["uuid"]) for number in range(middles)]
@@ -59,22 +59,22 @@ def _item(name: str, parent: str | None) -> dict[str, Any]:
 
 
 def milliseconds(run: Callable[[Any], object], prepare: Callable[[], Any] = lambda: None) -> float:
-    """The median time of ``run(prepare())``, once if it is slow; ``prepare`` is not counted."""
-    found: list[float] = []
+    """Return the median time of ``run(prepare())`` without ``prepare``; once if it is slow."""
+    times: list[float] = []
     until = time.perf_counter() + ENOUGH
-    while not found or (time.perf_counter() < until and len(found) < 50):
+    while not times or (time.perf_counter() < until and len(times) < 50):
         given = prepare()
         gc.collect()
         start = time.perf_counter()
         run(given)
-        found.append((time.perf_counter() - start) * 1000)
-    return round(median(found), 5)
+        times.append((time.perf_counter() - start) * 1000)
+    return round(median(times), 5)
 
 
 def every(
     sizes: Sequence[int], measure: Callable[[str, int], dict[str, float]]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each shape and size."""
+    """Yield a row for each shape and size."""
     for shape in SHAPES:
         for size in sizes:
             yield {"shape": shape, "providers": size, "milliseconds": measure(shape, size)}

@@ -1,4 +1,4 @@
-"""Tables and the paragraph of figures, as reStructuredText that docs/costs.rst includes."""
+"""Writes the tables and the summary as reStructuredText, which docs/costs.rst includes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ EXPECTED: Sequence[tuple[str, str, float]] = (
     (COLD_BULK, "client_cpu_ms", 2),
     (COLD_BULK, "wall_ms", 2),
 )
-"""What the project is held to: reference over ours, at 131 providers."""
+"""The goals: ratio of the reference's cost to ours, at 131 providers."""
 
 
 SAME = 0.99
-"""A ratio that is nearer to 1 is no difference."""
+"""Ratios from this one to 1 count as equal."""
 
 
 def write_tables(results: Results, out: Path) -> None:
-    """``summary.rst`` and ``table.rst``."""
-    summary = [*_versions(results), *_held_to(results)]
+    """Write ``summary.rst`` and ``table.rst``."""
+    summary = [*_versions(results), *_goals(results)]
     (out / "summary.rst").write_text(NOTE + "\n".join(summary) + "\n", encoding="utf-8")
     tables = (line for case in reversed(results.cases) for line in _case_table(case))
     (out / "table.rst").write_text(NOTE + "\n".join(tables) + "\n", encoding="utf-8")
@@ -46,14 +46,14 @@ def _versions(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _held_to(results: Results) -> Iterator[str]:
+def _goals(results: Results) -> Iterator[str]:
     cases = [c for c in results.cases if c.providers == BEST_KNOWN[0] and c.reference]
     if not cases:
         return
     consumers = ", ".join(str(case.consumers) for case in cases)
     yield f"With {BEST_KNOWN[0]} providers, over the cases with {consumers} consumers:"
     yield ""
-    rows = (_held(cases, *expected) for expected in EXPECTED)
+    rows = (_goal(cases, *expected) for expected in EXPECTED)
     yield from csv_table(("what", "times less here", "expected", "holds"), rows, "40 20 20 20")
     yield "Dearer here than there, each in the case where it is most so:"
     yield ""
@@ -61,8 +61,8 @@ def _held_to(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _held(cases: Sequence[Case], scenario: str, metric: str, least: float) -> tuple[str, ...]:
-    """The lowest ratio counts: one lucky case proves nothing."""
+def _goal(cases: Sequence[Case], scenario: str, metric: str, least: float) -> tuple[str, ...]:
+    """Return the row of a goal, which is met if the lowest ratio meets it."""
     ratios = sorted(case.ratio(scenario, metric) or 0.0 for case in cases)
     return (
         f"{scenario}: {METRICS[metric][0].lower()}",
@@ -111,7 +111,7 @@ def _cell(value: float | None, unit: str = "") -> str:
 
 
 def csv_table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> Iterator[str]:
-    """A ``csv-table`` with a header row, a line for each row, and an empty line after it."""
+    """Yield the lines of a ``csv-table`` with a header row."""
     yield ".. csv-table::"
     yield "   :header-rows: 1"
     yield f"   :widths: {widths}"

@@ -1,4 +1,4 @@
-"""What this project's trees cost in memory operations.
+"""Measure in-memory operations on this project's provider trees.
 
     python -m benchmarks.trees_ours SIZE...
 
@@ -34,7 +34,7 @@ from reportclient.view import View
 
 
 def measure(shape: str, size: int) -> dict[str, float]:
-    """All operations on one tree."""
+    """Measure all operations on one tree."""
     items = listed(shape, size)
     view = View(_filled(_built(items)), {item["uuid"]: 1 for item in items}, certain=True)
 
@@ -47,12 +47,12 @@ def measure(shape: str, size: int) -> dict[str, float]:
         return diff(view.snapshot, tree.freeze())
 
     _expect(list(compare(view.edit())) == [], "a quiet comparison finds nothing")
-    (one,) = compare(edited())
-    _expect(isinstance(one, SetInventory), "one change is one write")
+    (operation,) = compare(edited())
+    _expect(isinstance(operation, SetInventory), "one change is one write")
     return {
         COPY: milliseconds(lambda _: view.edit()),
         DEEPCOPY: milliseconds(copy.deepcopy, view.edit),
-        SAME: milliseconds(_say_the_same, view.edit),
+        SAME: milliseconds(_report_the_same, view.edit),
         QUIET: milliseconds(compare, view.edit),
         CHANGE: milliseconds(compare, edited),
         BUILD: milliseconds(lambda _: _built(items)),
@@ -72,7 +72,7 @@ def _filled(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def _say_the_same(tree: ProviderTree) -> None:
+def _report_the_same(tree: ProviderTree) -> None:
     for uuid in tree.get_provider_uuids():
         tree.update_inventory(uuid, {"VCPU": RECORD})
         tree.add_traits(uuid, *TRAITS)
@@ -80,7 +80,7 @@ def _say_the_same(tree: ProviderTree) -> None:
 
 def _expect(holds: object, what: str) -> None:
     if not holds:
-        raise RuntimeError(f"not so: {what}")
+        raise RuntimeError(f"the check failed: {what}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What the reference's trees cost in memory operations, in its own virtual environment.
+"""Measure in-memory operations on Nova's provider trees, in its own virtual environment.
 
     python -m benchmarks.trees_reference SIZE...
 
-Prints milliseconds by shape, size and operation, as JSON.  Copies are what
-``get_provider_subtree_and_ensure_root`` hands to a driver (``subtree``); comparing is
-``update_from_provider_tree`` itself, on a client whose one answer is ready at once.
+Prints milliseconds by shape, size and operation, as JSON.  A copy is what
+``get_provider_subtree_and_ensure_root`` gives a driver (``subtree``).  A comparison is
+``update_from_provider_tree`` itself, with an HTTP adapter that answers at once.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from benchmarks.shapes import (
 
 
 class Answers:
-    """Stands for the HTTP adapter: writes of inventories succeed, nothing else is asked."""
+    """Replaces the HTTP adapter: writes of inventories succeed, there are no other requests."""
 
     def __init__(self) -> None:
         self.writes = 0
 
     def put(self, _url: str, **request: Any) -> Any:
-        """Placement's answer to a write of inventories."""
+        """Answer a write of inventories."""
         self.writes += 1
         body = {**request["json"], "resource_provider_generation": 2}
         return types.SimpleNamespace(status_code=200, headers={}, json=lambda: body)
 
 
 def measure(shape: str, size: int) -> dict[str, float]:
-    """All operations on one tree."""
+    """Measure all operations on one tree."""
     items = listed(shape, size)
     root, leaf = items[0]["uuid"], items[-1]["uuid"]
     tree = _built(items)
-    _say_the_same(tree)
+    _report_the_same(tree)
     answers = Answers()
     client = report.SchedulerReportClient(adapter=answers)
     client._provider_tree = tree  # noqa: SLF001
@@ -64,16 +64,16 @@ def measure(shape: str, size: int) -> dict[str, float]:
         copied.update_inventory(leaf, {"VCPU": {**RECORD, "total": next(totals)}})
         return copied
 
-    found = {
+    times = {
         COPY: milliseconds(lambda _: tree.subtree(root)),
         DEEPCOPY: milliseconds(lambda _: copy.deepcopy(tree)),
-        SAME: milliseconds(_say_the_same, lambda: tree.subtree(root)),
+        SAME: milliseconds(_report_the_same, lambda: tree.subtree(root)),
         QUIET: milliseconds(compare, lambda: tree.subtree(root)),
         BUILD: milliseconds(lambda _: _built(items)),
     }
     if answers.writes:
         raise RuntimeError("a quiet comparison wrote something")
-    return {**found, CHANGE: milliseconds(compare, edited)}
+    return {**times, CHANGE: milliseconds(compare, edited)}
 
 
 def _comparison(client: Any) -> Any:
@@ -87,7 +87,7 @@ def _built(items: list[dict[str, Any]]) -> Any:
     return tree
 
 
-def _say_the_same(tree: Any) -> None:
+def _report_the_same(tree: Any) -> None:
     for uuid in tree.get_provider_uuids():
         tree.update_inventory(uuid, {"VCPU": RECORD})
         tree.add_traits(uuid, *TRAITS)

@@ -1,8 +1,8 @@
-"""Calls to agents that hold nobody: whoever switches a host by REST waits a moment at most.
+"""Calls to agents for the REST API, which wait for an answer for a short time only.
 
-An agent may hang, or take its time with Placement; it follows its record all the same.  So
-a caller waits for ``WITHIN`` seconds, at a host of which an earlier call has no answer yet
-not at all, and only so many wait at once: the other threads are there for the other hosts.
+An agent may hang, or wait for Placement; it follows its record all the same.  So a request
+waits ``WITHIN`` seconds, and not at all if an earlier call to the host has no answer yet.
+``WAITING_AT_ONCE`` limits the waiting requests, so that threads are left for others.
 """
 
 import threading
@@ -20,7 +20,7 @@ WITHIN = 3.0
 WAITING_AT_ONCE = 16
 """Half of the threads of the REST interface."""
 UNDER_WAY = 128
-"""Calls, those included that nobody waits for any more."""
+"""Calls at the same time, including those whose request has ended."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class AgentCalls:
 
     @classmethod
     def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> "AgentCalls":
-        """On this transport."""
+        """Return the calls over this transport."""
         return cls(
             ComputeAgentAPI(
                 transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, sign=sign
@@ -52,9 +52,9 @@ class AgentCalls:
         record_version: int | None = None,
         about: Mapping[str, Any] = {},
     ) -> str:
-        """``enabled`` or ``disabled``.
+        """Return ``enabled`` or ``disabled``.
 
-        :raises NoAnswer: not yet; the call goes on, or was left out for an earlier one.
+        :raises NoAnswer: none yet: the call goes on, or an earlier call has no answer yet.
         :raises agent.bus.errors.MessagingError: as :class:`ComputeAgentAPI` says it.
         """
         with self._lock:
@@ -72,7 +72,7 @@ class AgentCalls:
         return self._answer(call)
 
     def under_way(self) -> list[str]:
-        """Hosts of which a call has no answer yet."""
+        """Return the hosts with a call that has no answer yet."""
         return sorted(host for host, call in list(self._called.items()) if not call.done())
 
     def _answer(self, call: Future[str]) -> str:

@@ -1,4 +1,4 @@
-"""The registry's side of the RPC: calls in, the store asked, answers out."""
+"""The RPC endpoint of compute-registry."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Context = dict[str, Any]
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
-    """With what went wrong as an answer."""
+    """Return registry errors as answers."""
 
     @functools.wraps(method)
     def answer(endpoint: "RegistryEndpoint", *args: Any, **arguments: Any) -> Answer:
@@ -39,14 +39,14 @@ class RegistryEndpoint:
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[Answer]:
-        """A page: at most ``limit`` records, of hosts after this one."""
+        """Return at most ``limit`` records, of hosts after this one."""
         checks.page(after, limit)
         found = self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
         return [wire.to_wire(each) for each in found]
 
     @_answered
     def get_service(self, _: Context, host: str) -> Answer:
-        """One record."""
+        """Return the record of a host."""
         return wire.to_wire(self.store.get_service(host))
 
     @_answered
@@ -65,7 +65,7 @@ class RegistryEndpoint:
         attached: bool = False,
         **_unknown: Any,
     ) -> Answer:
-        """Note that an agent is alive; what a later version says besides is ignored."""
+        """Record a heartbeat; arguments of later versions are ignored."""
         record = self.store.heartbeat(host, address, rpc_version, roots, attached=attached)
         return wire.to_wire(record)
 
@@ -79,22 +79,22 @@ class RegistryEndpoint:
         reason: str | None,
         expected_version: int | None,
     ) -> Answer:
-        """Disable or enable."""
+        """Disable or enable a host."""
         changed = self.store.set_status(
             host, disabled=disabled, reason=reason, expected_version=expected_version
         )
-        log_switched(changed, Caller.of_context(context))
+        log_switched(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 
     @_answered
     def set_forced_down(self, context: Context, host: str, *, forced_down: bool) -> Answer:
-        """Force down, or take it back."""
+        """Force a host down, or take that back."""
         changed = self.store.set_forced_down(host, forced_down=forced_down)
-        log_forced(changed, Caller.of_context(context))
+        log_forced(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 
     @_answered
     def delete(self, context: Context, host: str) -> None:
-        """Forget a host."""
+        """Delete a host's record."""
         self.store.delete(host)
-        log_deleted(host, Caller.of_context(context))
+        log_deleted(host, Caller.from_context(context))

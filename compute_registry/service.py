@@ -26,7 +26,7 @@ from agent.registry import opts, wire
 from agent.registry.control import Control
 from agent.registry.database import Database
 from agent.registry.errors import RegistryError, RegistryUnavailable
-from agent.registry.permission import OfTheRegistry
+from agent.registry.permission import RegistryPermissions
 from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
@@ -86,7 +86,7 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, signal.SIG_IGN)
     words = list(sys.argv[1:] if args is None else args)
     try:
-        conf = opts.load(words)
+        conf = opts.load_config(words)
         if conf.host_key_of is not None:
             sys.stdout.write(f"{opts.key_of(conf)}\n")
             return
@@ -160,15 +160,15 @@ class _Process:
                 self._refuse_unsigned()
             store = self.store = self._store(database, stack)
             self.reload.follow = self._follow
-            self._patiently(database.upgrade, database.shown)
+            self._patiently(database.upgrade, database.safe_url)
             if self.stop.is_set():
                 return
             if transport is not None:
                 self._serve_rpc(store, transport, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, transport, stack)
-            LOG.info("Serving the service records in %s", database.shown)
-            self.systemd.ready(f"serving {database.shown}")
+            LOG.info("Serving the service records in %s", database.safe_url)
+            self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
                 self.reload.done_if_requested()
@@ -179,7 +179,7 @@ class _Process:
         """For a Guru Meditation Report: what it depends on, and what is under way."""
         bus = self._broker() or "connected"
         return {
-            "database": "not open yet" if self.store is None else self.store.database.shown,
+            "database": "not open yet" if self.store is None else self.store.database.safe_url,
             "database lost": self.store is not None and self.store.lost,
             "message bus": bus if self.conf.transport_url else "none",
             "calls to agents": [] if self.agents is None else self.agents.under_way(),
@@ -247,11 +247,11 @@ class _Process:
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        server = RpcServer(transport, target, [RegistryEndpoint(store)], judged=wire.outcome)
+        server = RpcServer(transport, target, [RegistryEndpoint(store)], outcome_of=wire.outcome)
         if self.settings.master_key:
-            server.permit = OfTheRegistry(Operator(self.settings.master_key))
+            server.permit = RegistryPermissions(Operator(self.settings.master_key))
         if self.monitoring is not None:
-            server.answered = self.monitoring.numbers.called
+            server.on_answered = self.monitoring.numbers.called
         self.rpc = server
         server.start()
         stack.callback(server.stop, STOP_WITHIN)

@@ -9,8 +9,8 @@ from keystonemiddleware import opts as keystone_opts
 
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
-from compute_registry.page.application import PATH, FleetPage, ForThePage, is_page
-from compute_registry.page.login import GROUP, by_keystone
+from compute_registry.page.application import PATH, FleetPage, PageOrApi, is_page
+from compute_registry.page.login import GROUP, keystone_login
 from compute_registry.page.pages import Pages
 from compute_registry.page.trees import TreesOfHosts
 from compute_registry.rest import policy
@@ -21,8 +21,8 @@ from compute_registry.rest.application import (
     Discovery,
     StartResponse,
 )
-from compute_registry.rest.policy import by_policy, everybody
-from compute_registry.rest.request import Environ, identified
+from compute_registry.rest.policy import allowed_by_policy, everybody
+from compute_registry.rest.request import Environ, request_id_of
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
@@ -33,7 +33,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
     :raises RegistryConfigError: policy, audit map or [placement] can't be used.
     """
     keystone = settings.auth_strategy == "keystone"
-    allowed = by_policy(conf) if keystone else everybody
+    allowed = allowed_by_policy(conf) if keystone else everybody
     served: Application = ComputeApplication(control, allowed)
     if conf.audit.enabled:
         served = with_audit(served, conf)
@@ -43,8 +43,8 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
     if keystone:
         served = with_keystone(served, conf)
         if settings.page:
-            served = ForThePage(by_keystone(served, conf, pages.error_page), served)
-    return Identified(Discovery(served))
+            served = PageOrApi(keystone_login(served, conf, pages.error_page), served)
+    return WithRequestId(Discovery(served))
 
 
 def _placement(conf: Any) -> API | None:
@@ -109,14 +109,14 @@ def with_audit(application: Application, conf: Any) -> Application:
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class WithRequestId:
     """Gives each request its id, before anybody else sees it, and tells it in the answer."""
 
     application: Application
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        ours = identified(environ)
+        ours = request_id_of(environ)
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             told = [("X-OpenStack-Request-ID", ours), ("X-Compute-Request-ID", ours)]

@@ -35,10 +35,10 @@ class Adopted:
 class Adopt(DrawnOrListed[Adopted]):
     """Take over an existing provider in Placement for this host.
 
-    A root provider: for a host that lost its compute_id file, was reinstalled, or was
-    reported by another service. Writes the file compute_id; restart compute-agent afterwards.
+    Adopt a root provider if the host lost its compute_id file, was reinstalled, or was reported
+    by another service. Writes the file compute_id; restart compute-agent afterwards.
 
-    A provider below this host's root that another service created: from then on a driver may
+    Adopt a provider below this host's root if another service created it: drivers may then
     change it, and it is removed when no driver reports it. Stop compute-agent first, and
     start it afterwards. Placement is only read.
     """

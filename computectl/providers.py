@@ -82,23 +82,23 @@ class FindProviders(DrawnOrListed[Answered]):
         return list(words)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        providers = sorted(answer.found.providers, key=lambda one: one.name)
-        width = max((len(plain(one.name)) for one in providers), default=0)
+        providers = sorted(answer.found.providers, key=lambda provider: provider.name)
+        width = max((len(plain(provider.name)) for provider in providers), default=0)
         heading = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
-        lines = (_line(one, width, answer.names, screen) for one in providers)
+        lines = (_line(provider, width, answer.names, screen) for provider in providers)
         return "\n".join([heading, *([""] if providers else []), *lines])
 
     def table(self, answer: Answered) -> Table:
         return COLUMNS, [
             [
-                one.name,
-                one.uuid,
-                answer.names.get(one.root_uuid, one.root_uuid),
-                one.root_uuid,
-                one.parent_uuid,
-                one.generation,
+                provider.name,
+                provider.uuid,
+                answer.names.get(provider.root_uuid, provider.root_uuid),
+                provider.root_uuid,
+                provider.parent_uuid,
+                provider.generation,
             ]
-            for one in sorted(answer.found.providers, key=lambda one: one.name)
+            for provider in sorted(answer.found.providers, key=lambda provider: provider.name)
         ]
 
     def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
@@ -131,12 +131,14 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
 
 
 def _root_names(found: ListedProviders, api: API) -> dict[str, str]:
-    names = {one.uuid: one.name for one in found.providers}
-    missing = {one.root_uuid for one in found.providers} - names.keys()
+    names = {provider.uuid: provider.name for provider in found.providers}
+    missing = {provider.root_uuid for provider in found.providers} - names.keys()
     return names | names_in(sorted(missing), api)
 
 
-def _line(one: ListedProvider, width: int, names: Mapping[str, str], screen: Screen) -> str:
-    where = "" if one.uuid == one.root_uuid else f"  on {name_of(one.root_uuid, names)}"
-    name = plain(one.name)
-    return f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}  {one.uuid}{where}"
+def _line(provider: ListedProvider, width: int, names: Mapping[str, str], screen: Screen) -> str:
+    where = (
+        "" if provider.uuid == provider.root_uuid else f"  on {name_of(provider.root_uuid, names)}"
+    )
+    name = plain(provider.name)
+    return f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}  {provider.uuid}{where}"

@@ -21,7 +21,7 @@ COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
     *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged", "attached"),
 )
-TITLES = ("status", "state", "rpc", "last service", "roots", "placement")
+TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
 
 @dataclass(frozen=True, slots=True)

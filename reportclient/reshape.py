@@ -135,8 +135,9 @@ def _check(
 
 
 def _shrinks(provider: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a consumer has less of anything there: what comes from elsewhere has room by
-    what was free there all along.
+    """Return whether the consumer has less of any class on the provider than before.
+
+    More is allowed without a change of inventory: Placement checks the free capacity.
     """
     old, new = _amounts(before), _amounts(after)
     return any(new.get(key, 0) < amount for key, amount in old.items() if key[0] == provider)
@@ -147,7 +148,7 @@ def _listed(amounts: Counter[str]) -> str:
 
 
 def _amounts(consumer: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """``{(provider, class): amount}``."""
+    """Return a consumer's amounts by provider UUID and resource class."""
     return {
         (uuid, name): amount
         for uuid, held in consumer["allocations"].items()

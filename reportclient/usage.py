@@ -13,8 +13,8 @@ Usages = Mapping[str, Mapping[str, int]]
 class Usage:
     """The usage of a snapshot's providers, by UUID.
 
-    ``usages``: amounts by resource class, ``None`` if nobody asked; ``consumers``: how
-    many there are; ``marked``: the one that was asked for.
+    ``usages``: allocated amounts by resource class, ``None`` if they were not read;
+    ``consumers``: the number of consumers; ``marked``: the UUID of the provider to highlight.
     """
 
     usages: Usages | None = None

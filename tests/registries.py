@@ -40,7 +40,7 @@ class MemoryDatabase:
 
     now: ClassVar[str] = "world_now()"
     binary: ClassVar[str] = "binary"
-    shown: ClassVar[str] = "memory"
+    safe_url: ClassVar[str] = "memory"
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.away = False

@@ -1,7 +1,7 @@
 """The caller of an RPC or REST request: user, machine, request id.  Pure.
 
-Over the bus it travels in the context of a call, by the names that Nova's contexts have.
-There it is what the caller says of himself: for a log, not to decide by.
+Over the bus it is in the context of a call, under the names of Nova's request contexts.
+Nothing proves it: it is for logs, no permission depends on it.
 """
 
 import uuid
@@ -13,12 +13,12 @@ from reportclient.plain_text import plain
 
 LONGEST = 255
 REASON = "reason"
-"""In the context of a call to an agent: why, in the operator's words."""
+"""The key of the operator's reason in the context of a call to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Any of it may be unknown."""
+    """The caller of a request; each field may be unknown."""
 
     request_id: str | None = None
     user: str | None = None
@@ -26,43 +26,43 @@ class Caller:
     where: str | None = None
 
     @classmethod
-    def of_context(cls, context: object) -> "Caller":
-        """Return the caller that a call's context names, whatever else is in it."""
-        said = context if isinstance(context, Mapping) else {}
+    def from_context(cls, context: object) -> "Caller":
+        """Return the caller that a call's context names; any object is accepted."""
+        values = context if isinstance(context, Mapping) else {}
         return cls(
-            _text(said, "request_id"),
-            _text(said, "user_name", "user_id", "user"),
-            _text(said, "project_name", "project_id", "tenant"),
-            _text(said, "remote_address"),
+            _text(values, "request_id"),
+            _text(values, "user_name", "user_id", "user"),
+            _text(values, "project_name", "project_id", "tenant"),
+            _text(values, "remote_address"),
         )
 
     def context(self) -> dict[str, str]:
-        """For a call."""
-        said = {
+        """Return the context of a call: the fields that are known."""
+        values = {
             "request_id": self.request_id,
             "user_name": self.user,
             "project_name": self.project,
             "remote_address": self.where,
         }
-        return {name: text for name, text in said.items() if text is not None}
+        return {name: text for name, text in values.items() if text is not None}
 
     def __str__(self) -> str:
-        """For a line of a log."""
-        words = [
+        """Return the caller as a log line shows it."""
+        parts = [
             f"by {self.user}" if self.user else "by an unknown caller",
             f"of project {self.project}" if self.project else "",
             f"from {self.where}" if self.where else "",
             f"[{self.request_id}]" if self.request_id else "",
         ]
-        return " ".join(word for word in words if word)
+        return " ".join(part for part in parts if part)
 
 
 NOBODY = Caller()
-"""Where it is not known."""
+"""An unknown caller."""
 
 
 def reason_of(context: object) -> str | None:
-    """Why, if the context of a call says so."""
+    """Return the operator's reason in the context of a call, or ``None``."""
     return _text(context, REASON) if isinstance(context, Mapping) else None
 
 
@@ -71,9 +71,9 @@ def new_request_id() -> str:
     return f"req-{uuid.uuid4()}"
 
 
-def _text(said: Mapping[Any, Any], *names: str) -> str | None:
+def _text(values: Mapping[Any, Any], *names: str) -> str | None:
     for name in names:
-        text = said.get(name)
+        text = values.get(name)
         if isinstance(text, str) and text:
             return plain(text)[:LONGEST]
     return None

@@ -1,28 +1,31 @@
-"""Errors of the message bus, and the types of its permission checks; no bus is loaded.  Pure."""
+"""Errors of the message bus, and types of signing and permission checks.  Pure.
+
+It does not import oslo.messaging.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Permit = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
-"""Of a method, its arguments, and the context of the call: raises :class:`NotPermitted`."""
+"""Takes a method, its arguments and the context of the call; may raise :class:`NotPermitted`."""
 Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""Of the receiver, a method, its arguments and a context: the context with a signature."""
+"""Takes the receiver, a method, its arguments and a context; returns the signed context."""
 WAITED = "waited_unheard"
-"""In the context of a call that waited while nobody listened here."""
+"""The key in the context of a call that waited in the queue while the agent did not listen."""
 OK, REFUSED, FAILED = "ok", "refused", "failed"
-"""What becomes of a call."""
+"""The outcomes of a call."""
 
 
 class MessagingError(Exception):
-    """The root of what goes wrong on the bus."""
+    """The base of all errors of the message bus."""
 
 
 class TransportUnavailable(MessagingError):
-    """The transport URL can't be used, or the broker is not there."""
+    """The transport URL can't be used, or the broker can't be reached."""
 
 
 class NoAnswer(MessagingError):
-    """Nobody answered in time: no such server, or it is down, slow, or cut off."""
+    """No answer came in time: there is no such server, or it is down, slow, or cut off."""
 
 
 class NotPermitted(MessagingError):

@@ -1,11 +1,11 @@
 """The message bus: the only file that imports oslo.messaging.
 
-oslo.messaging blocks where an agent must not: a server's ``start`` for as long as the
-broker is away, a ``call`` past its time-out.  Here both happen in threads that nobody
-waits for longer than he said.  Its threading backend has to be chosen before it is
-imported, and eventlet, which it would load wherever that is installed, kept away.
+oslo.messaging blocks where an agent must not: a server's ``start`` while the broker is away,
+a ``call`` beyond its time-out.  Here both run in threads, and the caller waits for them no
+longer than its own time-out.  The threading backend has to be chosen before oslo.messaging
+is imported, and eventlet, which it would otherwise load where it is installed, is blocked.
 
-It is loaded by who has a message bus only: it takes some 6 MiB and half a second.
+It takes some 6 MiB and half a second, so it is imported only where there is a message bus.
 """
 
 import re
@@ -34,20 +34,20 @@ __all__ = ["RpcClient", "Target", "dispatcher", "oslo_messaging", "server", "tra
 
 Target = oslo_messaging.Target
 CALLS_AT_ONCE = 16
-"""Calls that one client has under way, those included that nobody waits for any more."""
+"""Calls of one client at the same time, including those that timed out here and still run."""
 RETRIES = 0
-"""A call that can't be sent at once is given up: sent late, it would undo what came after it."""
+"""No retries: a call that is sent late could undo a later one."""
 PROBE = "probe"
-"""A topic that nobody listens on."""
+"""A topic without listeners."""
 GRACE = 1.0
-"""Seconds that a call may take beyond its time-out before it is given up."""
+"""Seconds beyond its time-out after which a call is given up."""
 
 
 def transport(url: str, config_files: Sequence[str] = (), *, option: str = "transport_url") -> Any:
-    """A transport for servers and clients; nothing is connected yet.
+    """Return a transport for servers and clients, not connected yet.
 
-    The files are those with oslo.messaging's own options, such as TLS, which it reads
-    from the global configuration only.  ``option`` says where the URL was set.
+    ``config_files`` have oslo.messaging's own options, such as TLS, which it reads from the
+    global configuration only.  ``option``: the option, and where it was set, for errors.
 
     :raises TransportUnavailable: the URL or one of those options can't be used.
     """
@@ -58,36 +58,36 @@ def transport(url: str, config_files: Sequence[str] = (), *, option: str = "tran
         _check_ports(oslo_messaging.TransportURL.parse(cfg.CONF, url))
         return oslo_messaging.get_rpc_transport(cfg.CONF, url)
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
-        raise TransportUnavailable(f"{option}: {_of_a_port(err)}") from err
+        raise TransportUnavailable(f"{option}: {_url_error(err)}") from err
 
 
 def _check_ports(url: Any) -> None:
-    for each in url.hosts:
-        if each.port is not None and not 0 < each.port < 65536:
-            raise ValueError(f"there is no port {each.port}")
+    for host in url.hosts:
+        if host.port is not None and not 0 < host.port < 65536:
+            raise ValueError(f"port {host.port} is out of range")
 
 
-def _of_a_port(err: Exception) -> str:
-    """oslo.messaging says of a wrong port only which function did not take it."""
+def _url_error(err: Exception) -> str:
+    """Return the text of the error; for a wrong port oslo.messaging has only that of ``int()``."""
     match = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
-    return f"the port {match[1]} is no number" if match else str(err)
+    return f"the port {match[1]} is not a number" if match else str(err)
 
 
 @dataclass(slots=True)
 class RpcClient:
-    """Calls that end when they have to, whatever the broker does."""
+    """An RPC client whose calls end in time, whatever the broker does."""
 
     transport: Any
     target: Any
     timeout: float
     """Seconds for one call."""
     monitor: float | None = None
-    """Seconds between the signs of life that a long call needs; ``None`` for none."""
+    """Seconds between heartbeats of the server during a long call (``call_monitor_timeout``)."""
     reached: threading.Event = field(default_factory=threading.Event)
-    """Set while the broker takes what is sent."""
+    """Set while the broker accepts messages."""
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLS_AT_ONCE))
     sign: Sign | None = None
-    """Proves to the other side who calls."""
+    """Adds the signature that proves who calls."""
 
     def call(
         self,
@@ -97,24 +97,24 @@ class RpcClient:
         context: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Any:
-        """The answer of one server.
+        """Return the answer of one server.
 
-        :raises NoAnswer: in time there was none.
+        :raises NoAnswer: none came in time.
         :raises TransportUnavailable: the broker can't be reached.
         :raises RemoteFault: the other side failed.
         """
         if not self.slots.acquire(blocking=False):
-            raise TransportUnavailable("too many calls are stuck: is the broker there?")
-        said = dict(context or {})
+            raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
+        sent = dict(context or {})
         if self.sign is not None:
-            said = self.sign(server or self.target.topic, method, arguments, said)
-        called = in_thread(lambda: self._call(method, server, said, arguments), f"call {method}")
+            sent = self.sign(server or self.target.topic, method, arguments, sent)
+        called = in_thread(lambda: self._call(method, server, sent, arguments), f"call {method}")
         called.add_done_callback(lambda _: self.slots.release())
         try:
             return called.result(self.timeout + GRACE)
         except TimeoutError as err:
             self.reached.clear()
-            what = f"{method}: the broker took no call for {self.timeout:g} s"
+            what = f"{method}: the broker accepted no call for {self.timeout:g} s"
             raise TransportUnavailable(what) from err
         except TransportUnavailable:
             self.reached.clear()
@@ -144,10 +144,10 @@ class RpcClient:
             raise RemoteFault(f"{to}: {type(err).__name__}: {text}") from err
 
     def _reach(self, client: Any, to: str) -> None:
-        """See whether the broker is there, by what may arrive late.
+        """Connect to the broker with a message that may arrive late.
 
-        The first call on a connection is not given up by oslo.messaging, whatever the
-        retries: it would wait for the broker, and be sent when nobody expects it.
+        oslo.messaging does not give up the first call on a connection, whatever ``retry`` is:
+        it would wait for the broker, and send the call after its caller has gone.
         """
         try:
             client.prepare(topic=PROBE).cast({}, PROBE)

@@ -1,9 +1,8 @@
-"""Call an agent, or the reference's compute service, from Python: set_host_enabled.
+"""The client side of Nova's compute RPC API, as far as an agent serves it: set_host_enabled.
 
-The wire: topic ``compute``, server = host, the exchange of ``control_exchange``, no
-namespace; versions 5.x and 6.x; the context is a dict, of which only the
-``record_version`` of our own callers is looked at; the answer is ``'enabled'`` or
-``'disabled'``.
+Topic ``compute``, server = host, the exchange of ``control_exchange``, no namespace, versions
+5.x and 6.x.  The context is a dict; this project's callers put ``record_version`` into it.
+The answer is ``'enabled'`` or ``'disabled'``.
 """
 
 import threading
@@ -16,15 +15,15 @@ from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Target
 TOPIC = "compute"
 EXCHANGE = "nova"
 VERSION_OF_CALLS = "5.0"
-"""Understood by everybody who has the method at all."""
+"""The version that each server with this method understands."""
 RECORD_VERSION = "record_version"
-"""In the context: the call comes after the record, and is as old as that."""
+"""The key in the context: the version of the service record that the call carries out."""
 SIGN_OF_LIFE = 10.0
-"""Seconds after which an operator is told that an agent is dead, though it still counts as up."""
+"""Seconds without a heartbeat of the called server after which the call fails."""
 
 
 class ComputeAgentAPI:
-    """Calls agents, or the reference's compute services, from Python."""
+    """Calls agents, or nova-compute, over RPC."""
 
     def __init__(  # noqa: PLR0913  all but the first are given by name
         self,
@@ -36,9 +35,9 @@ class ComputeAgentAPI:
         at_once: int = CALLS_AT_ONCE,
         sign: Sign | None = None,
     ) -> None:
-        """``timeout`` in seconds; with ``monitor`` a server has to show a sign of life that
-        often, and the ``timeout`` can be long.  At most ``at_once`` calls are under way;
-        ``sign`` is for agents that demand it.
+        """``timeout`` in seconds.  With ``monitor`` the server has to send a heartbeat that
+        often (seconds), and ``timeout`` can be long.  At most ``at_once`` calls run at the
+        same time.  ``sign`` is for agents with a host key.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
         self.rpc = RpcClient(
@@ -53,15 +52,15 @@ class ComputeAgentAPI:
         record_version: int | None = None,
         about: Mapping[str, Any] = {},
     ) -> str:
-        """``'enabled'`` or ``'disabled'``, by the host's own words.
+        """Return the host's answer, ``'enabled'`` or ``'disabled'``.
 
-        ``record_version``: the registry's record says so already, in this version; an agent
-        that has seen a later one does not go back.  ``about``, by the names of
-        :mod:`agent.bus.caller`: who asks, and why, for the agent's log.
+        ``record_version``: the version of the service record that has this status already; an
+        agent that has seen a later version ignores the call.  ``about``: caller and reason for
+        the agent's log, under the names of :mod:`agent.bus.caller`.
 
-        :raises agent.bus.errors.NoAnswer: no such host, or it is down.
+        :raises agent.bus.errors.NoAnswer: there is no such host, or it is down.
         :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
-        :raises agent.bus.errors.RemoteFault: the host failed.
+        :raises agent.bus.errors.RemoteFault: the host answered with an error.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}

@@ -1,16 +1,15 @@
-"""Calls that are answered here; and those that waited, told from fresh ones.
+"""The RPC server; it marks calls that waited in the queue while it did not listen.
 
-A call waits in this host's queue while its agent is down, hung or cut off; by the time it is
-fetched, somebody may have decided otherwise.  AMQP carries no time of sending, but it says
-what waited:
+A call waits in this host's queue while its agent is down, hung or cut off; when it is fetched,
+a later decision may already hold.  AMQP has no time of sending, but these calls have waited:
 
-- what is in the queue at the moment when it is declared, which oslo.messaging does at the
-  start and again after each loss of the connection;
-- what is delivered a second time: oslo.messaging acknowledges a call as soon as it has it,
-  so a call that comes again was sent to a connection that was dead.
+- those in the queue when it is declared, which oslo.messaging does at the start and again
+  after each loss of the connection;
+- those that are delivered a second time: oslo.messaging acknowledges a call as soon as it has
+  it, so the first delivery went to a dead connection.
 
-oslo.messaging has no public place for either; what is used of its RabbitMQ driver is below.
-Other drivers, which have none of it, are left as they are.
+oslo.messaging has no public interface for either; the functions at the end use its RabbitMQ
+driver's objects.  With other drivers no call is marked.
 """
 
 import inspect
@@ -43,27 +42,26 @@ LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds between two attempts to start a server that the broker refuses."""
 REDELIVERED = "redelivered"
-"""AMQP's own mark; put on what waited as well."""
+"""AMQP's flag of a second delivery; set here also on calls that waited."""
 
 
 UNKNOWN = "unknown"
-"""In place of the name of a method that is none: anybody may send any name."""
-Answered = Callable[[str, str, float], object]
-"""Hears of each call that was answered: its method, what became of it, and its seconds."""
+"""Stands for each unknown method, so that senders can't create metric labels."""
+CallListener = Callable[[str, str, float], object]
+"""Called after each answer with the method, the outcome, and the seconds it took."""
 
 
-def _uncounted(*_: object) -> None:
-    """Nobody counts."""
+def _ignore_call(*_: object) -> None:
+    pass
 
 
-def _well(_: object) -> str:
-    """Whatever was answered."""
+def _always_ok(_: object) -> str:
     return OK
 
 
 @dataclass(slots=True)
 class RpcServer:
-    """Answers calls with the methods of ``endpoints``, once the broker is there.
+    """Answers calls with the methods of ``endpoints``, once the broker can be reached.
 
     An endpoint may carry a ``target`` of its own, with namespace and version.
     """
@@ -74,31 +72,31 @@ class RpcServer:
     serving: threading.Event = field(default_factory=threading.Event)
     """Set when calls can be answered; it stays set when the broker is lost."""
     on_serving: Callable[[], object] = lambda: None
-    """Called when it is set."""
+    """Called when ``serving`` is set."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
-    answered: Answered = _uncounted
-    judged: Callable[[Any], str] = _well
-    """What became of a call that has this answer."""
+    on_answered: CallListener = _ignore_call
+    outcome_of: Callable[[Any], str] = _always_ok
+    """Return the outcome of a call from its answer."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
 
     def start(self) -> None:
-        """Return at once; the broker is waited for in a thread."""
+        """Start in a thread, which waits for the broker."""
         in_thread(self._start, f"start RPC {self.target.topic}")
 
     def _start(self) -> None:
-        """Until it is done: wrong credentials may become right ones at the broker."""
-        said, tries = "", 0
+        """Try until it works: an operator may correct credentials at the broker."""
+        logged, tries = "", 0
         while not self._stopping.is_set():
             try:
                 server = self._make()
                 server.start()
-            except Exception as err:  # noqa: BLE001  it shall not end the waiting
+            except Exception as err:  # noqa: BLE001  it must not end the thread
                 why = str(err) or type(err).__name__
-                if why != said:
+                if why != logged:
                     LOG.warning("No RPC on topic %s yet: %s", self.target.topic, why)
-                said = why
+                logged = why
             else:
                 self._server = server
                 self.serving.set()
@@ -117,18 +115,21 @@ class RpcServer:
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
             server_cls=partial(
                 _Server,
-                judge=partial(
-                    _Dispatcher, permit=self.permit, answered=self.answered, judged=self.judged
+                make_dispatcher=partial(
+                    _Dispatcher,
+                    permit=self.permit,
+                    on_answered=self.on_answered,
+                    outcome_of=self.outcome_of,
                 ),
             ),
         )
 
     def is_connected(self) -> bool:
-        """Whether calls arrive: they can be answered, and the broker has not been lost since."""
+        """Return whether calls arrive: the server has started and is connected to the broker."""
         return self.serving.is_set() and is_connected(self._server.listener)
 
     def stop(self, within: float = 5.0) -> bool:
-        """Finish the calls under way; whether that was done within that many seconds."""
+        """Finish running calls; return whether they ended within ``within`` seconds."""
         self._stopping.set()
         if self._server is None or not self.serving.is_set():
             return True
@@ -141,7 +142,7 @@ class RpcServer:
 
 
 class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
-    """oslo.messaging's, which also tells what waited before it listened."""
+    """oslo.messaging's server, which also marks calls that waited before it listened."""
 
     def __init__(
         self,
@@ -150,48 +151,48 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         calls: Any,
         executor: Any = None,
         *,
-        judge: Callable[[Any], Any],
+        make_dispatcher: Callable[[Any], Any],
     ) -> None:
-        super().__init__(transport, target, judge(calls), executor)
+        super().__init__(transport, target, make_dispatcher(calls), executor)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
-        mark_what_waits(listener, f"{self._target.topic}.{self._target.server}")
+        mark_waiting_calls(listener, f"{self._target.topic}.{self._target.server}")
         return listener
 
 
 @dataclass(frozen=True, slots=True)
 class _Dispatcher:
-    """oslo.messaging's, for which a wrong call is its caller's error and no traceback of ours."""
+    """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
     calls: Any
     permit: Permit | None = None
-    answered: Answered = _uncounted
-    judged: Callable[[Any], str] = _well
+    on_answered: CallListener = _ignore_call
+    outcome_of: Callable[[Any], str] = _always_ok
 
     def dispatch(self, incoming: Any) -> Any:
-        """The answer.  :raises dispatcher.ExpectedException: holds what its caller gets."""
+        """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
         began, outcome = time.monotonic(), FAILED
         try:
             answer = self._dispatch(incoming)
-            outcome = self.judged(answer)
+            outcome = self.outcome_of(answer)
         except messaging.dispatcher.ExpectedException:
             outcome = REFUSED
             raise
         finally:
             method = incoming.message.get("method")
             name = method if self._method(method) is not None else UNKNOWN
-            self.answered(name, outcome, time.monotonic() - began)
+            self.on_answered(name, outcome, time.monotonic() - began)
         return answer
 
     def _dispatch(self, incoming: Any) -> Any:
-        if waited(incoming):
+        if has_waited(incoming):
             incoming.ctxt = {**incoming.ctxt, WAITED: True}
         try:
             self._check(incoming)
             if self.permit is not None:
-                said = incoming.message
-                self.permit(str(said.get("method")), said.get("args", {}), incoming.ctxt)
+                message = incoming.message
+                self.permit(str(message.get("method")), message.get("args", {}), incoming.ctxt)
             return self.calls.dispatch(incoming)
         except _WRONG_CALLS as err:
             LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), error_text(err))
@@ -201,7 +202,7 @@ class _Dispatcher:
         name, arguments = incoming.message.get("method"), incoming.message.get("args", {})
         method = self._method(name)
         if method is None:
-            # oslo.messaging would send signs of life for it, for ever.
+            # Otherwise oslo.messaging would send heartbeats for this call for ever.
             incoming.client_timeout = None
             return
         try:
@@ -210,13 +211,14 @@ class _Dispatcher:
             raise _WrongArguments(f"{name}: {err}") from err
 
     def _method(self, name: Any) -> Any:
-        """``None``: no such one can be called."""
-        method = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
+        """Return the endpoint's method, or ``None`` if there is none of this name."""
+        endpoints = self.calls.endpoints
+        method = next((getattr(endpoint, str(name), None) for endpoint in endpoints), None)
         return method if callable(method) else None
 
 
 class _WrongArguments(MessagingError, TypeError):
-    """A method was called with arguments that it has not."""
+    """A method was called with arguments that it does not have."""
 
 
 _WRONG_CALLS = (
@@ -225,13 +227,13 @@ _WRONG_CALLS = (
     _WrongArguments,
     NotPermitted,
 )
-"""What a caller has done, and not this program."""
+"""Errors that the caller caused."""
 
 
-def mark_what_waits(listener: Any, queue: str) -> None:
-    """Have what waits in ``queue`` marked, now and whenever the broker comes back.
+def mark_waiting_calls(listener: Any, queue: str) -> None:
+    """Mark the calls that wait in ``queue``, now and after each reconnection to the broker.
 
-    ``listener`` is what oslo.messaging made, and has not begun to consume.
+    ``listener`` is oslo.messaging's, before it begins to consume.
     """
     connection = _connection(listener)
     for consumer in list(getattr(connection, "_consumers", ())):
@@ -240,20 +242,20 @@ def mark_what_waits(listener: Any, queue: str) -> None:
             _fetch(consumer, connection)
 
 
-def waited(incoming: Any) -> bool:
-    """Whether this call is one of those."""
+def has_waited(incoming: Any) -> bool:
+    """Return whether this call waited in the queue while the server did not listen."""
     raw = getattr(incoming.message, "_raw_message", None)
     return bool(getattr(raw, "delivery_info", {}).get(REDELIVERED))
 
 
 def is_connected(listener: Any) -> bool:
-    """Whether the connection over which calls come is there, as far as this side knows."""
+    """Return whether the connection over which calls arrive is up, as far as this side knows."""
     connection = getattr(_connection(listener), "connection", None)
     return bool(getattr(connection, "connected", True))
 
 
 def _connection(listener: Any) -> Any:
-    """The RabbitMQ driver's, which has a connection of kombu's."""
+    """Return the connection of oslo.messaging's RabbitMQ driver, ``None`` for other drivers."""
     pooled = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
     return getattr(pooled, "connection", None)
 
@@ -269,11 +271,14 @@ def _mark_after_declaring(consumer: Any) -> None:
 
 
 def _fetch(consumer: Any, connection: Any) -> None:
-    """Before anything is consumed: one by one, until there is no more."""
+    """Fetch and mark all calls in the queue, before the consumer starts."""
     number = 0
     while (message := connection.channel.basic_get(consumer.queue_name)) is not None:
         message.delivery_info[REDELIVERED] = True
         consumer._callback(message)  # noqa: SLF001  as if it had been consumed
         number += 1
     if number:
-        LOG.warning("%d calls waited while nobody listened: the last known status holds", number)
+        LOG.warning(
+            "%d calls waited while nobody listened: they change nothing",
+            number,
+        )

@@ -1,9 +1,9 @@
-"""Calls over the bus that say by whom they are, so that it can be proved.  Pure.
+"""Signatures of calls over the message bus: they prove who sent a call.  Pure.
 
-Every user of the broker can put a message into every queue: oslo.messaging sends answers
-through the default exchange, which reaches all of them, so agents have to have the right to it.
-So a call carries a signature.  One master key is with ``compute-registry`` and operators; each
-hypervisor has a key that is made from it for its own host, and proves to be that host only.
+Every user of the broker can write to every queue: oslo.messaging sends answers through the
+default exchange, which reaches all queues, so each agent needs the permission to write to it.
+So calls are signed.  ``compute-registry`` and operators have one master key; each hypervisor
+has a key that is derived from it for its host, and signs for that host only.
 """
 
 import hashlib
@@ -15,50 +15,50 @@ from typing import Any
 
 SIGNATURE = "signature"
 SIGNED_BY = "signed_by"
-"""In the context of a call: a host, or an empty text for an operator."""
+"""The key of the signer in the context of a call: a host name, or ``""`` for an operator."""
 RECORD_VERSION = "record_version"
 
 
 def host_key(master_key: str, host: str) -> str:
-    """The key of one hypervisor; the host's name is no secret, the key is."""
+    """Return the key of one hypervisor, a secret."""
     return _hmac(master_key, f"host {host}")
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs what one party sends; ``host`` is empty for an operator."""
+    """Signs the calls of one sender; ``host`` is ``""`` for an operator."""
 
     key: str
     host: str = ""
 
-    def signed(
+    def sign(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The context with the signature; ``to`` is the host that is called, or the registry."""
-        said = {**context, SIGNED_BY: self.host}
-        return said | {SIGNATURE: _signature(self.key, to, method, arguments, said)}
+        """Return the context with the signature; ``to``: the host, or the registry's topic."""
+        signed = {**context, SIGNED_BY: self.host}
+        return signed | {SIGNATURE: _signature(self.key, to, method, arguments, signed)}
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Has the master key: signs for operators, and knows who has signed."""
+    """The holder of the master key: signs calls of operators, and verifies all signatures."""
 
     master_key: str
 
     def signer(self) -> Signer:
-        """For calls to the registry."""
+        """Return the signer of an operator's calls to the registry."""
         return Signer(self._operators())
 
     def sign_to(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """For a call to a host, which knows its own key only."""
-        return Signer(host_key(self.master_key, to)).signed(to, method, arguments, context)
+        """Return the signed context of a call to a host, which has only its own key."""
+        return Signer(host_key(self.master_key, to)).sign(to, method, arguments, context)
 
-    def who(
+    def verified_sender(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> str | None:
-        """The host that has signed this, empty for an operator; ``None`` if nobody has."""
+        """Return the host that signed this call, ``""`` for an operator, ``None`` if invalid."""
         host = context.get(SIGNED_BY)
         if not isinstance(host, str):
             return None
@@ -72,7 +72,7 @@ class Operator:
 def is_signed(
     key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
 ) -> bool:
-    """Whether this was signed with this key, for this receiver, and not changed since."""
+    """Return whether the call was signed with this key for this receiver, and is unchanged."""
     signature = context.get(SIGNATURE)
     if not isinstance(signature, str) or not signature.isascii():
         return False

@@ -1,7 +1,4 @@
-"""The registry that the configuration asks for, and the address under which an agent is known.
-
-The database, or compute-registry over RPC.
-"""
+"""Open the registry of the configuration: the SQLite file, or compute-registry over RPC."""
 
 import socket
 from pathlib import Path
@@ -23,12 +20,12 @@ def open_registry(
     host: str = "",
     command_on: str = "",
 ) -> Registry:
-    """For an agent or a command; ``transport`` may be ``None`` where access is direct.
+    """Return the registry for an agent or a command.
 
-    ``caller`` stands in the log of compute-registry; by default the agent of this machine.
-    ``host`` is that of an agent, which signs with its own key; ``command_on`` that of the machine
-    on which a command runs: without a master key it signs with that host's, and may what its
-    agent may.
+    ``transport`` may be ``None`` where access is direct.  ``caller`` is for the log of
+    compute-registry, by default the agent of this machine.  ``host``: an agent's host, whose key
+    signs its calls.  ``command_on``: the host on which a command runs; without a master key its
+    calls are signed with that host's key, and have the permissions of its agent.
 
     :raises RegistryUnavailable: the file can't be opened, or there is no message bus.
     :raises DatabaseRefused: ``connection`` names another database than an SQLite file.
@@ -45,9 +42,9 @@ def open_registry(
 
 def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
     if settings.master_key and not (host and settings.host_key):
-        return Operator(settings.master_key).signer().signed
+        return Operator(settings.master_key).signer().sign
     own = host or command_on
-    return Signer(settings.host_key, own).signed if settings.host_key and own else None
+    return Signer(settings.host_key, own).sign if settings.host_key and own else None
 
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
@@ -69,10 +66,10 @@ LONGEST = 255
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def here(state_path: Path, *, root: Path = Path("/")) -> str:
-    """Machine, its boot, and the agent's directory: the same after a restart of the agent.
+def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:
+    """Return the address of an agent: machine name, boot id and state directory.
 
-    The boot tells machines apart that were cloned, name, machine id and all.
+    It is the same after a restart of the agent.  The boot id tells cloned machines apart.
     """
     try:
         boot = (root / BOOT_ID.lstrip("/")).read_text(encoding="ascii").strip()

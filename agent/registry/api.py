@@ -14,13 +14,13 @@ class Registry(Protocol):
     """
 
     def list_services(self) -> list[ServiceRecord]:
-        """All records, by host."""
+        """Return all records, sorted by host."""
 
     def get_service(self, host: str) -> ServiceRecord:
         """Return the record of a host."""
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        """The record with this UUID."""
+        """Return the record with this UUID."""
 
     def heartbeat(
         self,
@@ -31,11 +31,11 @@ class Registry(Protocol):
         *,
         attached: bool = False,
     ) -> ServiceRecord:
-        """Say that the agent of ``host`` is alive; the first time makes the record.
+        """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
 
-        ``address`` says where it runs, as :func:`agent.registry.access.here` does: it has
-        to be the same after a restart of the agent, or the restarted one is taken for
-        another one until the old one counts as down.
+        ``address`` comes from :func:`agent.registry.access.agent_address`.  It has to be the
+        same after a restart of the agent: with another address the restarted agent is refused
+        until the old one counts as down.
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
         """
@@ -48,16 +48,16 @@ class Registry(Protocol):
         reason: str | None = None,
         expected_version: int | None = None,
     ) -> ServiceRecord:
-        """Disable or enable; what else is in the record stays.
+        """Disable or enable a host.
 
-        With ``expected_version`` only if nobody has changed the record since it was read
-        (:class:`Changed` otherwise): for decisions that rest on what was in it.
+        With ``expected_version`` only if the record still has this version
+        (:class:`Changed` otherwise).
 
         :raises ReasonRefused: too long, or given while enabling.
         """
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
-        """Say that it is down whatever its heartbeats say, or take that back."""
+        """Force a service down, whatever its heartbeats say, or take that back."""
 
     def delete(self, host: str) -> None:
-        """Forget it.  :raises StillUp: heartbeats come, so that it would be back at once."""
+        """Delete a record.  :raises StillUp: its agent still sends heartbeats."""

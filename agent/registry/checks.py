@@ -1,8 +1,8 @@
-"""Checks of every argument of a call, before the database sees it.  Pure.
+"""Checks of each argument of a call, before it reaches the database.  Pure.
 
-Callers are agents, tools and whoever has a credential of the broker.  Databases differ in
-what they make of a wrong argument: one cuts it, one ignores a trailing space, one fails as
-if it were lost.  So nothing wrong gets there, and who sent it is told what is wrong.
+Callers are agents, tools and anybody with a credential of the broker.  Databases treat invalid
+arguments differently: some truncate, some ignore a trailing space, some fail as if they were
+down.  So invalid arguments are refused here, with an error for the sender.
 """
 
 import re
@@ -12,9 +12,9 @@ from reportclient.plain_text import plain
 
 LONGEST = 255
 AUTO = "AUTO: "
-"""How a reason begins that no operator gave."""
+"""The prefix of reasons that a program gave."""
 MOST_ROOTS = 100_000
-"""Of one host; the column has room for four times as many."""
+"""Root providers of one host; the column has room for four times as many."""
 LARGEST_VERSION = 2**31 - 1
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
@@ -23,7 +23,7 @@ _BREAKS = re.compile(r"\s+")
 
 
 def is_text(text: object) -> bool:
-    """Whether every database can hold it."""
+    """Return whether each supported database can store this text."""
     if not isinstance(text, str):
         return False
     try:
@@ -34,12 +34,12 @@ def is_text(text: object) -> bool:
 
 
 def is_uuid(text: object) -> bool:
-    """With or without dashes, as Placement has them."""
+    """Return whether the text is a UUID, with or without dashes."""
     return isinstance(text, str) and _UUID.fullmatch(text) is not None
 
 
 def is_host(host: object) -> bool:
-    """Whether a service can have this name: 1 to 255 characters that can be seen."""
+    """Return whether a service can have this name: 1 to 255 printable characters, no blanks."""
     if not is_text(host):
         return False
     assert isinstance(host, str)
@@ -84,7 +84,7 @@ def flag(name: str, value: object) -> None:
 
 
 def version(name: str, value: object) -> None:
-    """Return a record's version, ``None`` for any.  :raises InputRefused: not such a number."""
+    """Check a version; ``None`` is valid.  :raises InputRefused: it is no version of a record."""
     if value is not None and not _is_number(value, 0, LARGEST_VERSION):
         raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
 
@@ -98,7 +98,7 @@ def page(after: object, limit: object) -> None:
 
 
 def reason(*, disabled: bool, reason: object) -> str | None:
-    """The reason as it is stored: in one line, without what a terminal obeys.
+    """Return the reason as it is stored: one line, without control characters.
 
     :raises ReasonRefused: it is empty, longer than 255 characters, comes with an enabled
         host, or has what no database takes as text: NUL, or bytes that were no UTF-8.
@@ -107,7 +107,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
         return None
     if not is_text(reason):
         raise ReasonRefused("the reason has characters that can't be stored: NUL, or invalid UTF-8")
-    text = in_a_line(str(reason))
+    text = one_line(str(reason))
     if not text:
         raise ReasonRefused("the reason is empty: give one, or leave it out")
     if not disabled:
@@ -119,8 +119,8 @@ def reason(*, disabled: bool, reason: object) -> str | None:
     return text
 
 
-def in_a_line(text: str) -> str:
-    """Blanks and line breaks as single blanks, and nothing that a terminal or a log obeys."""
+def one_line(text: str) -> str:
+    """Return the text in one line, without control characters."""
     return plain(_BREAKS.sub(" ", text).strip())
 
 
@@ -133,6 +133,6 @@ def _is_number(value: object, least: int, most: int) -> bool:
 
 
 def _quoted(value: object) -> str:
-    """Of whatever length."""
+    """Return the value as ASCII, shortened."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

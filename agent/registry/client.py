@@ -12,7 +12,7 @@ from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0
-"""Seconds for one call; whoever calls has something else to do."""
+"""Seconds for one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class RegistryClient:
         caller: Caller = NOBODY,
         sign: Sign | None = None,
     ) -> "RegistryClient":
-        """On this transport; calls end after ``timeout`` seconds."""
+        """Return a client on this transport; calls end after ``timeout`` seconds."""
         target = Target(
             exchange=wire.EXCHANGE,
             topic=wire.TOPIC,
@@ -41,7 +41,7 @@ class RegistryClient:
         return cls(RpcClient(transport, target, timeout, sign=sign), caller)
 
     def list_services(self) -> list[ServiceRecord]:
-        """All records, by host, read page by page."""
+        """Return all records, sorted by host, read page by page."""
         found: list[ServiceRecord] = []
         while True:
             after = found[-1].host if found else ""

@@ -1,8 +1,7 @@
-"""Hosts switched off and on: the rules, for the command and the REST interface alike.
+"""The rules for disabling and enabling hosts, for computectl and for the REST API.
 
-The record comes first, because it is what lasts.  The agent is then told at once if it
-is up and speaks a version that knows how; if not, it follows the record by itself, when
-it starts or when its next heartbeat brings the record back.
+The record is changed first.  Then the agent is called, if it is up and its RPC version has the
+call; if not, it follows the record when it starts or with its next heartbeat.
 """
 
 import logging
@@ -26,7 +25,7 @@ LATER = "its agent follows the record when the next heartbeat brings it"
 
 
 class ComputeAPI(Protocol):
-    """An agent, called."""
+    """Calls agents."""
 
     def set_host_enabled(
         self,
@@ -36,10 +35,10 @@ class ComputeAPI(Protocol):
         record_version: int | None = None,
         about: Mapping[str, Any] = {},
     ) -> str:
-        """``enabled`` or ``disabled``, once the agent has done what it can.
+        """Call an agent, and return its answer: ``enabled`` or ``disabled``.
 
-        ``record_version`` is that of the record which says so already; ``about`` says for
-        its log who asks, and why.
+        ``record_version``: the version of the record that has this status; ``about``: caller
+        and reason, for the agent's log.
         """
 
 
@@ -57,8 +56,8 @@ class Switched:
     answer: str | None = None
 
     @property
-    def what_became_of_the_call(self) -> str:
-        """In words."""
+    def call_outcome(self) -> str:
+        """What came of the call to the agent, for people."""
         if self.answer is not None:
             return f"called, answered {self.answer}"
         return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
@@ -75,7 +74,7 @@ class Control:
     def switch(
         self, host: str, *, disabled: bool, reason: str | None = None, caller: Caller = NOBODY
     ) -> Switched:
-        """Disable or enable a host, for ``caller``, who stands in the logs.
+        """Disable or enable a host; ``caller`` is for the logs.
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
@@ -84,13 +83,13 @@ class Control:
         # Before the call: the agent's log may say the same earlier otherwise.
         log_switched(record, caller)
         done = self._call(record, caller)
-        LOG.info("%s, %s [%s]", record.host, plain(done.what_became_of_the_call), caller.request_id)
+        LOG.info("%s, %s [%s]", record.host, plain(done.call_outcome), caller.request_id)
         return done
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
-        """Say that a host is down, or take that back.
+        """Force a host down, or take that back.
 
-        Its agent was not called while it counted as down, and is told now what the record says.
+        When it is taken back the agent is called: it was not called while it counted as down.
 
         :raises RegistryError:
         """
@@ -98,12 +97,12 @@ class Control:
         record = self.registry.set_forced_down(host, forced_down=forced_down)
         log_forced(record, caller)
         if not forced_down:
-            done = self._call(record, caller).what_became_of_the_call
+            done = self._call(record, caller).call_outcome
             LOG.info("%s, %s [%s]", record.host, plain(done), caller.request_id)
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
-        """Forget a host.  :raises RegistryError:"""
+        """Delete a host's record.  :raises RegistryError:"""
         self.registry.delete(host)
         log_deleted(host, caller)
 
@@ -157,7 +156,7 @@ def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
 
 
 def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) -> str | None:
-    """Why this agent is left alone, or ``None``."""
+    """Return why the agent of this record is not called, or ``None``."""
     if record.last_seen is None:
         return f"{record.host} has never been up; its agent reads the record when it starts"
     if record.forced_down:

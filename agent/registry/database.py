@@ -7,7 +7,7 @@ R = TypeVar("R")
 
 
 class Duplicate(Exception):
-    """A row with such a unique value is there already."""
+    """Another row has the same value in a unique column."""
 
 
 class Transaction(Protocol):
@@ -17,38 +17,38 @@ class Transaction(Protocol):
         """Return the selected rows."""
 
     def change(self, sql: str, **values: Any) -> int:
-        """How many rows an INSERT, UPDATE or DELETE met."""
+        """Run an INSERT, UPDATE or DELETE, and return the number of rows."""
 
 
 class Database(Protocol):
-    """Where the table ``services`` is."""
+    """The database with the table ``services``."""
 
     @property
     def now(self) -> str:
-        """Seconds since the epoch by the database's clock, with a fraction, in its words."""
+        """SQL for the seconds since the epoch, with a fraction, by the database's clock."""
 
     @property
     def binary(self) -> str:
-        """The column of this name, which is a reserved word in some."""
+        """SQL for the column ``binary``, which is a reserved word in some databases."""
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """The URL, without its password."""
 
     def upgrade(self) -> None:
-        """Bring the schema up to date, once, whoever else tries to at the same time.
+        """Create or upgrade the schema; several processes may do so at the same time.
 
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
 
     def run(self, work: Callable[[Transaction], R]) -> R:
-        """Run ``work`` in a transaction, again where the database chose it to make way.
+        """Run ``work`` in a transaction, and again after a deadlock.
 
-        Of its statements the first one writes, if any does: SQLite then waits for its turn.
+        If ``work`` writes at all, its first statement has to: then SQLite waits for the lock.
 
-        :raises Duplicate: see there.
-        :raises InputRefused: the database does not take such values.
-        :raises RegistryUnavailable: it is away, broken, or too busy.
+        :raises Duplicate: another row has a unique value.
+        :raises InputRefused: the database refused the values.
+        :raises RegistryUnavailable: the database can't be reached, is damaged, or too busy.
         """
 
     def dispose(self) -> None:

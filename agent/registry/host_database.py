@@ -60,7 +60,7 @@ class HostDatabase:
     _idle: list[sqlite3.Connection] = field(default_factory=list, repr=False, compare=False)
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         return f"sqlite:///{self.path}"
 
     def upgrade(self) -> None:
@@ -89,7 +89,7 @@ class HostDatabase:
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
         except sqlite3.Error as err:
-            raise RegistryUnavailable(f"{self.shown}: {err}") from err
+            raise RegistryUnavailable(f"{self.safe_url}: {err}") from err
 
     def dispose(self) -> None:
         while self._idle:
@@ -124,7 +124,7 @@ class HostDatabase:
         [(version,)] = connection.execute("PRAGMA user_version")
         if version > VERSION:
             raise RegistryUnavailable(
-                f"{self.shown} has version {version}, and this compute-agent reads {VERSION}: a "
+                f"{self.safe_url} has version {version}, and this compute-agent reads {VERSION}: a "
                 "later compute-agent wrote it; use that one, or move the file away"
             )
         if version < VERSION:

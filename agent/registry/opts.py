@@ -200,7 +200,7 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
     return RegistrySettings(**others, **{name: group[name] for name in same})
 
 
-def load(args: Sequence[str]) -> cfg.ConfigOpts:
+def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
     """compute-registry's configuration.  :raises RegistryConfigError: it can't be used."""
     conf = cfg.ConfigOpts()
     conf.register_opts(REGISTRY, GROUP)
@@ -228,7 +228,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
     :raises RegistryConfigError: they can't be used; nothing is changed.
     """
-    load(args)
+    load_config(args)
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:

@@ -8,13 +8,13 @@ from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, Operator, is_signed
 from agent.registry import wire
 
-OF_AGENTS = frozenset({"heartbeat", "get_service", "set_status"})
-"""What an agent may ask of the registry, for its own host."""
+AGENT_METHODS = frozenset({"heartbeat", "get_service", "set_status"})
+"""Methods that an agent may call, for its own host."""
 
 
 @dataclass(frozen=True, slots=True)
-class OfTheRegistry:
-    """Operators may do everything, an agent what concerns its own host."""
+class RegistryPermissions:
+    """Calls to the registry: operators may make all, an agent those for its own host."""
 
     operator: Operator
 
@@ -22,13 +22,13 @@ class OfTheRegistry:
         self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> None:
         """:raises NotPermitted: the call is not signed, or not by one who may make it."""
-        who = self.operator.who(wire.TOPIC, method, arguments, context)
+        who = self.operator.verified_sender(wire.TOPIC, method, arguments, context)
         if who is None:
             raise NotPermitted(
                 f"{method} is not signed, or not with a key of [registry]: set master_key where "
                 "operators use computectl, host_key on the hypervisor"
             )
-        if who and (method not in OF_AGENTS or arguments.get("host") != who):
+        if who and (method not in AGENT_METHODS or arguments.get("host") != who):
             whom = f" {arguments['host']!a}" if "host" in arguments else ""
             raise NotPermitted(
                 f"the host_key of {who} does not allow {method}{whom}: run this where [registry] "
@@ -37,11 +37,10 @@ class OfTheRegistry:
 
 
 @dataclass(frozen=True, slots=True)
-class OfAnAgent:
-    """Only who has the master key, or this host's own; and only for a version of the record.
+class AgentPermissions:
+    """Calls to an agent: signed with the master key or this host's key, for a record's version.
 
-    An older version than the one that is known changes nothing, so that a call which
-    somebody has recorded is of no use to him later.
+    An older version than the last one changes nothing, so a recorded call can't be replayed.
     """
 
     key: str

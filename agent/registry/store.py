@@ -1,8 +1,7 @@
 """Service records in a database.
 
-Each change is one UPDATE that names what it needs to find, so that two writers can't lose
-each other's change, and a heartbeat, which touches columns of its own only, can't undo an
-operator's.  All times are the database's.
+Each change is one UPDATE with a condition, so two writers can't lose each other's change, and a
+heartbeat has columns of its own, so it can't undo an operator's.  All times are the database's.
 """
 
 import logging
@@ -17,16 +16,16 @@ from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Transaction
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, REPAIR, ServiceRecord, damage
-from agent.registry.stored import record_of
+from agent.registry.stored import record_from_row
 from reportclient.plain_text import plain
 
-SINCE = 1577836800
+VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: a version that counts seconds from then fits its column until 2088."""
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
-"""Hears of each transaction: its seconds, and whether the database answered."""
+"""Called after each transaction with its seconds and whether the database answered."""
 
 
 @dataclass(slots=True)
@@ -37,12 +36,12 @@ class SqlRegistry:
     down_after: float = DOWN_AFTER
     binary: str = BINARY
     damaged: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What can't be read of a host's record, and is in the log."""
+    """Columns that can't be read and were logged, by host."""
     refused: set[tuple[str, str]] = field(default_factory=set)
-    """Roots of hosts that are up, with the host that claimed each in vain, as in the log."""
+    """Roots of hosts that are up, each with the host whose claim was refused and logged."""
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
-        """All records by host, or a page of them: ``limit`` of those after this host."""
+        """Return all records sorted by host, or at most ``limit`` of those after a host."""
         checks.page(after, limit)
         wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
         most = limit or LARGEST_VERSION
@@ -95,7 +94,7 @@ class SqlRegistry:
         return found
 
     def _beat(self, host: str, said: dict[str, Any]) -> ServiceRecord | None:
-        """The record now; another's address in it has kept ours out."""
+        """Return the record after the heartbeat; with another address it was refused."""
         beat = (
             "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
             f"attached = :attached, last_seen = {self.database.now} WHERE host = :host "
@@ -122,9 +121,9 @@ class SqlRegistry:
         return self._run(work)
 
     def _granted(self, sent: Transaction, host: str, roots: Sequence[str]) -> list[str]:
-        """Return those of the named roots that are this host's, or no other host's that is up.
+        """Return the roots without those of other hosts that are up.
 
-        Nodes move between hosts; a root that another host, which is up, reports does not.
+        A root of a host that is down moves to this host.
         """
         row = next(iter(sent.rows("SELECT roots FROM services WHERE host = :host", host=host)), {})
         had = str(row.get("roots") or "").split()
@@ -191,7 +190,7 @@ class SqlRegistry:
         return self._set(host, "forced_down = :forced_down", {"forced_down": forced_down}, None)
 
     def delete(self, host: str) -> None:
-        """Forget it, unless heartbeats come and nobody has said that it is down all the same."""
+        """Delete a record, unless its service is up and not forced down."""
         checks.require_host(host)
         gone = (
             "DELETE FROM services WHERE host = :host "
@@ -245,8 +244,8 @@ class SqlRegistry:
         return next(iter(sent.rows(f"{self._select} WHERE host = :host", host=host)), None)
 
     def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
-        """That a record is damaged is logged once, and once that it is whole."""
-        found = record_of(row)
+        """Return a row as a record; log once that it is damaged, and once that it is not."""
+        found = record_from_row(row)
         if found.damaged != self.damaged.get(found.host, ()):
             if found.damaged:
                 LOG.warning("%s; %s", damage(found), REPAIR)
@@ -269,8 +268,8 @@ class SqlRegistry:
 
     @property
     def _later(self) -> str:
-        """A version that no record of this host had, be this database restored from a backup."""
-        now = f"ROUND({self.database.now} - {SINCE})"
+        """SQL for a version that is new also if the database was restored from a backup."""
+        now = f"ROUND({self.database.now} - {VERSION_EPOCH})"
         return f"CASE WHEN version + 1 > {now} THEN version + 1 ELSE {now} END"
 
     @property
@@ -280,10 +279,9 @@ class SqlRegistry:
 
 @dataclass(slots=True)
 class WatchedRegistry(SqlRegistry):
-    """The same for a fleet, which tells ``listener`` whether the database answers.
+    """A registry that calls ``listener`` after each transaction.
 
-    A thousand agents ask, and people over REST: that it is away is logged once, and once that it
-    is back.
+    It logs once that the database is lost, and once that it is back.
     """
 
     listener: TransactionListener = lambda _seconds, _answered: None

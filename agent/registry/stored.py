@@ -1,7 +1,7 @@
-"""A row of the table ``services`` as a record, whatever is in it.  Pure.
+"""Read a row of the table ``services`` as a record, also a damaged row.  Pure.
 
-Somebody repaired a database by hand, a disk or another version wrote something else: what can't
-be read counts as unknown and is named in the record, so that one row hides no other.
+A column that can't be read counts as unknown and is named in the record, so that one damaged
+row does not make a list fail.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ from agent.registry.record import BINARY, ServiceRecord
 from reportclient.plain_text import plain
 
 
-def record_of(row: Mapping[str, Any]) -> ServiceRecord:
-    """With the columns that can't be read in ``damaged``."""
+def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
+    """Return the record of a row; ``damaged`` has the columns that can't be read."""
     values, damaged = dict(row), []
     for name, (read, unknown) in _READERS.items():
         found = row[name]
@@ -75,4 +75,4 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "version": (_number, 0),
     "attached": (bool, False),  # NULL before its agent's first heartbeat said so
 }
-"""By column: how it is read, and what stands for what can't be."""
+"""By column: its reader, and the value if it can't be read."""

@@ -1,7 +1,7 @@
 """Messages between the registry and its clients.  Pure.
 
-Answers are ``{"value": ...}`` or ``{"error": {"kind": ..., "text": ...}}``.  Fields that a
-reader does not know are left out, so that instances of two versions get along.
+Answers are ``{"value": ...}`` or ``{"error": {"kind": ..., "text": ...}}``.  Unknown
+fields are ignored, so that instances of two versions work together.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ def to_wire(record: ServiceRecord) -> dict[str, Any]:
 
 
 def from_wire(data: dict[str, Any]) -> ServiceRecord:
-    """The record that was sent."""
+    """Return a record from JSON values."""
     known = {name: value for name, value in data.items() if name in _FIELDS}
     for name in _TIMES:
         at = known.get(name)
@@ -41,7 +41,7 @@ def from_wire(data: dict[str, Any]) -> ServiceRecord:
 
 
 def failure(err: RegistryError) -> dict[str, Any]:
-    """The answer that stands for an error."""
+    """Return the answer that carries an error."""
     return {"error": {"kind": type(err).__name__, "text": str(err)}}
 
 
@@ -53,7 +53,7 @@ def outcome(answer: dict[str, Any]) -> str:
 
 
 def value_of(answer: dict[str, Any]) -> Any:
-    """The value.  :raises RegistryError: the answer stands for one."""
+    """Return the value of an answer.  :raises RegistryError: the answer carries an error."""
     if "error" in answer:
         error = answer["error"]
         raise _KINDS.get(error["kind"], RegistryError)(error["text"])

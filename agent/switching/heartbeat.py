@@ -1,7 +1,7 @@
-"""Heartbeats: the agent says that it is alive, and hears whether its host is disabled.
+"""Heartbeats: the agent reports to the registry, and gets its host's service record back.
 
-They run in a thread of their own, since a registry may take long to answer, or not
-answer at all; then the last known status holds.
+They run in a thread of their own, since the registry may answer late or not at all; then
+this host keeps its last known status.
 """
 
 import logging
@@ -22,17 +22,17 @@ from agent.switching.notices import Decided, HeartbeatDone, Notice, Serving
 LOG = logging.getLogger(__name__)
 
 ROUNDS = 5
-"""How often one beat starts anew after somebody decided or wrote in between."""
+"""Tries of one heartbeat, where the status or the record is changed in between."""
 
 EARLIEST_BEAT, LATEST_BEAT = 0.8, 1.2
-"""Intervals between two heartbeats."""
+"""Limits of the random time between two heartbeats, in units of ``every``."""
 
-SAID = {
-    Verdict.RECORD_CHANGED: "The record was changed meanwhile, and holds: %s",
+WARNINGS = {
+    Verdict.RECORD_CHANGED: "The service record was changed meanwhile, this host follows it: %s",
     Verdict.OURS_IS_LATER: "The registry has an older record than before (%s): "
-    "what is known here holds",
+    "the status that this host has is written to it",
 }
-"""Warnings, with the record's status."""
+"""Log lines for verdicts, with the record's status."""
 
 
 @dataclass(slots=True)
@@ -40,50 +40,50 @@ class Heartbeat:
     """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
 
     connect: Callable[[], Registry]
-    """Opens the registry; tried again until it succeeds."""
+    """Opens the registry; called again until it succeeds."""
     host: str
     address: str
     roots: Callable[[], Sequence[str]]
     status: HostStatus
     rpc_version: Callable[[], str | None] = lambda: None
-    """``None`` while nobody could call us."""
+    """Returns the version of the calls that are answered, ``None`` while none can be."""
     every: float = 10.0
     attached: bool = False
-    """The service is nova-compute's: heartbeats say that, and its record decides nothing here."""
+    """Whether the service is nova-compute's: then the record decides nothing here."""
     beside: Callable[[Callable[[], None], str], object] = in_thread
-    """Runs what has a name beside everything else."""
+    """Starts a function in a thread of this name."""
     answered: threading.Event = field(default_factory=threading.Event)
-    """Set once the registry has answered, or refused us."""
+    """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
-    """Set where the next heartbeat is not to wait."""
-    taken: str | None = None
-    """Who else uses this host's name."""
+    """Set to send the next heartbeat now."""
+    name_conflict: str | None = None
+    """The error that names another agent with this host name, if there is one."""
     _registry: Registry | None = None
     _tried: tuple[int, bool, str | None] | None = None
-    """Version, status and reason of the record, should our last write have come through."""
+    """Version, status and reason that the record has if this agent's last write succeeded."""
     _ended: bool = False
 
     def start(self) -> None:
-        """Return at once."""
+        """Start the thread."""
         self.beside(self._run, "heartbeat")
 
     def stop(self) -> None:
-        """Send no more; one that is under way ends with the process."""
+        """Send no further heartbeat; a running one ends with the process."""
         self._ended = True
         self.wake.set()
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
-        """From the next heartbeat on, which comes now."""
+        """Use another registry and interval, from a heartbeat now."""
         self.connect, self.every, self._registry = connect, every, None
         self.wake.set()
 
-    def hear(self, notice: Notice) -> None:
-        """Beat soon: there is something to tell."""
+    def on_notice(self, notice: Notice) -> None:
+        """Send a heartbeat now if the status changed or calls can be answered."""
         if isinstance(notice, Decided | Serving):
             self.wake.set()
 
     def read_once(self) -> None:
-        """Read the record without saying that anybody is alive.  Never raises."""
+        """Read the record without sending a heartbeat.  Never raises."""
         if self.attached:
             return
         seen = self.status.current
@@ -103,7 +103,7 @@ class Heartbeat:
         try:
             self._exchange()
         except HostTaken as err:
-            self._is_taken(err)
+            self._name_is_taken(err)
         except RegistryError as err:
             self._is_lost(err)
         except Exception as err:
@@ -111,14 +111,14 @@ class Heartbeat:
             self.status.registry_lost = str(err)
         else:
             self._is_back()
-        wrong = self.taken or self.status.registry_lost
-        self.status.publish(HeartbeatDone(time.monotonic() - began, wrong))
+        error = self.name_conflict or self.status.registry_lost
+        self.status.publish(HeartbeatDone(time.monotonic() - began, error))
 
     def _run(self) -> None:
         while not self._ended:
             self.wake.clear()
             self.beat()
-            # Spread, so that hosts that were started together do not stay in step.
+            # Random, so that hosts that were started together spread out.
             self.wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
     def _exchange(self) -> None:
@@ -135,13 +135,13 @@ class Heartbeat:
             if self.attached:
                 return
             if self.status.current is not before:
-                continue  # a call came meanwhile, maybe with a later record than this one
+                continue  # an RPC call came meanwhile, maybe with a later record
             seen = self._seen_with(record, before)
             settled = self._settled(record, seen)
             if settled is not None and self.status.adopt(settled, seen):
-                self._tried = None  # or an old record that says the same would pass for it
+                self._tried = None  # a later record may have the same values
                 return
-        LOG.debug("The status does not settle; the next heartbeat goes on")
+        LOG.debug("Status and record changed in each try; the next heartbeat goes on")
 
     def _opened(self) -> Registry:
         if self._registry is None:
@@ -151,8 +151,7 @@ class Heartbeat:
     def _seen_with(self, record: ServiceRecord, before: ServiceStatus) -> ServiceStatus:
         """Return the status to compare with a record: acknowledged if this agent wrote it.
 
-        We may not know that we made it: the reply can be lost, or be overtaken by
-        somebody who asks again.
+        The reply to that write can be lost, or arrive after a later call.
         """
         tried, now = self._tried, (record.version, record.disabled, record.disabled_reason)
         if tried is not None and tried == now:
@@ -160,15 +159,15 @@ class Heartbeat:
         return before
 
     def _settled(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
-        """The record once it says what holds; ``None``: begin again."""
-        who_is_right = verdict(seen, record)
-        if who_is_right in SAID:
-            LOG.warning(SAID[who_is_right], record.status)
-        if who_is_right in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+        """Return the record once it and the status agree; ``None``: start again."""
+        decided = verdict(seen, record)
+        if decided in WARNINGS:
+            LOG.warning(WARNINGS[decided], record.status)
+        if decided in (Verdict.RECORD, Verdict.RECORD_CHANGED):
             return record
-        return self._tell(record, seen)
+        return self._write_record(record, seen)
 
-    def _tell(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
+    def _write_record(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
         """Write the status to the registry; return ``None`` if the record was changed meanwhile."""
         self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
         try:
@@ -182,9 +181,9 @@ class Heartbeat:
             return None
 
     def _is_back(self) -> None:
-        if self.status.registry_lost or self.taken:
+        if self.status.registry_lost or self.name_conflict:
             LOG.info("The registry answers again")
-        self.taken = None
+        self.name_conflict = None
         self.answered.set()
         self.status.registry_answers()
 
@@ -193,8 +192,8 @@ class Heartbeat:
             LOG.warning("The registry does not answer, the last known status holds: %s", err)
         self.status.registry_lost = str(err)
 
-    def _is_taken(self, err: HostTaken) -> None:
-        if self.taken is None:
+    def _name_is_taken(self, err: HostTaken) -> None:
+        if self.name_conflict is None:
             LOG.error("%s", err)
-        self.taken = str(err)
+        self.name_conflict = str(err)
         self.answered.set()

@@ -1,9 +1,8 @@
-"""Whether this host is disabled: the one object that knows, and that others subscribe to.
+"""The status of this host, enabled or disabled, and the events that change it.
 
-Any thread may report an event.  What follows from it is on disk first; then the loop, which
-alone writes to Placement, makes the trait follow, and tries again soon where it can't.  The
-jobs carry no value: each brings about what holds when it runs, so their order is of no
-account.
+Any thread may report an event.  The new status is saved to disk first; then a job of the loop,
+which alone writes to Placement, sets or removes the trait, and retries soon if it can't.  A job
+writes the status at the time it runs, so the order of jobs does not matter.
 """
 
 import logging
@@ -15,13 +14,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from agent.loop import Loop
-from agent.registry.checks import AUTO, LONGEST, in_a_line
+from agent.registry.checks import AUTO, LONGEST, one_line
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report
 from agent.state import files
 from agent.state.document import Unusable
 from agent.switching.machine import (
-    FOUND,
+    REASON_FOUND,
     Event,
     ServiceStatus,
     after,
@@ -36,16 +35,16 @@ from reportclient.schedule import doubled
 LOG = logging.getLogger(__name__)
 
 VERSION_5, VERSION_6 = "5.13", "6.5"
-"""Of the calls that are answered."""
+"""The versions of Nova's compute RPC API that are answered."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0
 
 Write = Callable[[bool, bool], Sequence[Report]]
-"""Make the trait on every root say whether the host is disabled, which could not be done before
-if the second one is true; called in the loop's thread."""
+"""Sets the trait on all roots (first argument true) or removes it.  The second argument: whether
+this is a retry.  Called in the loop's thread."""
 
-SAID: Mapping[Event, tuple[int, str]] = {
+LOG_LINES: Mapping[Event, tuple[int, str]] = {
     Event.DISABLE: (logging.INFO, "This host is %s"),
     Event.ENABLE: (logging.INFO, "This host is %s"),
     Event.LOST: (logging.WARNING, "This host is %s"),
@@ -53,47 +52,47 @@ SAID: Mapping[Event, tuple[int, str]] = {
     Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, and stays so"),
     Event.FOUND_ENABLED: (logging.DEBUG, "This host is %s"),
 }
-"""For the log, where the event changes the status."""
+"""Log level and text of the events that change the status."""
 
 
 @dataclass(slots=True)
 class HostStatus:
-    """Knows whether this host is disabled, and sees to it that Placement does."""
+    """The status of this host; it is saved, written to Placement, and published."""
 
     file: ServiceFile
     loop: Loop
     write: Write
     longest_retry: float = LONGEST_RETRY
     slack: float = 0.0
-    """Seconds by which a change of the record may be heard late, and clocks may differ."""
+    """Seconds by which a change of the record may be seen late, and clocks may differ."""
     wall: Callable[[], float] = time.time
     current: ServiceStatus = field(default_factory=ServiceStatus)
     waiting: str | None = None
-    """Why the trait could not be written yet."""
-    unkept: str | None = None
-    """Why the status could not be kept on disk."""
+    """Why the trait is not written yet."""
+    unsaved: str | None = None
+    """Why the status could not be saved."""
     registry_lost: str | None = None
     """Why the registry does not answer."""
     registered: threading.Event = field(default_factory=threading.Event)
-    """Set while the registry has what was decided here."""
+    """Set while the registry has the status of this host."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while the status changes."""
     _listeners: list[Callable[[Notice], object]] = field(default_factory=list)
     _changed_at: float | None = None
-    """When this process heard of the record's last change."""
+    """When this process saw the record's last change, in seconds since the epoch."""
     _tries: int = 0
     _retry_is_set: bool = False
 
     def load(self) -> None:
-        """Remember what was last decided; a file that can't be read is as good as none."""
+        """Load the saved status; a file that can't be read counts as missing."""
         try:
             self.current = self.file.load()
         except Unusable as err:
-            LOG.warning("This host's status is not known before the registry says: %s", err)
+            LOG.warning("This host's status is unknown until the registry answers: %s", err)
 
     @property
     def disabled(self) -> bool | None:
-        """``None``: not known, so that the trait stays as it is."""
+        """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
         return self.current.disabled
 
     def subscribe(self, listener: Callable[[Notice], object]) -> None:
@@ -101,7 +100,7 @@ class HostStatus:
         self._listeners.append(listener)
 
     def publish(self, notice: Notice) -> None:
-        """Tell all who subscribed."""
+        """Call all listeners with the notice."""
         if isinstance(notice, Decided):
             self.registered.clear()
         for listener in self._listeners:
@@ -109,16 +108,15 @@ class HostStatus:
 
     # -- events
 
-    def ask(self, *, disabled: bool, reason: str | None = None) -> Future[list[Report]]:
-        """A caller wants it so.  The future ends when Placement was written to, or not."""
+    def switch(self, *, disabled: bool, reason: str | None = None) -> Future[list[Report]]:
+        """Disable or enable the host.  The future ends with the try to write the trait."""
         self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
-        return self._brought_about()
+        return self._post_write()
 
-    def recorded(self, *, disabled: bool, version: int) -> Future[list[Report]]:
-        """The record says so since that version.  The future is as that of :meth:`ask`.
+    def follow_record(self, *, disabled: bool, version: int) -> Future[list[Report]]:
+        """Adopt the status that the record has in that version; the future: see :meth:`switch`.
 
-        A call can be overtaken by a later one, or by a heartbeat that brought a later
-        record: then it says nothing new.
+        Nothing changes if a later call or a heartbeat has brought this or a later version.
         """
         with self.lock:
             changed = after_call(self.current, disabled=disabled, version=version)
@@ -126,37 +124,37 @@ class HostStatus:
                 self._changed_at = self.wall()
                 self._keep(changed)
                 LOG.info("This host is %s", changed)
-        return self._brought_about()
+        return self._post_write()
 
-    def follow(self) -> Future[list[Report]]:
-        """Nobody wants anything new.  The future is as that of :meth:`ask`."""
-        return self.loop.post(self._bring_about)
+    def write_trait(self) -> Future[list[Report]]:
+        """Write the trait without a change of the status; the future: see :meth:`switch`."""
+        return self.loop.post(self._write_trait)
 
     def hypervisor_lost(self, why: str) -> None:
-        """Disable, unless the host is disabled."""
-        if self._move(Event.LOST, in_a_line(f"{AUTO}{why}")[:LONGEST]):
-            self._brought_about()
+        """Disable the host, unless it is disabled already; ``why``: the cause."""
+        if self._move(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST]):
+            self._post_write()
 
     def hypervisor_back(self) -> None:
-        """Enable, if it was disabled because the hypervisor was lost."""
+        """Enable the host if it was disabled because the hypervisor was lost."""
         if self._move(Event.BACK):
-            self._brought_about()
+            self._post_write()
 
-    def settle(self, *, found: bool) -> None:
-        """At the first start: whether the roots carry the trait in Placement."""
+    def adopt_trait(self, *, found: bool) -> None:
+        """At the first start: take the status from the trait on the roots (``found``)."""
         event = Event.FOUND_DISABLED if found else Event.FOUND_ENABLED
-        if self._move(event, FOUND if found else None):
+        if self._move(event, REASON_FOUND if found else None):
             self.publish(Decided())
 
     def period_done(self, reports: Sequence[Report], found: bool | None) -> None:
-        """``found``: whether the roots carry the trait, where that is known."""
-        if self.unkept is not None:
+        """Note the reports of a period; ``found``: whether the roots have the trait, if known."""
+        if self.unsaved is not None:
             with self.lock:
                 self._keep(self.current)
-        if self.waiting is not None and all(_why_not(report) is None for report in reports):
+        if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
         if found is not None:
-            self.settle(found=found)
+            self.adopt_trait(found=found)
         self.publish(PeriodDone(reports))
 
     # -- the registry's side
@@ -177,11 +175,11 @@ class HostStatus:
                 LOG.log(level, "The registry says that this host is %s", new)
         # A host that starts enabled is in no hurry: its first period does it.
         if changed and (new.disabled or seen.disabled is not None):
-            self.loop.post(self._bring_about)
+            self.loop.post(self._write_trait)
         return True
 
     def acknowledge(self, record_version: int) -> ServiceStatus:
-        """The record has this version because of what was decided here; returns the status."""
+        """Note that the record has the status, in this version; return the status."""
         with self.lock:
             self._keep(replace(self.current, record_version=record_version))
             return self.current
@@ -191,22 +189,22 @@ class HostStatus:
         self.registry_lost = None
         if self.current.acknowledged:
             self.registered.set()
-            if not self.current.acknowledged:  # decided between the two lines above
+            if not self.current.acknowledged:  # changed between the two lines above
                 self.registered.clear()
 
     def in_step(self, within: float) -> bool:
-        """Wait until the registry has what was decided here; not for one that is away."""
+        """Wait until the registry has this status; do not wait for a registry that is lost."""
         return self.registered.wait(0 if self.registry_lost else within)
 
     def changed_after(self, sent: float) -> bool:
-        """Whether the record was certainly changed after that time, in seconds since the epoch."""
+        """Whether the record was certainly changed after ``sent`` (seconds since the epoch)."""
         return self._changed_at is not None and sent < self._changed_at - self.slack
 
     # -- what follows
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Return the conditions."""
-        wrong = {"trait": self.waiting, "status file": self.unkept}
+        """Return the conditions of the trait and of the status file."""
+        wrong = {"trait": self.waiting, "status file": self.unsaved}
         return tuple(Condition(text, part) for part, text in wrong.items() if text is not None)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
@@ -215,50 +213,50 @@ class HostStatus:
             if new is self.current:
                 return False
             self._keep(new)
-            level, text = SAID[event]
+            level, text = LOG_LINES[event]
             LOG.log(level, text, new)
         return True
 
     def _keep(self, status: ServiceStatus) -> None:
-        """A full disk stops nobody from disabling a host; it is tried again after each period."""
+        """Save a status; if that fails it holds all the same, and is saved after a period."""
         self.current = status
         try:
-            self.file.keep(status)
+            self.file.save(status)
         except OSError as err:
-            unkept = f"{self.file.path} can't be written: {files.describe_error(err)}"
-            if unkept != self.unkept:
-                LOG.warning("The status holds until a restart only: %s", unkept)
-            self.unkept = unkept
+            unsaved = f"{self.file.path} can't be written: {files.describe_error(err)}"
+            if unsaved != self.unsaved:
+                LOG.warning("The status of this host is lost at a restart: %s", unsaved)
+            self.unsaved = unsaved
         else:
-            self.unkept = None
+            self.unsaved = None
 
-    def _brought_about(self) -> Future[list[Report]]:
+    def _post_write(self) -> Future[list[Report]]:
         self.publish(Decided())
-        return self.loop.post(self._bring_about)
+        return self.loop.post(self._write_trait)
 
-    def _bring_about(self, *, again: bool = False) -> list[Report]:
+    def _write_trait(self, *, again: bool = False) -> list[Report]:
         """In the loop's thread."""
         disabled = self.current.disabled
         if disabled is None:
             return []
         reports = list(self.write(disabled, again))
-        self._note(next((why for why in map(_why_not, reports) if why is not None), None))
+        self._note(next((why for why in map(_write_error, reports) if why is not None), None))
         self.publish(Written(reports))
         return reports
 
-    def _note(self, why_not: str | None) -> None:
-        if why_not is None:
+    def _note(self, error: str | None) -> None:
+        if error is None:
             self.waiting, self._tries = None, 0
             return
-        self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {why_not}"
+        self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {error}"
         if not self._retry_is_set:
             self._retry_is_set = True
             self.loop.later(self.next_pause(), self._retry)
 
     def next_pause(self) -> float:
-        """Return the seconds until the next try, at most twice as many as before.
+        """Return the seconds until the next try: random, with a limit that doubles each time.
 
-        Full jitter: hosts that failed together do not come back together.
+        So hosts that failed together spread out.
         """
         longest = doubled(FIRST_RETRY, self._tries, self.longest_retry)
         self._tries += 1
@@ -267,11 +265,11 @@ class HostStatus:
     def _retry(self) -> None:
         self._retry_is_set = False
         if self.waiting is not None:
-            self._bring_about(again=True)
+            self._write_trait(again=True)
 
 
-def _why_not(report: Report) -> str | None:
-    """Why this root may not have its trait as it should be."""
+def _write_error(report: Report) -> str | None:
+    """Return the error that may have kept the trait of this root from being written."""
     if report.error is not None:
         return error_text(report.error)
     errors = [*report.failed.values(), *report.driver_errors.values()]

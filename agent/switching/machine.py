@@ -1,13 +1,11 @@
-"""Whether this host takes new guests: its states, what moves it, and who is right.  Pure.
+"""The state machine of a host that is enabled or disabled.  Pure.
 
-Two tables decide, and nothing else does.  ``TABLE``: what an event makes of each state.
-``VERDICTS``: whether the registry's record holds, or what is known here.
+Two tables decide everything.  ``TABLE``: the next state for each event and state.
+``VERDICTS``: whether the registry's record or this agent's status holds.
 
-What follows from a move is the same for all: the status is kept in ``service.json``, the
-registry hears of it with the next heartbeat, and the trait on the roots follows (but where
-it was found there, and is right already).  An event that moves nothing keeps the status as
-it is.  What the registry says is acknowledged; what is decided here is not, until the
-registry has it.
+After each change of state the status is saved in ``service.json``, sent to the registry with
+the next heartbeat, and the trait is written to the roots (unless it was found there).  A
+status is acknowledged if it came from the registry, or once the registry has it.
 """
 
 from __future__ import annotations
@@ -23,29 +21,29 @@ if TYPE_CHECKING:
     from agent.registry.record import ServiceRecord
 
 UNTOUCHED = 1
-"""Version of a record whose status nobody has changed."""
-FOUND = "found disabled in Placement"
+"""The version of a record whose status was never changed."""
+REASON_FOUND = "found disabled in Placement"
 
 
 class State(Enum):
     """The state of this host, as this agent knows it."""
 
-    UNKNOWN = "not heard of, neither here nor in the registry: the trait stays as it is"
-    NEW = "the registry has a record that nobody has changed, and nobody here has decided"
+    UNKNOWN = "neither this agent nor the registry knows: the trait stays as it is"
+    NEW = "the status in the record was never changed, and this agent has none"
     ENABLED = "takes new guests"
     DISABLED = "disabled, until an operator enables it"
-    AUTO = "disabled since its hypervisor was lost, until that is back"
+    AUTO = "disabled because the hypervisor was lost, until it is back"
 
 
 class Event(Enum):
-    """An event other than a record of the registry."""
+    """An event that may change the state; a record of the registry is none."""
 
     DISABLE = "a caller disables the host"
     ENABLE = "a caller enables the host"
     LOST = "the hypervisor is lost"
     BACK = "the hypervisor was back for long enough"
-    FOUND_DISABLED = "the roots were read, and carry the trait"
-    FOUND_ENABLED = "the roots were read, and do not"
+    FOUND_DISABLED = "the roots were read, and have the trait"
+    FOUND_ENABLED = "the roots were read, and do not have it"
 
 
 _SAME = None
@@ -61,16 +59,16 @@ TABLE: Mapping[Event, Mapping[State, State | None]] = {
         Event.FOUND_ENABLED: (_SAME, State.ENABLED, _SAME, _SAME, _SAME),
     }.items()
 }
-OF_A_CALLER = frozenset({Event.DISABLE, Event.ENABLE})
-"""All others a program reports; it yields to an operator's record."""
+CALLER_EVENTS = frozenset({Event.DISABLE, Event.ENABLE})
+"""Events of an operator; all others come from a program and yield to an operator's record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """The last known status of this host; ``disabled`` is ``None`` before there was one.
+    """The last known status of this host; ``disabled`` is ``None`` while it is unknown.
 
-    ``record_version`` is that of the record that was seen last.  ``acknowledged`` is false
-    for what the registry does not have yet; ``by_program``: nobody asked for it.
+    ``record_version``: the version of the record that was seen last.  ``acknowledged``: whether
+    the registry has this status.  ``by_program``: whether a program, not a caller, set it.
     """
 
     disabled: bool | None = None
@@ -81,7 +79,7 @@ class ServiceStatus:
 
     @property
     def state(self) -> State:
-        """Where it stands in ``TABLE``."""
+        """The state, a column of ``TABLE``."""
         if self.disabled is None:
             return State.NEW if self.record_version == UNTOUCHED else State.UNKNOWN
         if not self.disabled:
@@ -94,29 +92,29 @@ class ServiceStatus:
 
 
 def after(status: ServiceStatus, event: Event, reason: str | None = None) -> ServiceStatus:
-    """The status after the event: the same object if nothing changes."""
+    """Return the status after the event: the same object if nothing changes."""
     state = TABLE[event][status.state]
     if state is None:
         return status
     disabled = state in (State.DISABLED, State.AUTO)
-    by_program = event not in OF_A_CALLER
+    by_program = event not in CALLER_EVENTS
     return ServiceStatus(
         disabled, reason, status.record_version, acknowledged=False, by_program=by_program
     )
 
 
 def after_call(status: ServiceStatus, *, disabled: bool, version: int) -> ServiceStatus:
-    """After a call which says that the record has this version: an older one changes nothing."""
+    """Return the status after a call for this version of the record; an older one is ignored."""
     if status.record_version is not None and status.record_version >= version:
         return status
     return ServiceStatus(disabled, None, version)
 
 
 def after_record(status: ServiceStatus, record: ServiceRecord) -> ServiceStatus:
-    """Where the record holds.
+    """Return the status that the record gives this host.
 
-    One that nobody has ever changed was made by a first heartbeat, and says nothing about a
-    host that somebody may have disabled in Placement before.
+    A record that was never changed was created by the first heartbeat: it does not tell whether
+    the host was disabled in Placement before.
     """
     if status.disabled is None and not record.disabled and record.version == UNTOUCHED:
         return ServiceStatus(record_version=record.version)
@@ -127,16 +125,16 @@ class Verdict(Enum):
     """Whether the registry's record or this agent's status holds."""
 
     RECORD = "the record holds"
-    RECORD_CHANGED = "the record holds: somebody changed it after what was decided here"
-    OURS = "what was decided here goes into the record"
-    OURS_IS_LATER = "the same, since the record is an older one"
+    RECORD_CHANGED = "the record holds: it was changed after the decision of this agent"
+    OURS = "the status of this agent is written to the record"
+    OURS_IS_LATER = "the same, since the record is older"
 
 
 def _record_is_older(ours: ServiceStatus, record: ServiceRecord) -> bool:
     """Return whether a restored or recreated record would enable this host.
 
-    Whoever lost it did not decide that; nor that a program may enable what an operator has
-    disabled.  Any other record that disables counts, whatever its age.
+    Losing the database must not enable a host, nor let a program enable a host that an operator
+    disabled.  Any other record that disables the host holds, whatever its age.
     """
     if ours.record_version is None or record.version >= ours.record_version:
         return False
@@ -155,7 +153,7 @@ def _agree(ours: ServiceStatus, record: ServiceRecord) -> bool:
 
 
 def _operator_beats_program(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    """Not one whose decision is known here: a call has enabled the host since."""
+    """Return whether a new record has an operator's decision, against one of a program here."""
     is_new = ours.record_version != record.version
     return is_new and ours.by_program and record.disabled and not record.is_auto
 
@@ -171,7 +169,7 @@ VERDICTS: tuple[tuple[Callable[[ServiceStatus, ServiceRecord], bool], Verdict], 
     (_operator_beats_program, Verdict.RECORD_CHANGED),
     (_changed_since, Verdict.RECORD_CHANGED),
 )
-"""The first that applies; if none does, ``OURS``."""
+"""The first predicate that is true decides; if none is, ``OURS``."""
 
 
 def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:

@@ -1,4 +1,4 @@
-"""Notices to subscribers of this host's status, and their threads."""
+"""Notices to the subscribers of this host's status, and the threads in which they are published."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from agent.reporting.reports import Report
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """There may be something that the registry has yet to hear of."""
+    """The status may have changed, and the registry may not have it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The trait was written, or not: what came of it.  Published in the loop's thread."""
+    """The result of writing the trait.  Published in the loop's thread."""
 
     reports: Sequence[Report]
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodDone:
-    """A period has ended, which writes the trait as well.  Published in the loop's thread."""
+    """A period has ended; it writes the trait, too.  Published in the loop's thread."""
 
     reports: Sequence[Report]
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """From now on calls to this host can be answered."""
+    """Calls to this host can be answered from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FactsChanged:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatDone:
-    """The registry has answered a heartbeat, or not: ``error``.  In the heartbeat's thread."""
+    """A heartbeat has ended; ``error``: why it failed.  Published in the heartbeat's thread."""
 
     seconds: float
     error: str | None = None
@@ -45,7 +45,10 @@ class HeartbeatDone:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call over RPC was answered: ``ok``, ``refused`` or ``failed``.  In the server's thread."""
+    """An RPC call was answered; ``outcome``: ``ok``, ``refused`` or ``failed``.
+
+    Published in the RPC server's thread.
+    """
 
     method: str
     outcome: str

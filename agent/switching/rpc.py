@@ -1,8 +1,7 @@
-"""The agent's own RPC: set_host_enabled, as the reference's compute service has it.
+"""The agent's RPC server: set_host_enabled, as in Nova's compute RPC API.
 
-How it looks on the wire: ``agent/bus/rpcapi.py``, with versions 5.x and 6.x answered.  The
-server of oslo.messaging sends the signs of life itself that a caller with
-``call_monitor_timeout`` waits for.
+``agent/bus/rpcapi.py`` describes the calls; versions 5.x and 6.x are answered.  oslo.messaging's
+server sends the heartbeats that a caller with ``call_monitor_timeout`` expects.
 """
 
 import logging
@@ -22,19 +21,19 @@ from agent.switching.notices import Called, Serving
 LOG = logging.getLogger(__name__)
 
 SENT = "timestamp"
-"""In the reference's contexts: when the request came to its API, in UTC."""
+"""The key in Nova's contexts of the time when the API got the request, in UTC."""
 ANSWER_WITHIN = 45.0
-"""Seconds; callers without signs of life give up after 60."""
+"""Seconds; callers without ``call_monitor_timeout`` give up after 60."""
 REGISTRY_WITHIN = 2.0
-"""Seconds that an answer waits for the registry, when that is there."""
+"""Seconds that an answer waits until the registry has the status, if the registry answers."""
 
 
 class ComputeEndpoint:
-    """The RPC endpoint of this host in its newest version; runs in threads of the RPC server."""
+    """The RPC endpoint of this host, version 6; it runs in the RPC server's threads."""
 
     target: ClassVar[Any] = Target(version=VERSION_6)
 
-    # Whatever has no underscore could be called from outside.
+    # Each name without an underscore can be called over RPC.
     def __init__(
         self,
         status: HostStatus,
@@ -46,12 +45,12 @@ class ComputeEndpoint:
         self._registry_within = registry_within
 
     def set_host_enabled(self, context: dict[str, Any], enabled: bool) -> str:
-        """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
+        """Disable or enable this host, and return its status: ``'enabled'`` or ``'disabled'``.
 
-        What can't be done now, because Placement is away, is done soon: what was asked
-        is kept, so the answer is the same.  A call for a record that was changed since, one
-        that waited while nobody listened, and one that was sent before the record's last
-        change are answered by what holds.
+        The status is saved first, so the answer is the same if the trait can be written only
+        later, because Placement does not answer.  Calls for an older version of the record,
+        calls that waited while the agent did not listen, and calls sent before the record's
+        last change change nothing: the answer is the status of the host.
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
@@ -60,16 +59,16 @@ class ComputeEndpoint:
             "Asked to %s this host%s, %s",
             _verb(enabled),
             f" ({why_asked})" if why_asked else "",
-            Caller.of_context(context),
+            Caller.from_context(context),
         )
         version = _record_version(context)
         if version is not None:
-            written = self._status.recorded(disabled=not enabled, version=version)
+            written = self._status.follow_record(disabled=not enabled, version=version)
         elif (why := self._overtaken(context)) is not None:
             LOG.warning("Ignoring a call to %s this host: %s", _verb(enabled), why)
-            written = self._status.follow()
+            written = self._status.write_trait()
         else:
-            written = self._status.ask(disabled=not enabled)
+            written = self._status.switch(disabled=not enabled)
         self._status.in_step(self._registry_within)
         if version is not None or why is not None:
             enabled = not self._status.disabled
@@ -83,7 +82,7 @@ class ComputeEndpoint:
         return answer
 
     def _overtaken(self, context: object) -> str | None:
-        """Return why the call is outdated, or ``None``."""
+        """Return why the call is too late to change anything, or ``None``."""
         if not isinstance(context, dict):
             return None
         if context.get(WAITED):
@@ -95,7 +94,7 @@ class ComputeEndpoint:
 
 
 class ComputeEndpoint5(ComputeEndpoint):
-    """The same for callers that speak the major version before."""
+    """The RPC endpoint for callers of major version 5."""
 
     target: ClassVar[Any] = Target(version=VERSION_5)
 
@@ -107,7 +106,7 @@ def _record_version(context: object) -> int | None:
 
 
 def _sent_at(context: dict[str, Any]) -> float | None:
-    """Seconds since the epoch, by the caller's clock; ``None``: it does not say."""
+    """Return when the call was sent, in seconds since the epoch by the caller's clock, if known."""
     try:
         sent = datetime.fromisoformat(context[SENT])
     except (LookupError, TypeError, ValueError):
@@ -126,15 +125,15 @@ def rpc_server(
     exchange: str = EXCHANGE,
     permit: Permit | None = None,
 ) -> RpcServer:
-    """A server for this host, not started."""
+    """Return the RPC server of this host, not started."""
     target = Target(exchange=exchange, topic=TOPIC, server=host)
     endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
-    # Who has just started can be called at once, not only after the next heartbeat.
+    # Then a heartbeat tells the registry at once that this host can be called.
     serving = partial(status.publish, Serving())
 
     def answered(method: str, outcome: str, seconds: float) -> None:
         status.publish(Called(method, outcome, seconds))
 
     return RpcServer(
-        transport, target, endpoints, on_serving=serving, permit=permit, answered=answered
+        transport, target, endpoints, on_serving=serving, permit=permit, on_answered=answered
     )

@@ -1,4 +1,4 @@
-"""``service.json``: this host's status, while the registry is away and after a kill."""
+"""``service.json``: the saved status of this host, for restarts while the registry is away."""
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
@@ -15,18 +15,18 @@ _KEYS = ("disabled", "reason", "record_version", "told", "by_program")
 
 @dataclass(frozen=True, slots=True)
 class ServiceFile:
-    """In the state directory."""
+    """The file in the state directory."""
 
     document: Document
 
     @classmethod
-    def of(cls, state_path: Path) -> "ServiceFile":
-        """The file of the agent with this state directory."""
+    def in_directory(cls, state_path: Path) -> "ServiceFile":
+        """Return the file of the agent with this state directory."""
         return cls(Document(state_path / FILE_NAME))
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the file."""
         return self.document.path
 
     def load(self) -> ServiceStatus:
@@ -36,8 +36,8 @@ class ServiceFile:
         """
         return self.document.load(_parsed) or ServiceStatus()
 
-    def keep(self, status: ServiceStatus) -> None:
-        """Write it so that neither a crash nor a power cut takes it away.  :raises OSError:"""
+    def save(self, status: ServiceStatus) -> None:
+        """Save a status so that it survives a crash and a power cut.  :raises OSError:"""
         self.document.save(dict(zip(_KEYS, astuple(status), strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""All that disables and enables this host, put together: RPC, registry, hypervisor, status."""
+"""Puts together what disables and enables this host: RPC, registry, hypervisor, status."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import Settings
 from agent.loop import Loop
-from agent.registry.access import here, open_registry
+from agent.registry.access import agent_address, open_registry
 from agent.registry.api import Registry
 from agent.registry.errors import HostTaken
 from agent.registry.opts import RegistrySettings
-from agent.registry.permission import OfAnAgent
+from agent.registry.permission import AgentPermissions
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 STATUS_WITHIN = 5.0
-"""Seconds that the first period waits for the registry; then the last known status holds."""
+"""Seconds that the first period waits for the registry; then the saved status holds."""
 
 FACTS_EVERY = 5.0
-"""Seconds."""
+"""Seconds between two looks at the service's facts."""
 CLOCKS = 5.0
 """Seconds by which the clocks of callers and of this host may differ."""
 
 
 @dataclass(slots=True)
 class Switching:
-    """Started before the first period, and stopped after the last one."""
+    """The parts that switch this host; started before the first period, stopped after the last."""
 
     status: HostStatus
     hypervisor: Hypervisor
     heartbeat: Heartbeat
     service: Service
     server: RpcServer | None = None
-    """``None`` where there is no message bus."""
+    """``None`` without a message bus."""
     connect: Callable[[RegistrySettings], Registry] | None = None
     _facts: ServiceFacts | None = None
 
     def read_once(self) -> None:
-        """For a single period: the last known status, and the record's if there is one."""
+        """Load the saved status and read the record, for a run of a single period."""
         self.status.load()
         self.heartbeat.read_once()
 
     def watch_drivers(self) -> None:
-        """From now on a hypervisor that is lost disables this host."""
+        """Let drivers report the loss of their hypervisor, which disables this host."""
         for loaded in self.service.nodes.drivers:
             if loaded.can(Watched):
                 begin = partial(_watch, loaded, self.hypervisor.listener(loaded.name))
@@ -69,7 +69,7 @@ class Switching:
                     loaded.opening.then = begin
 
     def start(self) -> None:
-        """Hear of the status before the first period, if that can be; answer calls.
+        """Get the record before the first period, if the registry answers; answer calls.
 
         :raises HostTaken: another agent, that is up, has this host's name.
         """
@@ -77,8 +77,8 @@ class Switching:
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry: the last known status holds")
-        if self.heartbeat.taken:
-            raise HostTaken(self.heartbeat.taken)
+        if self.heartbeat.name_conflict:
+            raise HostTaken(self.heartbeat.name_conflict)
         if self.service.nodes.rules.attached:
             LOG.info("The roots belong to another service, which answers calls to this host")
         elif self.server is None:
@@ -90,7 +90,7 @@ class Switching:
         self.status.loop.post(self.watch_facts)
 
     def watch_facts(self) -> None:
-        """Say what has changed, though the next period is far: the broker was lost, or is back."""
+        """Publish changed facts between periods: the broker was lost, or is back."""
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
@@ -98,7 +98,7 @@ class Switching:
         self.status.loop.later(FACTS_EVERY, self.watch_facts)
 
     def follow(self, settings: Settings) -> None:
-        """Take over what may change while the agent runs."""
+        """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
         self.status.slack = _slack(settings.registry)
         if self.connect is not None:
@@ -106,17 +106,17 @@ class Switching:
             self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
     def stop(self) -> None:
-        """In bounded time."""
+        """Stop in bounded time."""
         self.heartbeat.stop()
         if self.server is not None and not self.server.stop():
-            LOG.info("Leaving while calls are under way")
+            LOG.info("Stopping while calls over RPC are still running")
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,
-            registry=self.heartbeat.taken or self.status.registry_lost,
+            registry=self.heartbeat.name_conflict or self.status.registry_lost,
             rpc=self._rpc(),
             attached=self.service.nodes.rules.attached,
             hypervisor="; ".join(self.hypervisor.lost.values()) or None,
@@ -129,12 +129,12 @@ class Switching:
 
 
 def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
-    """A driver that can't notice by itself reports all the same."""
+    """Start the driver's ``watch``; a driver that fails in it is used all the same."""
     try:
         loaded.watch(tell)
     except (Exception, SystemExit) as err:
         LOG.warning(
-            "Driver %s can't watch its hypervisor, which being lost will not disable this host: %s",
+            "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",
             loaded.name,
             error_text(err),
         )
@@ -144,7 +144,7 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
 def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
     """Return the status of the host; ``write`` sets the trait on its roots."""
     return HostStatus(
-        ServiceFile.of(settings.state_path),
+        ServiceFile.in_directory(settings.state_path),
         loop,
         write,
         settings.interval or LONGEST_RETRY,
@@ -159,9 +159,12 @@ def _slack(settings: RegistrySettings) -> float:
 def switching(
     settings: Settings, status: HostStatus, service: Service, transport: Any
 ) -> Switching:
-    """Everything with everything; nothing is opened yet.  ``transport`` ``None``: no RPC."""
+    """Return the parts, connected to each other, nothing opened yet.
+
+    ``transport``: ``None`` for no RPC.
+    """
     server = None
-    # Calls to this host are for the owner of its root, where that is another service.
+    # In attach mode nova-compute, which owns the root, answers calls to this host.
     if transport is not None and not settings.rules.attached:
         server = _rpc_server(settings, status, transport)
 
@@ -171,17 +174,17 @@ def switching(
     heartbeat = Heartbeat(
         partial(connect, settings.registry),
         settings.host,
-        here(settings.state_path),
+        agent_address(settings.state_path),
         service.nodes.roots,
         status,
-        # Nobody shall call us before we can answer.
+        # Without a version in its record this host is not called.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
         attached=settings.rules.attached,
     )
     hypervisor = Hypervisor(status, status.loop)
-    status.subscribe(heartbeat.hear)
-    status.subscribe(hypervisor.hear)
+    status.subscribe(heartbeat.on_notice)
+    status.subscribe(hypervisor.on_notice)
     return Switching(status, hypervisor, heartbeat, service, server, connect)
 
 
@@ -189,5 +192,5 @@ def _rpc_server(settings: Settings, status: HostStatus, transport: Any) -> RpcSe
     from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
     key = settings.registry.host_key
-    permit = OfAnAgent(key, settings.host) if key else None
+    permit = AgentPermissions(key, settings.host) if key else None
     return rpc_server(transport, settings.host, status, settings.exchange, permit)

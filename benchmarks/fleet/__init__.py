@@ -1,4 +1,4 @@
-"""A fleet on one machine: what it asks of the centre, and what the centre pays for it.
+"""A fleet on one machine: measures the load that many agents put on the central services.
 
 python -m benchmarks.fleet --hosts 200
 """

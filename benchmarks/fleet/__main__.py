@@ -1,4 +1,4 @@
-"""python -m benchmarks.fleet: all scenarios, and a JSON file of what they cost."""
+"""python -m benchmarks.fleet: run all scenarios and write their costs to a JSON file."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ DATABASES = {"mariadb": MariaDB, "postgresql": PostgreSQL}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """All scenarios."""
+    """Run all scenarios."""
     asked = _parser().parse_args(arguments)
     shape = Shape(
         asked.hosts,
@@ -34,26 +34,32 @@ def main(arguments: list[str] | None = None) -> None:
         DATABASES[asked.placement_on],
         DATABASES[asked.registry_on],
     )
-    found = []
-    for end in (signal.SIGTERM, signal.SIGINT):  # in the background, too, all servers end
+    results = []
+    for end in (
+        signal.SIGTERM,
+        signal.SIGINT,
+    ):  # end all servers, also in the background
         signal.signal(end, lambda *_: sys.exit("ended early"))
     with (
         tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as directory,
         Centre(shape, Path(directory)) as centre,
     ):
-        for one in Scenarios(centre, asked.quiet_minutes).run():
-            right = "" if one.right_after is None else f", right after {one.right_after} s"
-            said = f"{one.name}: {one.calls} calls{right}\n"
-            sys.stderr.write(said)
-            found.append(one.as_dict())
-            _write(asked, found)
+        for scenario in Scenarios(centre, asked.quiet_minutes).run():
+            right = (
+                ""
+                if scenario.right_after is None
+                else f", all correct after {scenario.right_after} s"
+            )
+            sys.stderr.write(f"{scenario.name}: {scenario.calls} calls{right}\n")
+            results.append(scenario.as_dict())
+            _write(asked, results)
 
 
-def _write(asked: argparse.Namespace, found: list[dict[str, Any]]) -> None:
-    """After each scenario: a run may be ended early."""
+def _write(asked: argparse.Namespace, results: list[dict[str, Any]]) -> None:
+    """Write the results so far, after each scenario, since a run may be ended early."""
     out = asked.out or RESULTS / f"on-{asked.placement_on}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({**_about(asked), "scenarios": found}, indent=1) + "\n")
+    out.write_text(json.dumps({**_about(asked), "scenarios": results}, indent=1) + "\n")
 
 
 def _about(asked: argparse.Namespace) -> dict[str, Any]:
@@ -77,15 +83,28 @@ def _about(asked: argparse.Namespace) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
     parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--rack", type=int, default=20, help="hosts of them that boot cold")
-    parser.add_argument("--compressed", type=int, default=10, help="how fast, towards Placement")
-    parser.add_argument("--heartbeat", type=int, default=10, help="seconds, not compressed")
-    parser.add_argument("--quiet-minutes", type=int, default=15, help="of the agents' time")
-    parser.add_argument("--workers", type=int, default=2, help="processes of Placement")
-    parser.add_argument("--processes", type=int, default=3, help="processes of hosts")
+    parser.add_argument("--rack", type=int, default=20, help="number of these hosts that boot cold")
+    parser.add_argument(
+        "--compressed", type=int, default=10, help="how many times faster the agents run"
+    )
+    parser.add_argument(
+        "--heartbeat", type=int, default=10, help="seconds between heartbeats, not compressed"
+    )
+    parser.add_argument(
+        "--quiet-minutes",
+        type=int,
+        default=15,
+        help="length of the quiet time, in the agents' time",
+    )
+    parser.add_argument("--workers", type=int, default=2, help="number of Placement processes")
+    parser.add_argument(
+        "--processes", type=int, default=3, help="number of processes that run the hosts"
+    )
     parser.add_argument("--placement-on", choices=DATABASES, default="mariadb")
     parser.add_argument("--registry-on", choices=DATABASES, default="postgresql")
-    parser.add_argument("--out", type=Path, help="where the JSON goes; docs/fleet/on-DATABASE.json")
+    parser.add_argument(
+        "--out", type=Path, help="the JSON file; default: docs/fleet/on-DATABASE.json"
+    )
     return parser
 
 

@@ -1,7 +1,7 @@
-"""The writes of a cold rack once more, by a client that does nothing else: what they alone need.
+"""Repeats the writes of a cold rack with a minimal client, to measure how long they take alone.
 
-Into an empty Placement of its own, of the same kind and on the same database server, while the
-fleet goes on beside it, as it did when the agents wrote.
+It writes to a second, empty Placement with the same number of processes and on the same database
+server, while the fleet keeps running.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,12 +24,12 @@ HEADERS = {
 
 
 class Refused(Exception):
-    """Placement did not take what it had taken from an agent."""
+    """Placement refused a write that it had accepted from an agent."""
 
 
 @contextmanager
 def another_placement(centre: Centre) -> Iterator[str]:
-    """Its URL; it has the custom names that the hosts found in theirs."""
+    """Run a second Placement, with the custom traits that the first one had; yields its URL."""
     url = centre.placement_db.create("alone")
     with PlacementWorkers(centre.place("alone"), url, centre.shape.workers) as other:
         for name in (*TRAITS, FIRST_RELEASE):
@@ -39,9 +39,9 @@ def another_placement(centre: Centre) -> Iterator[str]:
 
 
 def send(url: str, writes: Iterable[Writes]) -> None:
-    """Hosts side by side, each host's writes one after the other.
+    """Send the writes of several hosts in parallel, those of one host in order.
 
-    :raises Refused: by Placement.
+    :raises Refused: Placement refused a write.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda each: _send(url, each), writes))

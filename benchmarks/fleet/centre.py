@@ -1,4 +1,4 @@
-"""The centre of a site, all of it real and on this machine, and the fleet beside it."""
+"""The central services of a site, all of them real and on this machine, and the fleet."""
 
 import json
 import threading
@@ -27,20 +27,20 @@ PERIOD, FUZZY, VERIFY, AUDIT = 60, 120, 600, 259200
 
 
 Writes = list[tuple[str, str, Any]]
-"""Of one host: method, path and body, in the order of their answers."""
+"""The writes of one host: method, path and body, in order."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large, and how fast."""
+    """Size and speed of a run."""
 
     hosts: int
     rack: int
-    """Hosts of them that are cold: Placement has never heard of them."""
+    """Number of cold hosts among them, which Placement does not have yet."""
     compressed: int = 10
-    """All that agents do towards Placement is that many times as fast."""
+    """How many times faster than usual the agents run towards Placement."""
     heartbeat: int = 10
-    """Seconds of the clock on the wall."""
+    """Real seconds between heartbeats."""
     workers: int = 2
     processes: int = 3
     placement_on: type[DatabaseServer] = MariaDB
@@ -48,19 +48,19 @@ class Shape:
 
     @property
     def known(self) -> int:
-        """Hosts that have run before."""
+        """Number of hosts that Placement already has."""
         return self.hosts - self.rack
 
 
 @dataclass
 class LargeFleet(Fleet):
-    """Of large hosts, of which the last ``rack`` are cold."""
+    """A fleet of large hosts, of which the last ``rack`` are cold."""
 
     rack: int = 0
     child = "benchmarks.fleet.hosts"
 
     def known(self) -> range:
-        """All but the rack."""
+        """Return the numbers of all hosts but those of the rack."""
         return range(self.count - self.rack)
 
     def tree(self, number: int) -> Snapshot:
@@ -71,42 +71,44 @@ class LargeFleet(Fleet):
         """See :class:`Fleet`."""
         return {uuid: held for each in self.known() for uuid, held in large_host.guests(each)}
 
-    def say(self, *said: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """To each process, all at once or one line for each; what they answer."""
-        lines = said if len(said) > 1 else said * len(self._running)
+    def send(self, *lines_sent: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Send one line to all processes, or one to each; return the answers."""
+        lines = lines_sent if len(lines_sent) > 1 else lines_sent * len(self._running)
         pipes = [(one.stdin, one.stdout) for one in self._running if one.stdin and one.stdout]
         for (into, _), line in zip(pipes, lines, strict=True):
             into.write(json.dumps(line).encode() + b"\n")
             into.flush()
         return [json.loads(out.readline()) for _, out in pipes]
 
-    def look(self) -> list[dict[str, Any]]:
-        """How many are well, and changed."""
-        return self.say({})
+    def states(self) -> list[dict[str, Any]]:
+        """Return for each process how many hosts report without errors, and how many changed."""
+        return self.send({})
 
     def start_known(self) -> None:
-        """The hosts that have run before; the cold ones are the last of the last process."""
+        """Start all hosts but the rack, which are the last hosts of the last process."""
         each = [len(block) for block in self.blocks()]
         each[-1] -= self.rack
-        self.say(*({"start": count} for count in each))
+        self.send(*({"start": count} for count in each))
 
     def start_rack(self) -> None:
-        """Those that are left; what they write is noted."""
-        self.say({"start": self.count, "note": True})
+        """Start the remaining hosts and record their writes."""
+        self.send({"start": self.count, "note": True})
 
     def written(self) -> list[Writes]:
-        """What each host of the rack has written."""
-        return [host for said in self.say({"written": True}) for host in said["written"]]
+        """Return the writes of each host of the rack."""
+        return [
+            host for lines_sent in self.send({"written": True}) for host in lines_sent["written"]
+        ]
 
     @property
     def pids(self) -> list[int]:
-        """Of all."""
+        """The process ids of all processes with hosts."""
         return [process.pid for process in self._running]
 
 
 @dataclass
 class Centre:
-    """Started as a context; ends with all that it started."""
+    """Starts all servers and the fleet as a context, and ends them with it."""
 
     shape: Shape
     directory: Path
@@ -158,18 +160,18 @@ class Centre:
         self._stack.callback(self._engine.dispose)
 
     def place(self, name: str) -> Path:
-        """A directory of that name."""
+        """Create a directory of that name."""
         path = self.directory / name
         path.mkdir(parents=True)
         return path
 
     def count(self, query: str, **values: object) -> int:
-        """One number out of Placement's database, beside its API."""
+        """Read one number from Placement's database."""
         with self._engine.connect() as connection:
             return int(connection.execute(sa.text(query), values).scalar_one())
 
     def with_trait(self, name: str) -> int:
-        """Providers that have it."""
+        """Return the number of providers with this trait."""
         return self.count(
             "SELECT count(*) FROM resource_provider_traits r JOIN traits t ON t.id = r.trait_id "
             "WHERE t.name = :name",
@@ -178,7 +180,7 @@ class Centre:
 
     @property
     def parts(self) -> dict[str, list[int]]:
-        """Process ids of each part of the centre, and of the hosts."""
+        """The process ids of each service and of the hosts."""
         return {
             "placement": [self.placement.pid or 0],
             "placement's database": [self.placement_db.pid or 0],
@@ -189,13 +191,13 @@ class Centre:
         }
 
     def queued(self) -> int:
-        """Messages that nobody has fetched yet."""
-        said = self.broker.control("list_queues", "messages_ready").split()
-        return sum(int(word) for word in said if word.isdigit())
+        """Return the number of messages that are left in the queues."""
+        lines_sent = self.broker.control("list_queues", "messages_ready").split()
+        return sum(int(word) for word in lines_sent if word.isdigit())
 
 
 class Timeline:
-    """How many requests Placement got in each second, from its log."""
+    """Counts the requests to Placement in each second from its log."""
 
     def __init__(self, placement: PlacementWorkers) -> None:
         self._placement, self._over = placement, threading.Event()

@@ -1,4 +1,4 @@
-"""From what one run cost to any number of hosts, by what each event cost.  Pure."""
+"""Extrapolates the costs of a run to any number of hosts.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,22 +14,24 @@ QUIET = "a quiet hour"
 
 @dataclass(frozen=True)
 class Unit:
-    """Seconds of CPU."""
+    """CPU seconds of a request and of a heartbeat."""
 
     request: Mapping[str, float]
-    """Of a request to Placement, at Placement and at its database."""
+    """CPU seconds of a request to Placement, by part: Placement and its database."""
     beat: Mapping[str, float]
-    """Of a heartbeat, at each other part."""
+    """CPU seconds of a heartbeat, by part: registry, its database, broker."""
 
     @classmethod
     def of(cls, results: Mapping[str, Any]) -> Self:
-        """From all scenarios of a run: whatever happens, these are what costs."""
-        found = results["scenarios"]
-        calls = sum(one["calls"] for one in found) or 1
-        beats = sum(one["heartbeats"] for one in found) or 1
+        """Make it from the totals of all scenarios of a run."""
+        scenarios = results["scenarios"]
+        calls = sum(scenario["calls"] for scenario in scenarios) or 1
+        beats = sum(scenario["heartbeats"] for scenario in scenarios) or 1
 
         def per(count: int, *parts: str) -> dict[str, float]:
-            return {part: sum(one["cpu"][part] for one in found) / count for part in parts}
+            return {
+                part: sum(scenario["cpu"][part] for scenario in scenarios) / count for part in parts
+            }
 
         return cls(
             per(calls, "placement", "placement's database"),
@@ -38,15 +40,18 @@ class Unit:
 
 
 def agent_calls(hosts: int, verification: int) -> float:
-    """Requests a second when nothing happens; a verification is one, or two with aggregates."""
+    """Return the requests a second if nothing changes.
+
+    ``verification`` is the number of requests of one: 1, or 2 with aggregates.
+    """
     late = PERIOD / 2
-    """A verification waits for the next period."""
+    """Seconds: a verification that is due waits for the next period."""
     audit = 3 * PROVIDERS / (AUDIT + late)
     return hosts * (verification / (VERIFY + late) + audit)
 
 
 def cores(unit: Unit, part: str, hosts: int) -> float:
-    """Processors that a part keeps busy when nothing happens."""
+    """Return the number of processors that a part keeps busy if nothing changes."""
     if part in unit.request:
         return unit.request[part] * agent_calls(hosts, 2)
     return unit.beat[part] * hosts / HEARTBEAT

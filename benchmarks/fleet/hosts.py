@@ -1,8 +1,8 @@
-"""Many hosts in one process, which do what is said on its standard input: a JSON line each.
+"""Runs many hosts in one process, controlled by JSON lines on standard input.
 
     python -m benchmarks.fleet.hosts CONFIG DIRECTORY FIRST COUNT
 
-All that ``tests.servers.fleet_hosts`` says of what is real and what is not holds here.
+``tests.servers.fleet_hosts`` describes which parts are real.
 """
 
 import json
@@ -27,67 +27,67 @@ from tests.servers.fleet_hosts import begin, host
 
 
 @dataclass
-class Told:
-    """What the hosts of this process met since somebody asked."""
+class Figures:
+    """Figures of the hosts of this process since they were last read."""
 
     calls: list[float] = field(default_factory=list)
-    """Milliseconds, as the agents see them."""
+    """Times of calls to Placement in milliseconds, as the agents see them."""
     failed: int = 0
     beats: list[float] = field(default_factory=list)
     beats_lost: int = 0
     periods: int = 0
 
     def said(self) -> dict[str, Any]:
-        """It, and begin anew."""
+        """Return the figures and reset them."""
         now = dict(vars(self))
-        vars(self).update(vars(Told()))
+        vars(self).update(vars(Figures()))
         return now
 
 
 @dataclass
 class Timed:
-    """An API that notes how long each answer takes."""
+    """An API that records how long each answer takes."""
 
     api: API
-    told: Told
+    figures: Figures
     written: list[tuple[str, str, Any]] | None = None
-    """The writes that were done, where somebody wants to know."""
+    """The writes that were done; ``None`` if they are not recorded."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         began, write = time.perf_counter(), (method, path, json)
-        # In the order in which they are sent: what one needs has been answered before.
+        # Recorded in the order in which they are sent, so that they can be repeated in this order.
         noted = self.written if method != "GET" else None
         if noted is not None:
             noted.append(write)
         try:
             return self.api.request(method, path, json=json, needs=needs)
         except Exception:
-            self.told.failed += 1
+            self.figures.failed += 1
             if noted is not None:
                 noted.remove(write)
             raise
         finally:
-            self.told.calls.append(round(1000 * (time.perf_counter() - began), 2))
+            self.figures.calls.append(round(1000 * (time.perf_counter() - began), 2))
 
 
 class Hosts:
-    """All of this process."""
+    """The hosts of this process."""
 
     def __init__(self) -> None:
-        self.told = Told()
+        self.figures = Figures()
         self.waiting: list[tuple[str, Timed, Callable[[], None]]] = []
         self.recorded: list[Timed] = []
         self.well: dict[str, bool] = {}
 
     def add(self, settings: Settings, api: API, transport: Any) -> None:
-        """One host that is started when that is said."""
-        timed = Timed(api, self.told)
+        """Add a host; it is started by :meth:`start`."""
+        timed = Timed(api, self.figures)
         loop, service, switches = host(settings, timed, transport, LargeHypervisor)
         switches.server = None
-        switches.status.subscribe(self._hear)
+        switches.status.subscribe(self._note_heartbeat)
         service.listeners.append(lambda reports: self._note(service, reports))
 
         def start() -> None:
@@ -99,7 +99,7 @@ class Hosts:
         self.waiting.append((settings.host, timed, start))
 
     def start(self, count: int, *, note: bool = False) -> None:
-        """That many of those that are not started yet, by name; ``note`` what they write."""
+        """Start the next ``count`` hosts by name; with ``note`` record their writes."""
         self.waiting.sort(key=itemgetter(0))  # they were added by several threads
         now, self.waiting = self.waiting[:count], self.waiting[count:]
         for _, api, _ in now if note else ():
@@ -110,23 +110,23 @@ class Hosts:
                 each.result()
 
     def change(self, part: float) -> None:
-        """Take a VCPU of some hosts away, or give it back."""
+        """Remove a VCPU of a random part of the hosts, or add it again."""
         for name in self.well:
             if random.random() < part:
                 number = number_of(name)
                 LargeHypervisor.changed[number] = 1 - LargeHypervisor.changed.get(number, 0)
 
-    def _hear(self, notice: Notice) -> None:
+    def _note_heartbeat(self, notice: Notice) -> None:
         if isinstance(notice, HeartbeatDone):
-            self.told.beats.append(round(1000 * notice.seconds, 2))
-            self.told.beats_lost += notice.error is not None
+            self.figures.beats.append(round(1000 * notice.seconds, 2))
+            self.figures.beats_lost += notice.error is not None
 
     def _note(self, service: Service, reports: Any) -> None:
-        self.told.periods += 1
-        self.well[service.host] = all(_is_well(one) for one in reports)
+        self.figures.periods += 1
+        self.well[service.host] = all(_is_ok(one) for one in reports)
 
     def do(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What one line asks."""
+        """Execute one line and return the answer."""
         match said:
             case {"start": count}:
                 self.start(count, note="note" in said)
@@ -137,10 +137,10 @@ class Hosts:
             case {"change": part}:
                 self.change(part)
         now = {"well": sum(self.well.values()), "changed": sum(LargeHypervisor.changed.values())}
-        return now | (self.told.said() if "tell" in said else {})
+        return now | (self.figures.said() if "tell" in said else {})
 
 
-def _is_well(report: Report) -> bool:
+def _is_ok(report: Report) -> bool:
     return report.error is None and not report.failed
 
 

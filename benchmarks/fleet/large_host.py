@@ -1,4 +1,4 @@
-"""The host that each member of the fleet is: 33 providers and 20 guests."""
+"""The hosts of the fleet: 33 providers and 20 guests each."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,17 +19,17 @@ FIRST_RELEASE = "CUSTOM_RELEASE_1"
 
 
 def device_uuid(number: int, device: int) -> str:
-    """The same in each life."""
+    """Return the UUID of a device, the same at each start."""
     return f"00000000-0000-4000-9{device:03}-{number:012}"
 
 
 def number_of(host: str) -> int:
-    """Of a host, by its name."""
+    """Return the number of a host."""
     return int(host.removeprefix("host"))
 
 
 def tree(number: int) -> Snapshot:
-    """As it is in Placement once it was reported."""
+    """Return the tree of a host as Placement has it after it was reported."""
     root = _provider(uuid_of(number), name_of(number), None, TOTALS, {*TRAITS, FIRST_RELEASE})
     return Snapshot.build([root, *_devices(number)])
 
@@ -50,7 +50,7 @@ def _provider(
 
 
 def guests(number: int) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-    """Consumers, and what they hold of this host."""
+    """Yield the guests of a host with their allocations."""
     for each in range(GUESTS):
         held = {
             uuid_of(number): {"VCPU": 2, "MEMORY_MB": 4096},
@@ -60,11 +60,11 @@ def guests(number: int) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
 
 
 class LargeHypervisor(ComputeDriver):
-    """One node with 32 devices; what happens to the fleet is said to all of a process at once."""
+    """Reports one node with 32 devices; class attributes change all hosts of a process at once."""
 
     release = FIRST_RELEASE
-    changed: dict[int, int] = {}  # noqa: RUF012  of all hosts of this process, on purpose
-    """VCPUs that are gone, by number of the host."""
+    changed: dict[int, int] = {}  # noqa: RUF012  shared by all hosts of this process, on purpose
+    """Number of removed VCPUs by host number."""
 
     def get_available_nodes(self) -> list[str]:
         """See :class:`ComputeDriver`."""

@@ -1,4 +1,4 @@
-"""What one scenario cost."""
+"""Measures the costs of one scenario."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ Percentiles = dict[str, float]
 
 @dataclass
 class Measured:
-    """``seconds`` on the wall; times of answers in milliseconds, memory in MiB."""
+    """The costs of a scenario: real ``seconds``, answer times in milliseconds, memory in MiB."""
 
     name: str
     hosts: int
@@ -24,9 +24,9 @@ class Measured:
     writes: int = 0
     refused: int = 0
     worst_minute: float = 0.0
-    """Requests a second in the worst minute, in the agents' time: not divided."""
+    """Requests a (real) second in the worst minute of the agents' time."""
     right_after: float | None = None
-    """Seconds until Placement, or the registry, says what it should."""
+    """Seconds until Placement, or the registry, has the correct data."""
     in_placement: Percentiles = field(default_factory=dict)
     seen_by_agents: Percentiles = field(default_factory=dict)
     heartbeats: int = 0
@@ -37,57 +37,59 @@ class Measured:
     memory: dict[str, float] = field(default_factory=dict)
     queued: int = 0
     timeline: list[int] = field(default_factory=list)
-    """Requests at Placement in each second."""
+    """Requests to Placement in each second."""
     also: dict[str, float] = field(default_factory=dict)
-    """What is said of this scenario only."""
+    """Further figures of this scenario."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a dict for JSON."""
         return asdict(self)
 
 
 @contextmanager
 def measured(centre: Centre, name: str, hosts: int, minute: int) -> Iterator[Measured]:
-    """Whatever is done inside; ``minute`` is how long one of the agents is on the wall."""
-    found = Measured(name, hosts)
-    centre.fleet.say({"tell": True})
+    """Measure what is done within this context; ``minute`` is an agents' minute in real seconds."""
+    scenario = Measured(name, hosts)
+    centre.fleet.send({"tell": True})
     mark, began, before = centre.placement.mark(), time.monotonic(), _cpu(centre)
     with Timeline(centre.placement) as timeline:
-        found.timeline = timeline.seconds
-        yield found
-        found.seconds = round(time.monotonic() - began, 1)
-    found.worst_minute = round(worst(found.timeline, minute), 1)
-    found.cpu = {part: round(max(0.0, now - before[part]), 2) for part, now in _cpu(centre).items()}
-    _hear(found, centre.fleet.say({"tell": True}))
+        scenario.timeline = timeline.seconds
+        yield scenario
+        scenario.seconds = round(time.monotonic() - began, 1)
+    scenario.worst_minute = round(worst(scenario.timeline, minute), 1)
+    scenario.cpu = {
+        part: round(max(0.0, now - before[part]), 2) for part, now in _cpu(centre).items()
+    }
+    _add_answers(scenario, centre.fleet.send({"tell": True}))
     requests = centre.placement.since(mark)
-    found.calls, found.refused = len(requests), sum(one.status == 503 for one in requests)
-    found.writes = sum(one.is_write for one in requests)
-    found.in_placement = _percentiles([one.milliseconds for one in requests])
-    found.queued = centre.queued()
-    found.memory = {part: round(meter.memory(pids), 1) for part, pids in centre.parts.items()}
+    scenario.calls, scenario.refused = len(requests), sum(one.status == 503 for one in requests)
+    scenario.writes = sum(one.is_write for one in requests)
+    scenario.in_placement = _percentiles([one.milliseconds for one in requests])
+    scenario.queued = centre.queued()
+    scenario.memory = {part: round(meter.memory(pids), 1) for part, pids in centre.parts.items()}
 
 
 def until(done: Callable[[], bool], within: float = 900.0, every: float = 0.5) -> float:
-    """Seconds until it is so.
+    """Wait until ``done()`` is true and return the seconds.
 
-    :raises TimeoutError: it is not, in that time: what is measured from then on says nothing.
+    :raises TimeoutError: it did not become true in time.
     """
     began = time.monotonic()
     while not done():
         if time.monotonic() - began > within:
-            raise TimeoutError(f"the fleet is not right {within:.0f} s after what happened last")
+            raise TimeoutError(f"the expected state was not reached within {within:.0f} s")
         time.sleep(every)
     return round(time.monotonic() - began, 1)
 
 
 def worst(seconds: list[int], stretch: int) -> float:
-    """Requests a second in the worst stretch of that many seconds."""
+    """Return the requests a second in the worst interval of ``stretch`` seconds."""
     starts = range(max(1, len(seconds) - stretch + 1))
     return max(sum(seconds[at : at + stretch]) for at in starts) / stretch
 
 
 def comb(seconds: list[int]) -> float:
-    """How much the load repeats itself: the highest autocorrelation at any lag to a half of it."""
+    """Return the highest autocorrelation of the load, at any lag up to half of its length."""
     lags = range(2, len(seconds) // 2)
     return max((_correlation(seconds[:-lag], seconds[lag:]) for lag in lags), default=0.0)
 
@@ -95,16 +97,16 @@ def comb(seconds: list[int]) -> float:
 def _correlation(one: list[int], other: list[int]) -> float:
     try:
         return statistics.correlation(one, other)
-    except statistics.StatisticsError:  # one of them never changes
+    except statistics.StatisticsError:  # a constant series
         return 0.0
 
 
-def _hear(found: Measured, told: list[dict[str, Any]]) -> None:
-    found.seen_by_agents = _percentiles([each for one in told for each in one["calls"]])
-    beats = [each for one in told for each in one["beats"]]
-    found.heartbeats, found.heartbeat = len(beats), _percentiles(beats)
-    found.heartbeats_lost = sum(one["beats_lost"] for one in told)
-    found.periods = sum(one["periods"] for one in told)
+def _add_answers(scenario: Measured, answers: list[dict[str, Any]]) -> None:
+    scenario.seen_by_agents = _percentiles([each for one in answers for each in one["calls"]])
+    beats = [each for one in answers for each in one["beats"]]
+    scenario.heartbeats, scenario.heartbeat = len(beats), _percentiles(beats)
+    scenario.heartbeats_lost = sum(one["beats_lost"] for one in answers)
+    scenario.periods = sum(one["periods"] for one in answers)
 
 
 def _cpu(centre: Centre) -> dict[str, float]:

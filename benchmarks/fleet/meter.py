@@ -1,4 +1,4 @@
-"""What processes use, by /proc: each with all that it started, those that have ended included."""
+"""CPU time and memory of processes from /proc, including their child processes."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def family(pids: Iterable[int]) -> set[int]:
-    """They, and all below them."""
+    """Return these processes and all of their descendants."""
     children: dict[int, list[int]] = {}
     for pid, fields in _all():
         children.setdefault(int(fields[1]), []).append(pid)
@@ -22,13 +22,13 @@ def family(pids: Iterable[int]) -> set[int]:
 
 
 def cpu(pids: Iterable[int]) -> float:
-    """Seconds, in user and system mode."""
+    """Return the CPU seconds in user and system mode, ended children included."""
     ours = family(pids)
     return sum(sum(map(int, fields[11:15])) for pid, fields in _all() if pid in ours) / TICKS
 
 
 def memory(pids: Iterable[int]) -> float:
-    """MiB; what processes share counts once for each that shares it, in parts (PSS)."""
+    """Return the memory in MiB; shared pages count proportionally (PSS)."""
     return sum(map(_proportional, family(pids))) / 1024
 
 
@@ -41,7 +41,7 @@ def _proportional(pid: int) -> int:
 
 
 def _all() -> Iterator[tuple[int, list[str]]]:
-    """The fields of each process's stat after its name."""
+    """Yield the pid and the fields of ``stat``, after the name, of each process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

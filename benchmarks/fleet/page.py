@@ -1,4 +1,4 @@
-"""docs/fleet/results.rst out of docs/fleet/on-*.json.
+"""Generates docs/fleet/results.rst from docs/fleet/on-*.json.
 
 python -m benchmarks.fleet.page
 """
@@ -18,10 +18,10 @@ from benchmarks.fleet.extrapolated import cores as busy
 
 SIZES = (10_000, 100_000)
 HEAD = (
-    "what happens", "calls", "of them writes", "Nova's calls", "worst minute, a second",
-    "p95 in Placement, ms", "p95 seen by agents, ms", "right after, s", "periods",
-    "heartbeats lost",
-    "messages left",
+    "scenario", "calls", "writes among them", "Nova's calls", "calls/s in the worst minute",
+    "p95 in Placement, ms", "p95 seen by agents, ms", "all correct after, s", "in periods",
+    "lost heartbeats",
+    "messages left in queues",
 )  # fmt: skip
 PARTS = (
     "placement", "placement's database", "broker", "registry", "registry's database", "hosts",
@@ -29,7 +29,7 @@ PARTS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Written beside what was measured."""
+    """Write the page beside the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.page", description=__doc__)
     parser.add_argument("--measured", type=Path, default=RESULTS, help="a directory")
     directory: Path = parser.parse_args(arguments).measured
@@ -37,73 +37,77 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def runs(directory: Path) -> list[dict[str, Any]]:
-    """What was measured, the largest fleet first."""
+    """Return the results, the largest fleet first."""
     every = [json.loads(path.read_text()) for path in sorted(directory.glob("on-*.json"))]
-    return sorted(every, key=lambda one: -one["hosts"])
+    return sorted(every, key=lambda results: -results["hosts"])
 
 
 def page(every: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines."""
+    """Yield the lines of the page."""
     yield ".. Written by benchmarks/fleet/page.py; do not edit."
     for results in every:
         yield ""
-        yield from _one(results)
+        yield from _run(results)
     yield ""
-    yield "Extrapolated from the first, when nothing happens, with a heartbeat each 10 s:"
+    yield "Extrapolated from the first run, if nothing changes, with a heartbeat every 10 s:"
     yield ""
     rows = (_extrapolated(Unit.of(every[0]), size) for size in SIZES)
-    said = ("requests/s, without and with aggregates", "Nova's requests/s", *PARTS[:-1])
-    yield from _table(("hosts", *said), rows)
+    head = ("requests/s, without and with aggregates", "Nova's requests/s", *PARTS[:-1])
+    yield from _table(("hosts", *head), rows)
 
 
-def _one(results: Mapping[str, Any]) -> Iterator[str]:
+def _run(results: Mapping[str, Any]) -> Iterator[str]:
     title = f"Placement on {results['placement_on']}"
     yield from (title, "~" * len(title), "")
     yield (
-        f"Run on {results['date']} at commit {results['commit']} with {results['hosts']} hosts, "
-        f"{results['rack']} of them a cold rack, {results['providers']} providers and "
-        f"{results['guests']} guests each; Placement on {results['placement_on']} with "
-        f"{results['workers']} processes, the registry on {results['registry_on']}. The machine "
-        f"has {results['processors']} processors for all of it, the hosts included; the load over "
-        f"15 minutes was {results['load']}. Towards Placement the agents' time ran "
-        f"{results['compressed']} times as fast, heartbeats came every {results['heartbeat']} s of "
-        "the wall."
+        f"Run on {results['date']} at commit {results['commit']} with {results['hosts']} hosts of "
+        f"{results['providers']} providers and {results['guests']} guests each; {results['rack']} "
+        f"of the hosts are a cold rack. Placement used {results['placement_on']} and "
+        f"{results['workers']} processes, the registry {results['registry_on']}. Servers and hosts "
+        f"shared a machine with {results['processors']} processors; its load average over 15 "
+        f"minutes was {results['load']}. The agents' intervals towards Placement were "
+        f"{results['compressed']} times shorter than usual; heartbeats came every "
+        f"{results['heartbeat']} s."
     )
     yield ""
-    yield from _table(HEAD, (_row(one, results["compressed"]) for one in results["scenarios"]))
+    yield from _table(
+        HEAD, (_row(scenario, results["compressed"]) for scenario in results["scenarios"])
+    )
     yield ""
-    yield "CPU in milliseconds for each host that it is about, and memory at the end of it:"
+    yield "CPU time in milliseconds for each host of the scenario, and memory at its end:"
     yield ""
-    yield from _table(("what happens", *PARTS), map(_cpu, results["scenarios"]))
+    yield from _table(("scenario", *PARTS), map(_cpu, results["scenarios"]))
     yield ""
-    for one in results["scenarios"]:
-        for what, value in one.get("also", {}).items():
-            yield f"- {one['name']}: {what}: {value:g}"
+    for scenario in results["scenarios"]:
+        for what, value in scenario.get("also", {}).items():
+            yield f"- {scenario['name']}: {what}: {value:g}"
 
 
-def _row(one: Mapping[str, Any], compressed: int) -> tuple[object, ...]:
-    after = one["right_after"]
+def _row(scenario: Mapping[str, Any], compressed: int) -> tuple[object, ...]:
+    after = scenario["right_after"]
     right = ("", "") if after is None else (f"{after:g}", f"{after * compressed / PERIOD:.1f}")
     return (
-        one["name"], one["calls"], one["writes"], _of_nova(one, compressed), one["worst_minute"],
-        one["in_placement"].get("p95", ""), one["seen_by_agents"].get("p95", ""),
+        scenario["name"], scenario["calls"], scenario["writes"], _of_nova(scenario, compressed),
+        scenario["worst_minute"],
+        scenario["in_placement"].get("p95", ""), scenario["seen_by_agents"].get("p95", ""),
         *right,
-        f"{one['heartbeats_lost']} of {one['heartbeats']}", one["queued"],
+        f"{scenario['heartbeats_lost']} of {scenario['heartbeats']}", scenario["queued"],
     )  # fmt: skip
 
 
-def _of_nova(one: Mapping[str, Any], compressed: int) -> str:
-    seconds, hosts = one["seconds"] * compressed, one["hosts"]
-    always = nova.CALLS.get(one["name"], nova.A_SECOND) * seconds * hosts
-    return f"{always + nova.CALLS_ONCE.get(one['name'], 0) * hosts:.0f}"
+def _of_nova(scenario: Mapping[str, Any], compressed: int) -> str:
+    seconds, hosts = scenario["seconds"] * compressed, scenario["hosts"]
+    always = nova.CALLS.get(scenario["name"], nova.A_SECOND) * seconds * hosts
+    return f"{always + nova.CALLS_ONCE.get(scenario['name'], 0) * hosts:.0f}"
 
 
-def _cpu(one: Mapping[str, Any]) -> tuple[object, ...]:
+def _cpu(scenario: Mapping[str, Any]) -> tuple[object, ...]:
     cells = (
-        f"{1000 * one['cpu'][part] / one['hosts']:.0f}; {one['memory'][part]:.0f} MiB"
+        f"{1000 * scenario['cpu'][part] / scenario['hosts']:.0f}; "
+        f"{scenario['memory'][part]:.0f} MiB"
         for part in PARTS
     )
-    return (one["name"], *cells)
+    return (scenario["name"], *cells)
 
 
 def _extrapolated(unit: Unit, hosts: int) -> tuple[object, ...]:

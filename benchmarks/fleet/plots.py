@@ -1,9 +1,9 @@
-"""docs/fleet/*.svg out of docs/fleet/on-*.json: what a fleet of any size costs the centre.
+"""Draws docs/fleet/*.svg from docs/fleet/on-*.json: the load of fleets of any size.
 
     python -m benchmarks.fleet.plots
 
-Assumed: costs grow with what is asked, which the schedule gives exactly; a request costs the
-same CPU as it did in the run; nobody but the fleet asks anything.
+Assumptions: costs are proportional to the number of requests, which the schedule gives exactly; a
+request costs the same CPU time as in the run; there are no other clients.
 """
 
 import argparse
@@ -31,7 +31,7 @@ rcParams.update(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The pictures, beside what was measured."""
+    """Draw the pictures beside the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.plots", description=__doc__)
     parser.add_argument("--measured", type=Path, default=RESULTS, help="a directory")
     directory: Path = parser.parse_args(arguments).measured

@@ -1,4 +1,4 @@
-"""What happens to the fleet, one after the other; each waits until all is right again."""
+"""The scenarios of the fleet, in order; each waits until all data is correct again."""
 
 import statistics
 import time
@@ -28,14 +28,14 @@ CHANGED = (
 
 @dataclass
 class Scenarios:
-    """Of one run."""
+    """Runs the scenarios on one fleet."""
 
     centre: Centre
     quiet_minutes: int = 15
-    """In the agents' time."""
+    """Length of the quiet time, in the agents' time."""
 
     def run(self) -> Iterator[Measured]:
-        """All of them."""
+        """Run all scenarios."""
         yield self.site_boots()
         yield self.quiet()
         yield self.rack_boots()
@@ -49,39 +49,39 @@ class Scenarios:
 
     @property
     def minute(self) -> int:
-        """One of the agents, in seconds on the wall."""
+        """An agents' minute in real seconds."""
         return max(1, PERIOD // self.centre.shape.compressed)
 
     def measured(self, name: str, hosts: int = 0) -> AbstractContextManager[Measured]:
-        """A scenario, of the hosts that are up unless it says otherwise."""
+        """Measure a scenario of ``hosts`` hosts, by default of those that are up."""
         return measured(self.centre, name, hosts or self.centre.shape.known, self.minute)
 
     def site_boots(self) -> Measured:
-        """All at once, after a power failure: their trees are in Placement."""
+        """Start all known hosts at once, as after a power failure: Placement has their trees."""
         shape = self.centre.shape
-        with self.measured("a site boots") as found:
+        with self.measured("a site boots") as scenario:
             self.centre.fleet.start_known()
-            found.right_after = self._all_well(shape.known)
+            scenario.right_after = self._until_all_ok(shape.known)
             time.sleep(2 * self.minute)
-        return found
+        return scenario
 
     def quiet(self) -> Measured:
-        """Nothing happens."""
-        with self.measured("a quiet hour") as found:
+        """Wait while nothing changes."""
+        with self.measured("a quiet hour") as scenario:
             time.sleep(self.quiet_minutes * self.minute)
-        found.also["highest autocorrelation of its load"] = round(comb(found.timeline), 2)
-        return found
+        scenario.also["highest autocorrelation of its load"] = round(comb(scenario.timeline), 2)
+        return scenario
 
     def rack_boots(self) -> Measured:
-        """Hosts of which Placement has never heard."""
+        """Start the hosts of the rack, which Placement does not have yet."""
         shape = self.centre.shape
-        with self.measured("a rack boots, cold", shape.rack) as found:
+        with self.measured("a rack boots, cold", shape.rack) as scenario:
             self.centre.fleet.start_rack()
-            found.right_after = ready = self._all_well(shape.hosts)
+            scenario.right_after = ready = self._until_all_ok(shape.hosts)
         needed = self._writes_alone()
-        found.also["seconds that the same writes take from a bare client"] = needed
-        found.also["ready after so many times that"] = round(ready / needed, 2)
-        return found
+        scenario.also["seconds that the same writes take from a bare client"] = needed
+        scenario.also["ready after so many times that"] = round(ready / needed, 2)
+        return scenario
 
     def _writes_alone(self) -> float:
         writes = self.centre.fleet.written()
@@ -91,66 +91,68 @@ class Scenarios:
             return round(time.monotonic() - began, 1)
 
     def placement_back(self) -> Measured:
-        """After ten minutes in which one host in a hundred changed in each."""
-        with self.measured("Placement is back after ten minutes") as found:
+        """Stop Placement for ten minutes, in each of which 1 % of the hosts change."""
+        with self.measured("Placement is back after ten minutes") as scenario:
             self.centre.placement.away = True
             for _ in range(10):
-                self.centre.fleet.say({"change": 0.01})
+                self.centre.fleet.send({"change": 0.01})
                 time.sleep(self.minute)
-            away = len(found.timeline)
+            away = len(scenario.timeline)
             self.centre.placement.away = False
-            found.right_after = until(self._all_changed)
+            scenario.right_after = until(self._all_changed)
             time.sleep(2 * self.minute)
-        later = statistics.mean(found.timeline[away // 2 : away])
-        found.also["requests a second in the second half of it"] = round(later, 1)
-        back = worst(found.timeline[away:], self.minute)
-        found.also["requests a second in the worst minute after it"] = round(back, 1)
-        return found
+        later = statistics.mean(scenario.timeline[away // 2 : away])
+        scenario.also["requests a second in the second half of it"] = round(later, 1)
+        back = worst(scenario.timeline[away:], self.minute)
+        scenario.also["requests a second in the worst minute after it"] = round(back, 1)
+        return scenario
 
     def broker_back(self) -> Measured:
-        """Killed, and away for a heartbeat."""
+        """Kill the broker and start it again a heartbeat later."""
         return self._back("the broker is back", self.centre.broker)
 
     def database_back(self) -> Measured:
-        """The same."""
+        """Kill the registry's database and start it again a heartbeat later."""
         return self._back("the registry's database is back", self.centre.registry_db)
 
     def _back(self, name: str, server: RabbitMQ | DatabaseServer) -> Measured:
         beat = self.centre.shape.heartbeat
-        with self.measured(name) as found:
+        with self.measured(name) as scenario:
             server.kill9()
             time.sleep(beat)
             server.start()
             began = time.time()
-            found.right_after = until(partial(self._all_beat_since, began), 10.0 * beat + 60, 1.0)
-        return found
+            scenario.right_after = until(
+                partial(self._all_beat_since, began), 10.0 * beat + 60, 1.0
+            )
+        return scenario
 
     def changes(self) -> Measured:
-        """A VCPU goes, or comes back."""
-        with self.measured("1 % of hosts change each minute") as found:
+        """Remove a VCPU of 1 % of the hosts each minute, or add it again."""
+        with self.measured("1 % of hosts change each minute") as scenario:
             for _ in range(5):
-                self.centre.fleet.say({"change": 0.01})
+                self.centre.fleet.send({"change": 0.01})
                 time.sleep(self.minute)
-            found.right_after = until(self._all_changed)
-        return found
+            scenario.right_after = until(self._all_changed)
+        return scenario
 
     def release(self) -> Measured:
-        """As when an agent is upgraded that reports one trait otherwise."""
-        with self.measured("a release changes one trait on every host") as found:
+        """Change one trait of every host, as an upgrade of the agents may."""
+        with self.measured("a release changes one trait on every host") as scenario:
             hosts = self.centre.shape.hosts
-            self.centre.fleet.say({"release": SECOND_RELEASE})
-            found.right_after = until(lambda: self.centre.with_trait(SECOND_RELEASE) == hosts)
-        return found
+            self.centre.fleet.send({"release": SECOND_RELEASE})
+            scenario.right_after = until(lambda: self.centre.with_trait(SECOND_RELEASE) == hosts)
+        return scenario
 
     def switched(self, name: str, *, disabled: bool) -> Measured:
-        """By operators, in the registry; the hosts follow their records."""
+        """Disable or enable all hosts in the registry; the hosts follow their records."""
         hosts = range(self.centre.shape.hosts)
-        with self.measured(name) as found:
+        with self.measured(name) as scenario:
             with ThreadPoolExecutor(OPERATORS) as operators:
                 list(operators.map(partial(self._switch, disabled=disabled), hosts))
             wanted = len(hosts) if disabled else 0
-            found.right_after = until(lambda: self.centre.with_trait(DISABLED) == wanted)
-        return found
+            scenario.right_after = until(lambda: self.centre.with_trait(DISABLED) == wanted)
+        return scenario
 
     def _switch(self, number: int, *, disabled: bool) -> None:
         until(self._accepted(name_of(number), disabled=disabled), 60.0)
@@ -165,11 +167,16 @@ class Scenarios:
 
         return once
 
-    def _all_well(self, hosts: int) -> float:
-        return until(lambda: sum(one["well"] for one in self.centre.fleet.look()) >= hosts)
+    def _until_all_ok(self, hosts: int) -> float:
+        return until(
+            lambda: (
+                sum(hosts_of_process["well"] for hosts_of_process in self.centre.fleet.states())
+                >= hosts
+            )
+        )
 
     def _all_changed(self) -> bool:
-        wanted = sum(one["changed"] for one in self.centre.fleet.look())
+        wanted = sum(hosts_of_process["changed"] for hosts_of_process in self.centre.fleet.states())
         return bool(self.centre.count(CHANGED, total=TOTALS["VCPU"] - 1) == wanted)
 
     def _all_beat_since(self, began: float) -> bool:

@@ -71,7 +71,7 @@ class FleetDatabase:
         return self.engine.dialect.identifier_preparer.quote("binary")
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
     def upgrade(self) -> None:
@@ -84,7 +84,7 @@ class FleetDatabase:
             migrate(self.engine)
         except (db_exception.DBError, sa.exc.SQLAlchemyError, OSError) as err:
             raise RegistryUnavailable(
-                f"{self.shown}: {_one_line(err)}; is the database up, and may we use it?"
+                f"{self.safe_url}: {_one_line(err)}; is the database up, and may we use it?"
             ) from err
 
     def is_newest(self) -> bool:
@@ -107,7 +107,7 @@ class FleetDatabase:
         except db_exception.DBDataError as err:
             raise InputRefused(_one_line(err)) from err
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
-            raise RegistryUnavailable(f"{self.shown}: {_one_line(err)}") from err
+            raise RegistryUnavailable(f"{self.safe_url}: {_one_line(err)}") from err
         return done
 
     def dispose(self) -> None:

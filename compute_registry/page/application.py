@@ -9,7 +9,7 @@ from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from compute_registry.page.pages import Pages
-from compute_registry.page.selection import GROUPS, Selection, chosen, observed
+from compute_registry.page.selection import GROUPS, Selection, observed_services, select_hosts
 from compute_registry.page.trees import NoTree, ShownTree, TreesOfHosts
 from compute_registry.rest import policy
 from compute_registry.rest.application import Application, StartResponse
@@ -52,18 +52,18 @@ class FleetPage:
         host = _decoded(environ["PATH_INFO"]).removeprefix(PATH).strip("/")
         query = _query(environ)
         if not host:
-            return self._list(Selection.of(query))
+            return self._list(Selection.from_query(query))
         return self._host(host, query, with_tree=self.allowed(environ, TREES))
 
     def _list(self, selection: Selection) -> str:
         control = self.control
-        hosts = observed(control.registry.list_services(), control.down_after)
-        fleet = chosen(selection, hosts)
+        hosts = observed_services(control.registry.list_services(), control.down_after)
+        fleet = select_hosts(selection, hosts)
         return self.pages.render("fleet.html", fleet=fleet, selection=selection, groups=GROUPS)
 
     def _host(self, host: str, query: dict[str, str], *, with_tree: bool) -> str:
         record = self.control.registry.get_service(host)
-        (service,) = observed([record], self.control.down_after)
+        (service,) = observed_services([record], self.control.down_after)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             raise Refused(404, f"{host} has no root provider {root}")
@@ -84,7 +84,7 @@ class FleetPage:
 
 
 @dataclass(frozen=True, slots=True)
-class ForThePage:
+class PageOrApi:
     """Choose the page or the REST API by path."""
 
     page: Application

@@ -1,12 +1,12 @@
 """A browser's way through Keystone: HTTP Basic with an application credential.
 
 A browser sends no X-Auth-Token.  It asks its user for a name and a password, which here are the
-id and the secret of an application credential: no password of a person passes through this
-process, and what does can be limited to a role, ends when its owner says so, and names its
-project.  The token that Keystone gives for it is then judged like any other.
+id and the secret of an application credential.  So no user's password passes through this
+process, and a credential can be limited to a role and revoked.  Keystone's token for it is then
+checked like any other.
 
-Only the page is entered in this way.  It changes nothing, so that it is of no use that a browser
-sends what it was told with whatever another site makes it ask for.
+Only the page takes these credentials.  It changes nothing, so requests that another site makes a
+browser send do no harm.
 """
 
 import base64
@@ -36,7 +36,7 @@ LogIn = Callable[[Credentials], Any]
 
 @dataclass(slots=True)
 class Login:
-    """Before whatever checks tokens; ``log_in`` makes one of keystoneauth's plugins."""
+    """WSGI middleware in front of keystonemiddleware; ``log_in`` makes a keystoneauth plugin."""
 
     application: Application
     log_in: LogIn
@@ -101,7 +101,7 @@ class _Answer:
 
 
 def _credentials(environ: Environ) -> Credentials | None:
-    """Id and secret."""
+    """Return the id and the secret of HTTP Basic, or ``None``."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -113,7 +113,7 @@ def _credentials(environ: Environ) -> Credentials | None:
 
 
 def _is_private(environ: Environ) -> bool:
-    """Whether nobody can listen: TLS, or this machine."""
+    """Return whether the connection is TLS or from this machine."""
     if environ.get("wsgi.url_scheme") == "https":
         return True
     try:
@@ -122,7 +122,7 @@ def _is_private(environ: Environ) -> bool:
         return False
 
 
-def by_keystone(application: Application, conf: Any, error_page: SendPage) -> Login:
+def keystone_login(application: Application, conf: Any, error_page: SendPage) -> Login:
     """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None

@@ -1,4 +1,4 @@
-"""Which hosts a list shows, and in which order: by what its address says."""
+"""The hosts that a list shows and their order, from the URL's query."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     "disabled": lambda one: one.record.disabled,
     "contested": lambda one: one.record.contested_by is not None,
 }
-"""What can be chosen by its name."""
+"""Groups of hosts by name, with their predicates."""
 
 _ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
     "host": lambda one: natural_key(one.record.host),
@@ -36,7 +36,7 @@ _ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``text`` is looked for in host, reason and address, whatever its case."""
+    """The query of a list; ``text`` is searched in host, reason and address, ignoring case."""
 
     text: str = ""
     group: str = EVERYBODY
@@ -45,7 +45,7 @@ class Selection:
     page: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Selection":
+    def from_query(cls, query: Mapping[str, str]) -> "Selection":
         """Return the selection of a URL's query; invalid values are ignored."""
         group, order, page = (query.get(name, "") for name in ("show", "sort", "page"))
         return cls(
@@ -57,7 +57,7 @@ class Selection:
         )
 
     def link(self, **changes: Any) -> str:
-        """The query of the same list but for ``changes``."""
+        """Return the query of this list with ``changes``."""
         other = replace(self, **{"page": 1, **changes})
         said = {
             "q": other.text,
@@ -69,11 +69,11 @@ class Selection:
         return "?" + urlencode({name: text for name, text in said.items() if text})
 
     def by(self, order: str) -> str:
-        """The query of the list in this order; in the other direction if it is in it already."""
+        """Return the query of the list in this order, reversed if it is in this order already."""
         return self.link(order=order, descending=order == self.order and not self.descending)
 
     def direction(self, order: str) -> str:
-        """For ``aria-sort``."""
+        """Return the value of ``aria-sort`` for a column."""
         if order != self.order:
             return "none"
         return "descending" if self.descending else "ascending"
@@ -89,7 +89,7 @@ class Fleet:
     pages: int
 
 
-def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
+def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     """Return one page of the hosts."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     words = selection.text.casefold()
@@ -102,14 +102,14 @@ def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     return Fleet(found[first : first + PER_PAGE], len(found), counts, pages)
 
 
-def observed(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
-    """Times since are by the database's clock, which stamped what they are since."""
+def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
+    """Return the services of records; times are by the database's clock."""
     now = _clock(records)
     return [ObservedService(one, one.is_up(down_after), since=_since(one, now)) for one in records]
 
 
 def _clock(records: Iterable[ServiceRecord]) -> datetime | None:
-    """When they were read; ``None`` if none of them has ever been heard of."""
+    """Return when the records were read, ``None`` if none has a heartbeat."""
     for one in records:
         if one.last_seen is not None and one.silent_for is not None:
             return one.last_seen + timedelta(seconds=one.silent_for)

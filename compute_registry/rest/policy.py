@@ -143,7 +143,7 @@ def everybody(environ: Environ, rule: str) -> bool:  # noqa: ARG001  whatever is
     return True
 
 
-def by_policy(conf: Any) -> Allowed:
+def allowed_by_policy(conf: Any) -> Allowed:
     """Decide by the defaults above and ``[oslo_policy] policy_file``.
 
     :raises RegistryConfigError: the file can't be used.

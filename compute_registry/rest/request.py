@@ -70,11 +70,12 @@ def version_of(environ: dict[str, Any]) -> Version:
         return NEWEST
     found = re.fullmatch(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,8}|0)", text)
     if found is None:
-        raise Refused(400, f"{text} is no version; versions are like {written(NEWEST)}")
+        raise Refused(400, f"{text} is no version; versions are like {version_text(NEWEST)}")
     version = int(found[1]), int(found[2])
     if not OLDEST <= version <= NEWEST:
         raise Refused(
-            406, f"version {text} is not supported; {written(OLDEST)} to {written(NEWEST)} are"
+            406,
+            f"version {text} is not served: use {version_text(OLDEST)} to {version_text(NEWEST)}",
         )
     return version
 
@@ -88,7 +89,7 @@ def _compute_part(header: str) -> str:
     return ""
 
 
-def written(version: Version) -> str:
+def version_text(version: Version) -> str:
     """``2.53``."""
     return f"{version[0]}.{version[1]}"
 
@@ -97,8 +98,8 @@ def version_headers(version: Version) -> list[tuple[str, str]]:
     """Those of an answer."""
     new, old = HEADERS
     return [
-        (new, f"compute {written(version)}"),
-        (old, written(version)),
+        (new, f"compute {version_text(version)}"),
+        (old, version_text(version)),
         ("Vary", ", ".join(HEADERS)),
     ]
 
@@ -108,8 +109,8 @@ def api_description(base: str) -> dict[str, Any]:
     return {
         "id": "v2.1",
         "status": "CURRENT",
-        "version": written(NEWEST),
-        "min_version": written(OLDEST),
+        "version": version_text(NEWEST),
+        "min_version": version_text(OLDEST),
         "updated": _UPDATED,
         "links": [{"rel": "self", "href": f"{base}/v2.1/"}],
     }
@@ -141,7 +142,7 @@ class Request:
     def caller(self) -> Caller:
         """Whom Keystone has confirmed, if it was asked; else only from where."""
         said = self.environ.get
-        return Caller.of_context(
+        return Caller.from_context(
             {
                 "request_id": said(REQUEST_ID),
                 "user_name": _name(said("HTTP_X_USER_NAME"), said("HTTP_X_USER_ID")),
@@ -187,7 +188,7 @@ REQUEST_ID = "compute_registry.request_id"
 """In the environment, once it has been given out."""
 
 
-def identified(environ: Environ) -> str:
+def request_id_of(environ: Environ) -> str:
     """The id of this request: given out once, and the same for all that look."""
     made: str = environ.setdefault(REQUEST_ID, new_request_id())
     return made

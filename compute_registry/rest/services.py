@@ -7,7 +7,7 @@ from typing import Any
 from agent.registry import checks, errors
 from agent.registry.control import Control, Switched
 from agent.registry.record import ServiceRecord
-from compute_registry.rest.request import Answer, Refused, Request, Version, written
+from compute_registry.rest.request import Answer, Refused, Request, Version, version_text
 
 ZONE = "nova"
 """Services here are in no availability zone; this is the name of the default one."""
@@ -93,7 +93,7 @@ class Services:
     def _old_action(self, request: Request, action: str) -> Answer:
         needed = _OLD_ACTIONS.get(action)
         if needed is None or (action == "force-down" and request.version < WITH_FORCED_DOWN):
-            version = written(request.version)
+            version = version_text(request.version)
             raise Refused(404, f"there is no os-services/{action} in version {version}")
         body = request.body()
         _check(body, needed, needed)
@@ -164,7 +164,7 @@ def seen_at(record: ServiceRecord) -> str | None:
 
 
 def _follows(done: Switched | None) -> dict[str, str]:
-    return {} if done is None else {FOLLOWS: done.what_became_of_the_call}
+    return {} if done is None else {FOLLOWS: done.call_outcome}
 
 
 def _check(body: Mapping[str, Any], needed: frozenset[str], allowed: frozenset[str]) -> None:

@@ -53,13 +53,13 @@ class Audit:
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
         """Add findings of a check."""
-        self.findings += (Finding(check, one, uuid) for one in conditions)
+        self.findings += (Finding(check, condition, uuid) for condition in conditions)
 
     def findings_of(self, check: str) -> list[Finding]:
         """Return the findings of a check, the worst first."""
         order = list(Severity)
-        chosen = (one for one in self.findings if one.check == check)
-        return sorted(chosen, key=lambda one: order.index(one.condition.severity))
+        chosen = (finding for finding in self.findings if finding.check == check)
+        return sorted(chosen, key=lambda finding: order.index(finding.condition.severity))
 
     @contextmanager
     def recording_failures(self, *checks: str) -> Iterator[None]:
@@ -73,7 +73,7 @@ class Audit:
     @property
     def faults(self) -> list[Finding]:
         """Return the findings that make the exit code 1: errors and warnings."""
-        return [one for one in self.findings if one.condition.severity is not Severity.INFO]
+        return [each for each in self.findings if each.condition.severity is not Severity.INFO]
 
 
 GIVE_UP = "if it is decommissioned: computectl retire there, then computectl service delete"
@@ -180,7 +180,9 @@ def _beyond(
     name: str, allocations: Mapping[str, Any], inventories: Mapping[str, Inventory]
 ) -> Iterator[Condition]:
     for resource_class, used in sorted(amounts_of(allocations).items()):
-        users = [one for one in sorted(allocations) if resource_class in _of(allocations[one])]
+        users = [
+            user for user in sorted(allocations) if resource_class in _resources(allocations[user])
+        ]
         record = inventories.get(resource_class)
         if record is None:
             text = f"{used} {resource_class} allocated, but the provider has no such inventory"
@@ -198,7 +200,7 @@ def _beyond(
             yield Condition(text, name, Severity.WARNING, step)
 
 
-def _of(allocation: Mapping[str, Any]) -> Mapping[str, int]:
+def _resources(allocation: Mapping[str, Any]) -> Mapping[str, int]:
     resources: Mapping[str, int] = allocation["resources"]
     return resources
 

@@ -47,10 +47,10 @@ class FleetAudit:
         """Make all checks.  :raises reportclient.errors.PlacementError: no hosts could be read."""
         hosts = _by_uuid(providers_with_trait("COMPUTE_NODE", self.api))
         ours = _by_uuid(
-            one for trait in self.owners for one in providers_with_trait(trait, self.api)
+            item for trait in self.owners for item in providers_with_trait(trait, self.api)
         )
         self.audit.hosts = len(hosts)
-        roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if is_root(one)}
+        roots = {uuid: item for uuid, item in {**hosts, **ours}.items() if is_root(item)}
         many = len(hosts) > MANY_HOSTS
         listed = None if many else _by_uuid(all_providers(self.api))
         with self.audit.recording_failures(REPORTING, ORPHANS, STATUS):
@@ -58,7 +58,7 @@ class FleetAudit:
             self._records(records, listed if listed is not None else roots)
             with self.audit.recording_failures(ORPHANS):
                 self._orphans(
-                    records, hosts, [one for one in roots.values() if one["uuid"] in ours]
+                    records, hosts, [item for item in roots.values() if item["uuid"] in ours]
                 )
         with (
             self.audit.recording_failures(ALLOCATIONS),
@@ -76,12 +76,12 @@ class FleetAudit:
         services, placement_error = self.services.observed(records, self.api)
         if placement_error is not None:
             self.audit.unknown[STATUS] = placement_error
-        for one in services:
-            alive = is_alive(one.record, self.down_after)
-            missing = [root for root in one.record.roots if self._is_missing(root, existing)]
-            self.audit.add(REPORTING, checks.reporting(one, missing, alive))
+        for item in services:
+            alive = is_alive(item.record, self.down_after)
+            missing = [root for root in item.record.roots if self._is_missing(root, existing)]
+            self.audit.add(REPORTING, checks.reporting(item, missing, alive))
             if not missing:
-                self.audit.add(STATUS, checks.status(one, alive=alive))
+                self.audit.add(STATUS, checks.status(item, alive=alive))
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
@@ -95,29 +95,29 @@ class FleetAudit:
         ours: Iterable[Listed],
     ) -> None:
         reported = {root for record in records for root in record.roots}
-        left = [one for one in ours if one["uuid"] not in reported]
-        nodes = [one for one in left if one["uuid"] in hosts]
+        left = [item for item in ours if item["uuid"] not in reported]
+        nodes = [item for item in left if item["uuid"] in hosts]
         if nodes and {record.host for record in records} <= {self.host}:
             self.audit.unknown[ORPHANS] = (
                 "the configured registry has records of this host only; use the registry of the "
                 "fleet, [registry] access = rpc"
             )
             return
-        for one in nodes:
+        for item in nodes:
             step = (
                 "start its agent; if nova-compute reports it now: computectl retire --hand-back on "
                 "its host; if the host is decommissioned: computectl retire on it"
             )
             text = "no host of the registry reports this root provider"
-            self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+            self.audit.add(ORPHANS, [Condition(text, item["name"], next_step=step)], item["uuid"])
             with self.audit.recording_failures(OWNERSHIP):
-                for uuid, offered in left_inventory(one, self.api):
+                for uuid, offered in left_inventory(item, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
-        for one in left:
-            if one["uuid"] not in hosts and not sharing_with(one["uuid"], self.api):
-                text, step = "no host uses this sharing provider", f"{DELETE} {one['uuid']}"
-                condition = Condition(text, one["name"], next_step=step)
-                self.audit.add(ORPHANS, [condition], one["uuid"])
+        for item in left:
+            if item["uuid"] not in hosts and not sharing_with(item["uuid"], self.api):
+                text, step = "no host uses this sharing provider", f"{DELETE} {item['uuid']}"
+                condition = Condition(text, item["name"], next_step=step)
+                self.audit.add(ORPHANS, [condition], item["uuid"])
 
     def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
         total = "" if of is None else f" of {of}"
@@ -143,4 +143,4 @@ def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed
 
 
 def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:
-    return {one["uuid"]: one for one in listed}
+    return {item["uuid"]: item for item in listed}

@@ -43,7 +43,7 @@ def folds(
     while waiting:
         fold = waiting.pop()
         found.append(fold)
-        below = [child for one in fold.members for child in snapshot.children(one.uuid)]
+        below = [child for provider in fold.members for child in snapshot.children(provider.uuid)]
         own = list(_groups(snapshot, below, shapes, len(fold.members), len(found) - 1))
         waiting += reversed(own)
     return found
@@ -86,5 +86,5 @@ def _in_order_of_first(
     parts: list[tuple[Provider, ...]] = []
     for group in groups:
         whole = above > 1 or len(group) >= FOLD_FROM
-        parts += [tuple(group)] if whole else [(one,) for one in group]
+        parts += [tuple(group)] if whole else [(provider,) for provider in group]
     yield from sorted(parts, key=lambda part: natural_key(part[0].name))

@@ -122,18 +122,22 @@ def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
 def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) -> list[Fold]:
     """Fold providers with the same resource classes or, if too many remain, of the same kind."""
 
-    def by_kind(one: Provider) -> tuple[object, ...]:
-        return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, context)
+    def by_kind(provider: Provider) -> tuple[object, ...]:
+        return (
+            _kind(provider),
+            DISABLED in provider.traits,
+            _is_foreign(provider, snapshot, context),
+        )
 
-    def by_classes(one: Provider) -> object:
-        return *by_kind(one), frozenset(one.inventory)
+    def by_classes(provider: Provider) -> object:
+        return *by_kind(provider), frozenset(provider.inventory)
 
     found = folds(snapshot, apart=apart, alike=by_classes)
     return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
 
 
-def _is_foreign(one: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
-    root = snapshot.providers[snapshot.root_of(one.uuid)]
+def _is_foreign(provider: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
+    root = snapshot.providers[snapshot.root_of(provider.uuid)]
     return bool(context.owner) and not context.owner & root.traits
 
 
@@ -156,7 +160,7 @@ def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
     for number, fold in enumerate(found):
-        counts = Counter(each for one in fold.members for each in one.aggregates)
+        counts = Counter(each for provider in fold.members for each in provider.aggregates)
         for aggregate, count in counts.items():
             members.setdefault(aggregate, []).append(number)
             providers[aggregate] = providers.get(aggregate, 0) + count
@@ -173,7 +177,7 @@ class _Boxes:
         """Return the box of a fold, with kind and marks of its first provider, which all share."""
         first = fold.members[0]
         above = len(found[fold.parent].members) if fold.parent is not None else 1
-        common = frozenset.intersection(*(one.traits for one in fold.members))
+        common = frozenset.intersection(*(provider.traits for provider in fold.members))
         return Box(
             number,
             _kind(first),
@@ -188,10 +192,10 @@ class _Boxes:
         )
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        for name in sorted({name for one in members for name in one.inventory}):
-            having = [one for one in members if name in one.inventory]
-            wholes = [one.inventory[name].capacity for one in having]
-            totals = _span(one.inventory[name].total for one in having)
+        for name in sorted({name for provider in members for name in provider.inventory}):
+            having = [provider for provider in members if name in provider.inventory]
+            wholes = [provider.inventory[name].capacity for provider in having]
+            totals = _span(provider.inventory[name].total for provider in having)
             each = " each" if len(members) > 1 else ""
             some = f" on {len(having)}" if len(having) < len(members) else ""
             gives = f", capacity {_span(wholes)}" if _span(wholes) != totals else ""
@@ -201,19 +205,19 @@ class _Boxes:
         usages = self.context.usage.usages
         if usages is None:
             return ""
-        used = sum(usages.get(one.uuid, {}).get(name, 0) for one in having)
+        used = sum(usages.get(provider.uuid, {}).get(name, 0) for provider in having)
         return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
 
     def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        consumers = sum(self.context.usage.consumers.get(one.uuid, 0) for one in members)
+        consumers = sum(self.context.usage.consumers.get(provider.uuid, 0) for provider in members)
         if consumers:
             yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
         if self.context.terse:
             return
-        varied = len({one.traits for one in members})
+        varied = len({provider.traits for provider in members})
         if varied > 1:
             yield f"{varied} different sets of traits"
-        lone = frozenset().union(*(one.aggregates for one in members)) - self.hubs
+        lone = frozenset().union(*(provider.aggregates for provider in members)) - self.hubs
         if len(lone) > MOST_OF_A_FAMILY:
             yield f"{len(lone)} aggregates"
             return

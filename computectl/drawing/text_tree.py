@@ -208,14 +208,14 @@ def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:
         if len(found) > 1:
             yield ""
             yield screen.paint(f"aggregate {aggregate}", "bold")
-            shares = [one for one in found if one.shares]
-            others = [one for one in found if not one.shares]
+            shares = [provider for provider in found if provider.shares]
+            others = [provider for provider in found if not provider.shares]
             yield from (f"   shared: {_names(shares)}" for _ in shares[:1])
             yield from (f"   {'with' if shares else 'of'}: {_names(others)}" for _ in others[:1])
 
 
 def _names(providers: list[Provider]) -> str:
-    names = [plain(one.name) for one in in_natural_order(providers)]
+    names = [plain(provider.name) for provider in in_natural_order(providers)]
     if len(names) <= NAMED:
         return ", ".join(names)
     return f"{names[0]} … {names[-1]} ({len(names)})"

@@ -182,7 +182,7 @@ class SavedStatus:
     def from_session(cls, session: Session) -> "SavedStatus":
         """Read ``service.json`` in the state directory.  Never raises."""
         try:
-            return cls(ServiceFile.of(session.settings.state_path).load().disabled)
+            return cls(ServiceFile.in_directory(session.settings.state_path).load().disabled)
         except Unusable as err:
             return cls(None, str(err))
 

@@ -68,18 +68,18 @@ def _roots(api: API) -> tuple[list[Listed], bool]:
     hosts = providers_with_trait("COMPUTE_NODE", api)
     many = len(hosts) > MANY_HOSTS
     roots = filter(is_root, hosts if many else all_providers(api))
-    return sorted(roots, key=lambda one: natural_key(one["name"])), many
+    return sorted(roots, key=lambda root: natural_key(root["name"])), many
 
 
 def all_providers(api: API) -> list[Listed]:
     """Return all providers; one GET, 0.8 kB each."""
-    found: list[Listed] = part_of("/resource_providers", "resource_providers", api)
-    return found
+    listed: list[Listed] = part_of("/resource_providers", "resource_providers", api)
+    return listed
 
 
-def is_root(one: Listed) -> bool:
+def is_root(provider: Listed) -> bool:
     """Whether a provider is a root."""
-    return bool(one["uuid"] == one["root_provider_uuid"])
+    return bool(provider["uuid"] == provider["root_provider_uuid"])
 
 
 def _fits(root: Listed, pattern: str) -> bool:
@@ -118,13 +118,13 @@ def _silent(words: str) -> None:
 
 
 def _read(chosen: list[Listed], once: "CachedReads", progress: Progress) -> list[ObservedTree]:
-    found = []
+    trees = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
         seen = read_tree(root["uuid"], once)
-        found += [seen] if seen is not None else []
+        trees += [seen] if seen is not None else []
     progress("")
-    return found
+    return trees
 
 
 class CachedReads:

@@ -79,10 +79,11 @@ class Leaving:
 
     def view(self) -> View:
         """Return the view on which the removal is planned."""
-        providers = [one.provider for one in self.leavers]
-        there = {one.uuid for one in providers}
+        providers = [leaver.provider for leaver in self.leavers]
+        uuids = {provider.uuid for provider in providers}
         alone = [
-            one if one.parent_uuid in there else Provider(one.uuid, one.name) for one in providers
+            each if each.parent_uuid in uuids else Provider(each.uuid, each.name)
+            for each in providers
         ]
         if self.traits is not None:
             alone.append(Provider(self.root, self.root, traits=self.traits))
@@ -91,7 +92,7 @@ class Leaving:
     def plan(self) -> Plan:
         """Return the plan of the removal, children first."""
         operations: list[Operation] = [
-            DeleteProvider(one.provider.uuid) for one in self.leavers if one.fate == "goes"
+            DeleteProvider(leaver.provider.uuid) for leaver in self.leavers if leaver.fate == "goes"
         ]
         if self.traits is not None:
             operations.append(SetTraits(self.root, self.traits))
@@ -124,10 +125,10 @@ def leaving(  # noqa: PLR0913  by name
     if others:
         return Leaving(root, (), reported_by=others)
     below = [_leaver(item, ledger, root, api) for item in _ours(listed, root, ledger, attached)]
-    beside = [one for uuid in _lone(listed, ledger) for one in _sharing(uuid, listed, api)]
-    kept = _kept_traits(root, ledger, api) if attached and root in listed else None
+    beside = [leaver for uuid in _lone(listed, ledger) for leaver in _sharing(uuid, listed, api)]
+    traits_left = _kept_traits(root, ledger, api) if attached and root in listed else None
     generations = {uuid: item["generation"] for uuid, item in listed.items()}
-    return Leaving(root, (*reversed(below), *beside), generations, kept)
+    return Leaving(root, (*reversed(below), *beside), generations, traits_left)
 
 
 def _ours(
@@ -136,12 +137,12 @@ def _ours(
     """Yield this host's providers, parents first, and other services' providers below them."""
     tree = Snapshot.build(_provider(item) for item in listed.values())
     going: set[str] = set()
-    for one in tree.walk(root) if root in tree else ():
+    for provider in tree.walk(root) if root in tree else ():
         # The ledger may have a root that this agent reported before it was attached.
-        is_ours = not attached if one.uuid == root else ledger.is_ours(one.uuid)
-        if is_ours or one.parent_uuid in going:
-            going.add(one.uuid)
-            yield listed[one.uuid]
+        is_ours = not attached if provider.uuid == root else ledger.is_ours(provider.uuid)
+        if is_ours or provider.parent_uuid in going:
+            going.add(provider.uuid)
+            yield listed[provider.uuid]
 
 
 def _leaver(item: Listed, ledger: Ledger, root: str, api: API) -> Leaver:

@@ -74,7 +74,7 @@ class Trees:
             usages |= seen.usage.usages or {}
             consumers |= seen.usage.consumers
             generations |= seen.usage.generations
-        marked = next((one.usage.marked for one in self.seen if one.usage.marked), None)
+        marked = next((tree.usage.marked for tree in self.seen if tree.usage.marked), None)
         return Usage(usages, consumers, generations, marked)
 
 
@@ -110,7 +110,7 @@ ONE_BY_ONE = 25
 
 
 def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
-    """Return the names by UUID of all providers of these roots' trees; a GET each, or one."""
+    """Return the names by UUID of all providers of these roots' trees; a GET each, or one GET."""
     paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
     if len(paths) > ONE_BY_ONE:
         paths = ["/resource_providers"]

@@ -29,41 +29,41 @@ class Hosts:
     @property
     def summary(self) -> dict[str, int]:
         """Return the number of hosts by state; problems are last."""
-        states = [one.state for one in self.services]
+        states = [service.state for service in self.services]
         return {
             "up": states.count("up"),
-            "disabled": sum(one.record.disabled for one in self.services),
+            "disabled": sum(service.record.disabled for service in self.services),
             "forced down": states.count("forced down"),
             "down": states.count("down"),
-            "differ from Placement": sum(one.agrees is False for one in self.services),
-            "contested": sum(one.record.contested_by is not None for one in self.services),
+            "differ from Placement": sum(service.agrees is False for service in self.services),
+            "contested": sum(service.record.contested_by is not None for service in self.services),
         }
 
 
-def wants_attention(one: ObservedService) -> int:
+def wants_attention(service: ObservedService) -> int:
     """Return the rank in the order of attention: 0 a mismatch, 1 down, 2 disabled, 3 healthy."""
-    if one.record.contested_by is not None or one.agrees is False or one.record.damaged:
+    if service.record.contested_by is not None or service.agrees is False or service.record.damaged:
         return 0
-    if not one.up:
+    if not service.up:
         return 1
-    return 2 if one.record.disabled else 3
+    return 2 if service.record.disabled else 3
 
 
-def _by_name(one: ObservedService) -> Any:
-    return natural_key(one.record.host)
+def _by_name(service: ObservedService) -> Any:
+    return natural_key(service.record.host)
 
 
-def _silence(one: ObservedService) -> float:
-    silent = one.record.silent_for
+def _silence(service: ObservedService) -> float:
+    silent = service.record.silent_for
     return float("-inf") if silent is None else -silent
 
 
 ORDERS: Mapping[str, Order] = {
-    "attention": lambda one: (wants_attention(one), _by_name(one)),
+    "attention": lambda service: (wants_attention(service), _by_name(service)),
     "host": _by_name,
-    "last seen": lambda one: (_silence(one), _by_name(one)),
-    "status": lambda one: (one.record.status, _by_name(one)),
-    "state": lambda one: (one.state, _by_name(one)),
+    "last seen": lambda service: (_silence(service), _by_name(service)),
+    "status": lambda service: (service.record.status, _by_name(service)),
+    "state": lambda service: (service.state, _by_name(service)),
 }
 """Orders of hosts; the first is the default."""
 
@@ -73,24 +73,26 @@ def chosen(
 ) -> list[ObservedService]:
     """Return the services that contain each of the words, sorted."""
     wanted = words.lower().split()
-    found = [one for one in services if all(word in _searched(one) for word in wanted)]
+    found = [service for service in services if all(word in _searched(service) for word in wanted)]
     return sorted(found, key=ORDERS[order], reverse=backwards)
 
 
-def _searched(one: ObservedService) -> str:
-    record = one.record
+def _searched(service: ObservedService) -> str:
+    record = service.record
     reason = record.disabled_reason or ""
-    return f"{record.host} {record.shown_status} {one.state} {one.agreement} {reason}".lower()
+    return (
+        f"{record.host} {record.shown_status} {service.state} {service.agreement} {reason}".lower()
+    )
 
 
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
     """Return the changes between two reads, host by host."""
-    old = {one.record.host: one for one in before.services}
+    old = {service.record.host: service for service in before.services}
     found: list[Change] = []
-    for one in now.services:
-        was = old.pop(one.record.host, None)
-        texts = [("is new", "")] if was is None else _differences(was, one)
-        found += (Change(at, one.record.host, text, style) for text, style in texts)
+    for service in now.services:
+        was = old.pop(service.record.host, None)
+        texts = [("is new", "")] if was is None else _differences(was, service)
+        found += (Change(at, service.record.host, text, style) for text, style in texts)
     found += (Change(at, host, "its record is deleted", "yellow") for host in old)
     return found
 
@@ -154,16 +156,16 @@ def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
         table.add_column(title, no_wrap=True, justify="right" if title == "seen" else "left")
     table.columns[0].min_width, table.columns[0].max_width = min(20, width // 4), width // 3
     table.columns[-1].ratio = 1
-    for one in services:
-        cells = _cells(one)
+    for service in services:
+        cells = _cells(service)
         table.add_row(*(Text(plain(cells[title][0]), cells[title][1]) for title in shown))
     for _ in range(room - table.row_count):
         table.add_row()
     return table
 
 
-def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
-    record = one.record
+def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
+    record = service.record
     reason = (record.disabled_reason or "", "yellow")
     if record.damaged:
         reason = (f"its record is damaged: {', '.join(record.damaged)}", "red")
@@ -172,11 +174,14 @@ def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
     return {
         "host": (record.host, "bold"),
         "status": (record.shown_status, "yellow" if record.disabled else ""),
-        "state": (one.state, "green" if one.up else "yellow" if record.forced_down else "red"),
-        "seen": (ago(record.silent_for), "" if one.up else "red"),
+        "state": (
+            service.state,
+            "green" if service.up else "yellow" if record.forced_down else "red",
+        ),
+        "seen": (ago(record.silent_for), "" if service.up else "red"),
         "rpc": (record.rpc_version or "?", "dim"),
         "roots": (str(len(record.roots)), "dim"),
-        "trait": (one.agreement, "red" if one.agrees is False else "dim"),
+        "trait": (service.agreement, "red" if service.agrees is False else "dim"),
         "reason": reason,
     }
 

@@ -114,8 +114,8 @@ def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
     old, new = before.status, now.status
     found: list[Change] = []
     if new.out_of_date != old.out_of_date:
-        said, style = (new.out_of_date, "red") if new.out_of_date else ("reports again", "green")
-        found.append(Change(at, "agent", str(said), style))
+        text, style = (new.out_of_date, "red") if new.out_of_date else ("reports again", "green")
+        found.append(Change(at, "agent", str(text), style))
     if (new.written.pid, new.written.started) != (old.written.pid, old.written.started):
         found.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
     if new.service.disabled != old.service.disabled and new.service.disabled is not None:
@@ -132,11 +132,11 @@ def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
 
 
 def _of_checks(old: ObservedStatus, new: ObservedStatus, at: float) -> list[Change]:
-    was = {one.name: one.ok for one in old.written.checks}
+    was = {check.name: check.ok for check in old.written.checks}
     return [
-        Change(at, one.name, one.text or "ok", "green" if one.ok else "red")
-        for one in new.written.checks
-        if was.get(one.name, one.ok) != one.ok
+        Change(at, check.name, check.text or "ok", "green" if check.ok else "red")
+        for check in new.written.checks
+        if was.get(check.name, check.ok) != check.ok
     ]
 
 

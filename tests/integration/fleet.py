@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+from driverkit.scripted.driver import FakeDriver
 from drivers.api import DriverContext
-from drivers.fake.driver import FakeDriver
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot

@@ -11,7 +11,7 @@ from agent.registry.api import Registry
 from computectl.auditing import fleet
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
-from drivers.fake.driver import DEFAULT_SCRIPT
+from driverkit.scripted.driver import DEFAULT_SCRIPT
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.agent_host import Said
 from tests.integration.ctl_here import Here

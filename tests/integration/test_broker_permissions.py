@@ -18,7 +18,7 @@ from agent.bus.server import RpcServer
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.permission import OfAnAgent
+from agent.registry.permission import AgentPermissions
 from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
@@ -61,7 +61,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
     agent = RecordingAgent5()
     target = Target(exchange="nova", topic="compute", server="host1")
     server = RpcServer(buses["agent-host1"], target, [agent])
-    server.permit = OfAnAgent(host_key(MASTER, "host1"), "host1")
+    server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
     server.start()
     assert server.serving.wait(60)
     more = f"master_key = {MASTER}"
@@ -69,9 +69,9 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         registry.wait_for(lambda: "Answering calls" in registry.log)
         own = Signer(host_key(MASTER, "host1"), "host1")
         other = Signer(host_key(MASTER, "host2"), "host2")
-        client = RegistryClient.over(buses["agent-host1"], 60, sign=own.signed)
+        client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)
         assert client.heartbeat("host1", "a", "6.5", []).host == "host1"
-        thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.signed)
+        thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.sign)
         for theft in (
             lambda: thief.heartbeat("host1", "b", "6.5", []),
             lambda: thief.set_status("host1", disabled=True),
@@ -82,7 +82,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         unsigned = RegistryClient.over(buses["agent-host2"], 60)
         with pytest.raises(RegistryUnavailable, match="not signed"):
             unsigned.set_status("host1", disabled=True)
-        operator = RegistryClient.over(buses["operator"], 60, sign=Operator(MASTER).signer().signed)
+        operator = RegistryClient.over(buses["operator"], 60, sign=Operator(MASTER).signer().sign)
         assert operator.set_status("host1", disabled=True).disabled
     api = ComputeAgentAPI(buses["operator"], sign=Operator(MASTER).sign_to)
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"

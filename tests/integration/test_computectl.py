@@ -411,9 +411,11 @@ def test_drawing_a_tree_imports_no_driver(host: AgentHost) -> None:
     code = (
         "import sys; from computectl.app import ComputeCtl;"
         f"code = ComputeCtl().run(['--config-file', {str(host.config)!r}, 'tree']);"
-        "print(code, *sorted(m for m in sys.modules if m.startswith(('drivers.', 'libvirt'))))"
+        "print(code, *sorted(m for m in sys.modules if m.startswith(('driverkit.', 'drivers.', 'libvirt'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     code, *modules = done.stdout.splitlines()[-1].split()
     assert code == "0"
-    assert not [name for name in modules if name.startswith(("drivers.fake", "drivers.libvirt"))]
+    assert not [
+        name for name in modules if name.startswith(("driverkit.scripted", "drivers.libvirt"))
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from agent.registry.access import open_registry
 from computectl.shared.command_session import Session
-from drivers.fake.driver import DEFAULT_SCRIPT
+from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.placement import RealPlacement

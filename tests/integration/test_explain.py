@@ -277,7 +277,7 @@ def test_what_is_given_by_larger_units_only_is_not_called_used_up(
     _, found, _ = explained("resources=CUSTOM_FOURS:3", api)
     stranger.delete_provider(made)
     [only] = [one for one in found if one.verdict == "impossible"]
-    assert "or it is given by larger units (min_unit, step_size)" in only.sentence
+    assert "or only allocated in larger units (min_unit, step_size)" in only.sentence
 
 
 def test_the_query_of_a_scheduler_has_its_filter_explained_once(api: PlacementAPI) -> None:

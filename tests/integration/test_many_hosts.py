@@ -129,7 +129,9 @@ class World:
         return set(self.placement.request("GET", query)["provider_summaries"])
 
     def disabled_on_disk(self) -> set[str]:
-        kept = {host: ServiceFile.of(self.fleet.directory / host) for host in self.fleet.hosts}
+        kept = {
+            host: ServiceFile.in_directory(self.fleet.directory / host) for host in self.fleet.hosts
+        }
         return {host for host, file in kept.items() if file.load().disabled}
 
     def kill_broker_and_registry(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from computectl.app import main
-from drivers.fake.driver import DEFAULT_SCRIPT
+from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.provider_hosts import EVERY_ROOT, HEAD, entry
 from tests.integration.transcripts import Uuids, replayed, steps

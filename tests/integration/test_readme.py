@@ -42,7 +42,7 @@ def test_the_transcript_is_what_the_demo_prints_and_a_second_run_writes_nothing(
     agent.config.write_text(text)
     first = agent.once("--dev")
     assert first.returncode == 0, first.stderr
-    shown = block("shared storage from a script instead")
+    shown = block("shared storage:")
     assert plain(first.stdout) == plain(shown)
     assert "Ask more" not in first.stdout
     second = agent.once("--dev")

@@ -118,7 +118,7 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
     assert "nobody" in one_line(host.ctl("service", "disable", "nobody"), 2)
-    assert "enabled already" in one_line(host.ctl("service", "enable", "host1"), 2)
+    assert "already enabled" in one_line(host.ctl("service", "enable", "host1"), 2)
     long = host.ctl("service", "disable", "host1", "--reason", "x" * 300)
     assert "300 characters" in one_line(long, 2)
     assert "rack 1" in one_line(host.ctl("service", "delete", "host1"), 2)
@@ -146,7 +146,7 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     (row,) = host.ctl("service", "list", "-f", "json").json()
     assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
     assert "never" in host.ctl("service", "list").out.splitlines()[1]
-    assert "no heartbeat ever" in host.ctl("service", "show", "host1").out
+    assert "never sent a heartbeat" in host.ctl("service", "show", "host1").out
     said = host.ctl("service", "disable", "host1")
     assert said.code == 0, said
     assert "host1 has never been up; its agent reads the record when it starts" in said.out
@@ -255,7 +255,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
             more=f"[registry]\naccess = rpc\nhost_key = {key}\n[DEFAULT]\n"
             f"transport_url = {broker.url}"
         )
-        sign = Signer(key, "host1").signed
+        sign = Signer(key, "host1").sign
         client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
         client.heartbeat("host1", "here", "6.5", [])
         shown = host.ctl("service", "show", "host1", "-f", "json")

@@ -33,7 +33,7 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.host_database import HostDatabase
-from agent.registry.store import SINCE
+from agent.registry.store import VERSION_EPOCH
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
 from compute_registry.database.opening import open_database
@@ -271,7 +271,7 @@ def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
     seen = [registry.set_status("host1", disabled=False).version]
     back_then = "UPDATE services SET version = 2, disabled = :no WHERE host = 'host1'"
     database.run(lambda sent: sent.change(back_then, no=False))
-    time.sleep(max(0.0, seen[-1] + SINCE + 1.6 - time.time()))  # a restore takes longer
+    time.sleep(max(0.0, seen[-1] + VERSION_EPOCH + 1.6 - time.time()))  # a restore takes longer
     for decide in (
         lambda: registry.set_status("host1", disabled=True),
         lambda: registry.set_forced_down("host1", forced_down=True),

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from drivers.fake.driver import DEFAULT_SCRIPT
+from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
 from tests.waiting import eventually

@@ -63,7 +63,7 @@ def test_status_after_the_agent_was_killed(agent):
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "not running (its last pid was" in said.stderr and "journalctl -u" in said.stderr
-    assert ": not running, what it said last; last period" in said.stdout
+    assert ": not running, its last status; last period" in said.stdout
 
 
 def test_status_of_an_agent_that_is_stuck(agent):
@@ -239,7 +239,7 @@ def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, plac
     was = (agent.state_path / "compute_id").read_text()
     other = placement.stranger.create_provider("other", str(uuid.uuid4()))
     placement.stranger.create_child(other, "others-child")
-    for name, words in (("others-child", "not below this host's"), ("nobody", "no provider")):
+    for name, words in (("others-child", "nor below this host's root"), ("nobody", "no provider")):
         said = computectl(agent, "adopt", name)
         assert said.returncode == 2
         assert words in said.stderr
@@ -251,5 +251,5 @@ def test_a_host_that_is_in_placement_does_not_leave_its_provider_behind(agent, p
     other = placement.stranger.create_provider("other", str(uuid.uuid4()))
     said = computectl(agent, "adopt", "other")
     assert said.returncode == 2
-    assert "in Placement already" in said.stderr
+    assert "already has the root provider" in said.stderr
     assert other not in (agent.state_path / "compute_id").read_text()

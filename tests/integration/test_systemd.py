@@ -160,7 +160,9 @@ def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_named(host: Host) -> N
     host.until("hangs", lambda: int(host.show("hangs", "NRestarts")) > 0)
     log = host.log("hangs")
     assert "Watchdog timeout" in log
-    assert re.search(r'File ".*drivers/fake/driver.py", line \d+ in update_provider_tree', log)
+    assert re.search(
+        r'File ".*driverkit/scripted/driver.py", line \d+ in update_provider_tree', log
+    )
 
 
 def test_reload_asks_for_a_period_and_does_not_restart(host: Host) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fake.driver import DEFAULT_SCRIPT
+from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.transcripts import Uuids, replayed
 from tests.kit.installed import SETS_ALL_TRAITS, install

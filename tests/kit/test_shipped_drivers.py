@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from driverkit.scripted import FakeDriver
 from driverkit.testing import DriverContract
 from drivers.api import DriverContext, ProviderTree
-from drivers.fake import FakeDriver
 from drivers.libvirt.driver import LibvirtDriver
 from tests.integration.test_readme import block
 

@@ -13,7 +13,7 @@ from tests.matrix.site import Site
 DRIVER = """
 import os, time
 from pathlib import Path
-from drivers.fake.driver import FakeDriver
+from driverkit.scripted.driver import FakeDriver
 
 MODE = Path({mode!r})
 

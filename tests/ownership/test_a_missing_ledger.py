@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from drivers.fake import on_tree
+from driverkit.scripted import on_tree
 from drivers.libvirt.tree import names
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid

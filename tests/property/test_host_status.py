@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.registry.checks import AUTO
 from agent.registry.record import ServiceRecord
 from agent.switching.machine import (
-    OF_A_CALLER,
+    CALLER_EVENTS,
     TABLE,
     UNTOUCHED,
     Event,
@@ -42,7 +42,7 @@ records = st.builds(
     reasons,
 )
 events = st.sampled_from(Event)
-PROGRAMS = [event for event in Event if event not in OF_A_CALLER]
+PROGRAMS = [event for event in Event if event not in CALLER_EVENTS]
 
 
 def moved(status: ServiceStatus, event: Event) -> ServiceStatus:

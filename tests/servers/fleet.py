@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
-from agent.registry.access import here
+from agent.registry.access import agent_address
 from agent.registry.record import BINARY
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
@@ -126,7 +126,9 @@ class Fleet(Server):
         generations = {one.uuid: WRITTEN for one in tree.walk()}
         view = View(tree, generations, Names(traits, classes))
         SavedRoot(RootStore.in_directory(state_path), uuid).save(uuid, view)
-        ServiceFile.of(state_path).keep(ServiceStatus(disabled=False, record_version=UNTOUCHED))
+        ServiceFile.in_directory(state_path).save(
+            ServiceStatus(disabled=False, record_version=UNTOUCHED)
+        )
 
     def _records(self) -> Iterator[dict[str, object]]:
         """As heartbeats of long ago left them."""
@@ -139,7 +141,7 @@ class Fleet(Server):
                 "disabled": False,
                 "forced_down": False,
                 "roots": uuid,
-                "address": here(self.directory / name),
+                "address": agent_address(self.directory / name),
                 "last_seen": 0.0,
             }
 

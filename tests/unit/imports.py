@@ -15,14 +15,12 @@ MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
     "compute_registry": ("compute_registry", "agent", "reportclient"),
     "computectl": ("computectl", "agent", "drivers", "reportclient"),
-    "driverkit": OURS,
+    "driverkit": ("driverkit", "agent", "computectl", "drivers", "reportclient"),
     "drivers": (
         *("drivers", "reportclient.model", "reportclient.provider_tree"),
         "reportclient.plain_text",
     ),
     "reportclient": ("reportclient",),
-    # To be parted: --dev draws trees with the pictures of the commands.
-    "agent/dev.py": ("agent", "drivers", "reportclient", "computectl.drawing"),
     # Where DriverContract was before there was a driverkit.
     "drivers/testing.py": ("driverkit.testing",),
 }

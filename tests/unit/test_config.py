@@ -133,7 +133,7 @@ def test_a_wrong_value_of_what_logs_or_of_an_argument_is_refused_with_its_place(
         config.settings(config.load(words, command_line=opts.COMMAND_LINE))
     if option != "once":
         with pytest.raises(RegistryConfigError, match=f"{option} in {path}, line 3 is not valid"):
-            registry_opts.load(words)
+            registry_opts.load_config(words)
     assert capsys.readouterr().err == ""
 
 

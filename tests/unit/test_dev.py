@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from agent import config
-from agent.dev import Show, configuration
 from agent.reporting.reports import Report
+from driverkit.dev import Show, configuration
 from drivers.libvirt.opts import list_opts as libvirt_opts
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot

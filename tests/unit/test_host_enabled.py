@@ -57,7 +57,9 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
     driver, loop = Hears(), Loop(lambda: None)
     nodes = NoNodes(Deaf(DriverContext("host1", None)), driver)
     status = HostStatus(
-        ServiceFile.of(tmp_path), loop, lambda disabled, _: nodes.switch(0, disabled=disabled)
+        ServiceFile.in_directory(tmp_path),
+        loop,
+        lambda disabled, _: nodes.switch(0, disabled=disabled),
     )
     service = Service("host1", nodes, Systemd(), bool, status)
     service.period()
@@ -66,8 +68,8 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
     service.period()
     service.period()
     assert driver.heard == [True]
-    status.ask(disabled=True)
-    status.ask(disabled=True)
+    status.switch(disabled=True)
+    status.switch(disabled=True)
     loop.run_jobs()
     assert driver.heard == [True, False]
 

@@ -21,7 +21,7 @@ from agent.state.document import Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus
 from agent.switching.hypervisor import Hypervisor
-from agent.switching.machine import FOUND, ServiceStatus
+from agent.switching.machine import REASON_FOUND, ServiceStatus
 from agent.switching.notices import PeriodDone
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.service_file import ServiceFile
@@ -37,7 +37,7 @@ class FakeRegistry:
 
     record: ServiceRecord | None = None
     down: bool = False
-    taken: bool = False
+    name_conflict: bool = False
     writes: list[tuple[bool, str | None]] = field(default_factory=list)
     before_write: list = field(default_factory=list)
     on_the_way: list = field(default_factory=list)
@@ -45,7 +45,7 @@ class FakeRegistry:
 
     def heartbeat(self, host, address, rpc_version, roots, *, attached=False):
         self._check()
-        if self.taken:
+        if self.name_conflict:
             raise HostTaken("host1 runs at there, this one at here")
         self.record = self.record or ServiceRecord(1, "u", host)
         self.record = replace(self.record, rpc_version=rpc_version, roots=tuple(roots))
@@ -96,14 +96,14 @@ class World:
     def __post_init__(self) -> None:
         self.loop = Loop(lambda: None, clock=lambda: self.now)
         self.registry = FakeRegistry()
-        self.status = HostStatus(ServiceFile.of(self.directory), self.loop, self.write)
+        self.status = HostStatus(ServiceFile.in_directory(self.directory), self.loop, self.write)
         self.status.load()
         self.heartbeat = Heartbeat(
             lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
         )
         self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
-        self.status.subscribe(self.heartbeat.hear)
-        self.status.subscribe(self.hypervisor.hear)
+        self.status.subscribe(self.heartbeat.on_notice)
+        self.status.subscribe(self.hypervisor.on_notice)
         self.told = self.hypervisor.listener("libvirt")
 
     def write(self, disabled: bool, again: bool) -> Sequence[Report]:
@@ -140,7 +140,7 @@ class World:
 def world(tmp_path: Path) -> World:
     world = World(tmp_path)
     world.beat()
-    world.status.settle(found=False)
+    world.status.adopt_trait(found=False)
     world.beat()
     return world
 
@@ -149,29 +149,29 @@ def world(tmp_path: Path) -> World:
 
 
 def test_what_is_asked_is_on_disk_before_anything_is_written(world) -> None:
-    world.status.ask(disabled=True)
-    assert ServiceFile.of(world.directory).load().disabled is True
+    world.status.switch(disabled=True)
+    assert ServiceFile.in_directory(world.directory).load().disabled is True
     assert not world.writes
     world.step()
     assert world.placement
 
 
 def test_the_future_ends_when_placement_was_written_to(world) -> None:
-    done = world.status.ask(disabled=True)
+    done = world.status.switch(disabled=True)
     assert not done.done()
     world.step()
     assert [report.node for report in done.result(0)] == [HOST]
 
 
 def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
-    world.status.ask(disabled=True)
-    world.status.ask(disabled=False)
+    world.status.switch(disabled=True)
+    world.status.switch(disabled=False)
     world.step()
     assert world.writes == [False, False]
 
 
 def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     again = world.restarted()
     assert again.status.disabled is True and not again.known.acknowledged
     again.beat()
@@ -197,8 +197,8 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     def full(self, status):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ServiceFile, "keep", full)
-    world.status.ask(disabled=True)
+    monkeypatch.setattr(ServiceFile, "save", full)
+    world.status.switch(disabled=True)
     world.step()
     assert world.placement
     assert "No space left" in str(world.status.conditions()[0])
@@ -209,13 +209,13 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> No
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ServiceFile, "keep", full)
-        world.status.ask(disabled=True)
+        patched.setattr(ServiceFile, "save", full)
+        world.status.switch(disabled=True)
         world.status.period_done([], None)
-        assert world.status.unkept
+        assert world.status.unsaved
     world.status.period_done([], None)
     assert not world.status.conditions()
-    assert ServiceFile.of(world.directory).load().disabled
+    assert ServiceFile.in_directory(world.directory).load().disabled
 
 
 # -- tried again
@@ -224,7 +224,7 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> No
 def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("Placement is away")
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     start, times = world.now, []
     for _ in range(200):
         before = len(world.writes)
@@ -248,7 +248,7 @@ def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
 
 def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
     world.broken = Unreachable("away")
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.step()
     assert world.status.waiting
     world.status.period_done([Report(HOST, error=world.broken)], None)
@@ -264,7 +264,7 @@ def test_several_failures_make_one_retry(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("away")
     for _ in range(5):
-        world.status.ask(disabled=True)
+        world.status.switch(disabled=True)
     world.step()
     asked = len(world.writes)
     world.step(2.5)
@@ -284,7 +284,7 @@ def test_the_record_is_followed(world) -> None:
 
 
 def test_what_was_asked_here_gets_into_the_record(world) -> None:
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.beat()
     assert world.registry.record.disabled and world.known.acknowledged
     world.beat()
@@ -293,7 +293,7 @@ def test_what_was_asked_here_gets_into_the_record(world) -> None:
 
 def test_a_reason_in_the_record_is_kept(world) -> None:
     world.registry.operator(True, "new disks")
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.beat()
     assert world.registry.record.disabled_reason == "new disks"
     assert not world.registry.writes
@@ -316,7 +316,7 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
 
 def test_what_was_asked_while_it_was_away_is_told_afterwards(world) -> None:
     world.registry.down = True
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.beat()
     world.registry.down = False
     world.beat()
@@ -325,7 +325,7 @@ def test_what_was_asked_while_it_was_away_is_told_afterwards(world) -> None:
 
 def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> None:
     world.registry.down = True
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.beat()
     world.registry.operator(True, "x")
     world.registry.operator(False)
@@ -362,7 +362,7 @@ def test_a_record_that_was_restored_lets_no_program_enable_what_an_operator_disa
     world.beat()
     old = world.registry.record
     assert old.is_auto
-    switch = world.status.ask if called else world.registry.operator
+    switch = world.status.switch if called else world.registry.operator
     switch(disabled=True, reason="new disks")
     world.beat()
     world.registry.record = old
@@ -405,7 +405,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, re
     record = world.registry.set_status(HOST, disabled=False)
     world = world.restarted() if restarted else world
     if not restarted:
-        world.status.recorded(disabled=False, version=record.version)
+        world.status.follow_record(disabled=False, version=record.version)
         world.step()
         assert not world.placement, "the call is not taken for an old one"
     world.beat()
@@ -413,7 +413,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, re
 
 
 def test_two_who_write_at_once_lose_nothing(world) -> None:
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
     world.beat()
     assert world.registry.record.disabled_reason == "by hand"
@@ -421,14 +421,14 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
 
 
 def test_asked_again_while_the_registry_was_told(world) -> None:
-    world.status.ask(disabled=True)
-    world.registry.before_write.append(lambda: world.status.ask(disabled=False))
+    world.status.switch(disabled=True)
+    world.registry.before_write.append(lambda: world.status.switch(disabled=False))
     world.beat()
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
 
 
 def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
 
     def lose_the_reply() -> None:
         world.registry.operator(True)
@@ -437,7 +437,7 @@ def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
 
     world.registry.before_write.append(lose_the_reply)
     world.beat()
-    world.status.ask(disabled=False)
+    world.status.switch(disabled=False)
     world.registry.down = False
     world.beat()
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
@@ -447,16 +447,16 @@ def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(
     world = World(tmp_path, placement=True)
     world.beat()
     assert world.status.disabled is None and not world.writes
-    world.status.settle(found=True)
+    world.status.adopt_trait(found=True)
     world.beat()
-    assert world.registry.record.disabled and world.registry.record.disabled_reason == FOUND
+    assert world.registry.record.disabled and world.registry.record.disabled_reason == REASON_FOUND
     assert world.placement
 
 
 def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
     world = World(tmp_path)
     world.beat()
-    world.status.settle(found=False)
+    world.status.adopt_trait(found=False)
     world.beat()
     assert world.status.disabled is False and not world.registry.writes
 
@@ -465,15 +465,15 @@ def test_without_a_registry_at_first_the_trait_is_left_alone(tmp_path) -> None:
     world = World(tmp_path)
     world.registry.down = True
     world.beat()
-    world.status.settle(found=True)
+    world.status.adopt_trait(found=True)
     assert world.status.disabled is None
 
 
 def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
-    world.registry.taken = True
+    world.registry.name_conflict = True
     world.beat()
     world.beat()
-    assert world.heartbeat.taken and caplog.text.count("runs at there") == 1
+    assert world.heartbeat.name_conflict and caplog.text.count("runs at there") == 1
 
 
 def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:
@@ -489,20 +489,20 @@ def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:
 
 
 def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) -> None:
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     assert not world.status.in_step(0)
     world.beat()
     assert world.status.in_step(0)
     world.registry.down = True
     world.beat()
-    world.status.ask(disabled=False)
+    world.status.switch(disabled=False)
     assert not world.status.in_step(3600)
 
 
 def test_a_decision_during_a_heartbeat_is_the_one_that_the_registry_gets(world) -> None:
     """Not the one before it, which others would follow until the next heartbeat."""
-    world.status.ask(disabled=True)
-    world.registry.on_the_way.append(lambda: world.status.ask(disabled=False))
+    world.status.switch(disabled=True)
+    world.registry.on_the_way.append(lambda: world.status.switch(disabled=False))
     world.beat()
     assert not world.registry.writes
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
@@ -581,7 +581,7 @@ def test_an_operator_who_disables_a_host_that_is_disabled_already_means_it(world
     world.told("gone")
     world.step()
     world.beat()
-    world.status.ask(disabled=True)
+    world.status.switch(disabled=True)
     world.beat()
     world.told(None)
     world.step(600)
@@ -708,7 +708,7 @@ def test_a_heartbeats_answer_that_a_call_overtook_does_not_overturn_it(world, di
 
     def called() -> None:
         record = world.registry.operator(disabled)
-        world.status.recorded(disabled=disabled, version=record.version)
+        world.status.follow_record(disabled=disabled, version=record.version)
 
     world.registry.on_the_way.append(called)
     world.beat()
@@ -747,7 +747,7 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     assert _called(world, disabled, context=at_once) != holds
 
 
-def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_brought_about(world) -> None:
+def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_post_write(world) -> None:
     world.registry.operator(disabled=True)
     world.beat()
     world.placement = False
@@ -788,7 +788,7 @@ def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
         )
         == "disabled"
     )
-    assert ServiceFile.of(world.directory).load().disabled is True
+    assert ServiceFile.in_directory(world.directory).load().disabled is True
 
 
 def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
@@ -796,10 +796,10 @@ def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
     assert (
         ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
     )
-    assert ServiceFile.of(world.directory).load().disabled is True
+    assert ServiceFile.in_directory(world.directory).load().disabled is True
 
 
 def test_the_file_is_readable_by_people(world) -> None:
-    world.status.ask(disabled=True, reason="new disks")
+    world.status.switch(disabled=True, reason="new disks")
     found = json.loads(world.status.file.path.read_text())
     assert (found["disabled"], found["reason"], found["told"]) == (True, "new disks", False)

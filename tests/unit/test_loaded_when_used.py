@@ -21,7 +21,8 @@ BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switchin
 DATABASE = ("sqlalchemy", "oslo_db", "alembic", "compute_registry.database")
 FILE = ("sqlite3", "agent.registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "compute_registry.service")
-WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")
+KIT = ("driverkit", "driverkit.scripted")
+WORKSHOP = ("placement", "driverkit.dev", "driverkit.placement", "driverkit.testing", "pytest")
 FILES = ("jsonschema", "referencing")
 YAML = ("yaml", "drivers.yaml_file")
 NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
@@ -30,7 +31,7 @@ GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 ASKED = ("reportclient.query", "reportclient.candidates")
 DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.dot", "computectl.drawing.mermaid")
 COMMANDS = ("cliff", "computectl")
-DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
+DRIVERS = ("libvirt", "drivers.libvirt", *KIT)
 HYPERVISOR = ("drivers.libvirt", "os_traits")
 
 ALONE = "transport_url =\n"
@@ -52,7 +53,7 @@ WAYS = {
     ),
     "an agent of a hypervisor": (
         ("agent.main", ["--once"], f"{ALONE}compute_driver = libvirt\n{LIBVIRT}"),
-        (*BUS, *DATABASE, *NEVER, *YAML, "drivers.fake"),
+        (*BUS, *DATABASE, *NEVER, *YAML, *KIT),
     ),
     "computectl status": (
         ("computectl.app", ["status"], ALONE),

@@ -149,7 +149,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     placement, later = FakePlacement(), Later()
     nodes = Agent(placement, named={"first": First(["a"]), "later": later}, root=OWN).nodes
     drivers = nodes.drivers
-    status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda *_: [])
+    status = HostStatus(ServiceFile.in_directory(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
     heard: list[Any] = []

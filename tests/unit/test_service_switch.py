@@ -41,7 +41,7 @@ class FixedNodes:
 
 def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
-    loop, file = Loop(lambda: None), ServiceFile.of(Path("/dev/null/none"))
+    loop, file = Loop(lambda: None), ServiceFile.in_directory(Path("/dev/null/none"))
     status = HostStatus(file, loop, lambda *_: reports)
     service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False, status)
     service.listeners.append(heard.append)
@@ -75,17 +75,17 @@ def test_a_switch_that_failed_is_a_complaint_and_the_next_one_ends_it() -> None:
 def test_a_trait_that_was_written_is_told_by_the_status() -> None:
     service, heard = service_of(Report("node", calls=7))
     service.period()
-    service.status.ask(disabled=True)
+    service.status.switch(disabled=True)
     service.status.loop.run_jobs()
     assert len(heard) == 2
 
 
 def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
     service, heard = service_of(Report("node"))
-    service.status.unkept = "it is tried again in each period"
+    service.status.unsaved = "it is tried again in each period"
     service.period()
     assert any("none/service.json can't be written" in text for text in heard[-1][0].texts())
-    service.status.unkept = None
+    service.status.unsaved = None
     service.after_switch([Report("node")])
     assert heard[-1][0].ok
 

@@ -9,18 +9,18 @@ import pytest
 from agent.bus.errors import NotPermitted
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry import wire
-from agent.registry.permission import OfAnAgent, OfTheRegistry
+from agent.registry.permission import AgentPermissions, RegistryPermissions
 
 MASTER = "a long random text"
 HOST1 = Signer(host_key(MASTER, "host1"), "host1")
-REGISTRY = OfTheRegistry(Operator(MASTER))
-AGENT = OfAnAgent(host_key(MASTER, "host1"), "host1")
+REGISTRY = RegistryPermissions(Operator(MASTER))
+AGENT = AgentPermissions(host_key(MASTER, "host1"), "host1")
 BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
 STATUS = {"host": "host1", "disabled": True, "reason": None, "expected_version": 3}
 
 
 def registry(signer: Signer, method: str, sent: dict[str, Any], signed: Any = None) -> None:
-    context = signer.signed(wire.TOPIC, method, sent if signed is None else signed, {})
+    context = signer.sign(wire.TOPIC, method, sent if signed is None else signed, {})
     REGISTRY(method, sent, context)
 
 
@@ -72,7 +72,7 @@ def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
         sign("host1", "set_host_enabled", {"enabled": True}, version),
         sign("host1", "set_host_enabled", said, {}),
         sign("host1", "set_host_enabled", said, version) | {"record_version": 8},
-        Signer(host_key(MASTER, "host2"), "host2").signed("host1", "x", said, version),
+        Signer(host_key(MASTER, "host2"), "host2").sign("host1", "x", said, version),
     ]
     for context in wrong:
         with pytest.raises(NotPermitted):

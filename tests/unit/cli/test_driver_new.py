@@ -28,7 +28,7 @@ def test_a_name_that_python_and_nobody_else_knows_is_taken(name: str) -> None:
         ("json", "Python has a module json already"),
         ("agent", "Python has a module agent already"),
         ("tests", "Python has a module tests already"),
-        ("fake", "a driver of this name is installed: drivers.fake:FakeDriver"),
+        ("fake", "a driver of this name is installed: driverkit.scripted:FakeDriver"),
         ("pytest", "Python has a package pytest already"),
     ],
 )

@@ -90,7 +90,7 @@ def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(
 def test_stuck_calls_do_not_pile_up_without_end(client: RpcClient) -> None:
     for _ in range(messaging.CALLS_AT_ONCE):
         assert client.slots.acquire(blocking=False)
-    with pytest.raises(TransportUnavailable, match="stuck"):
+    with pytest.raises(TransportUnavailable, match="too many calls have no answer"):
         client.call("double", number=1)
     client.slots.release()
     assert client.call("double", number=1) == 2

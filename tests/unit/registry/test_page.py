@@ -14,10 +14,10 @@ from keystoneauth1 import exceptions as ksa
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
-from compute_registry.page.application import HOSTS, TREES, FleetPage, ForThePage
+from compute_registry.page.application import HOSTS, TREES, FleetPage, PageOrApi
 from compute_registry.page.login import Login
 from compute_registry.page.pages import Pages
-from compute_registry.page.selection import Selection, chosen, observed
+from compute_registry.page.selection import Selection, observed_services, select_hosts
 from compute_registry.page.trees import TreesOfHosts, shown_tree
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
@@ -71,7 +71,10 @@ class Site:
 
 def names(query: str) -> list[str]:
     pairs = dict(one.split("=") for one in query.split("&") if one)
-    return [one.record.host for one in chosen(Selection.of(pairs), observed(RECORDS, 60)).hosts]
+    return [
+        one.record.host
+        for one in select_hosts(Selection.from_query(pairs), observed_services(RECORDS, 60)).hosts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
 
 
 def test_the_time_since_is_by_the_clock_that_stamped_it() -> None:
-    found = {one.record.host: one.since for one in observed(RECORDS, 60)}
+    found = {one.record.host: one.since for one in observed_services(RECORDS, 60)}
     assert found["b9"] == timedelta(days=2, seconds=1).total_seconds()
     assert found["b10"] is None
 
@@ -220,7 +223,11 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
         deep.append(Provider(uuid_of(str(number)), str(number), deep[-1].uuid))
     tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
     text = Pages().render(
-        "host.html", service=observed(RECORDS, 60)[0], root=deep[0].uuid, tree=tree, why_not=""
+        "host.html",
+        service=observed_services(RECORDS, 60)[0],
+        root=deep[0].uuid,
+        tree=tree,
+        why_not="",
     )
     assert text.count("<ul") == text.count("</ul>") == len(deep)
     assert text.count("<li") == text.count("</li>") == len(deep)
@@ -318,6 +325,6 @@ def test_a_token_in_the_header_is_taken_as_it_is() -> None:
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:
-    chosen_for = ForThePage(lambda e, s: "page", lambda e, s: "others")
+    chosen_for = PageOrApi(lambda e, s: "page", lambda e, s: "others")
     assert chosen_for({"PATH_INFO": "/fleet/x"}, None) == "page"
     assert chosen_for({"PATH_INFO": "/v2.1/os-services"}, None) == "others"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.registry import checks, errors, wire
-from agent.registry.access import here
+from agent.registry.access import agent_address
 from agent.registry.errors import ReasonRefused
 from agent.registry.record import is_alive
 from tests.unit.registry.fakes import record
@@ -98,8 +98,8 @@ def test_the_address_is_the_same_after_a_restart_and_another_after_a_reboot(
     boot = tmp_path / "proc/sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True)
     boot.write_text("one\n")
-    before = here(tmp_path / "state", root=tmp_path)
-    assert here(tmp_path / "state", root=tmp_path) == before
-    assert here(tmp_path / "other", root=tmp_path) != before
+    before = agent_address(tmp_path / "state", root=tmp_path)
+    assert agent_address(tmp_path / "state", root=tmp_path) == before
+    assert agent_address(tmp_path / "other", root=tmp_path) != before
     boot.write_text("two\n")
-    assert here(tmp_path / "state", root=tmp_path) != before
+    assert agent_address(tmp_path / "state", root=tmp_path) != before

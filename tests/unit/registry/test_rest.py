@@ -15,8 +15,8 @@ from oslo_config import cfg
 
 from agent.registry.control import Control
 from compute_registry.rest.application import ComputeApplication, Discovery
-from compute_registry.rest.policy import by_policy
-from compute_registry.web import Identified
+from compute_registry.rest.policy import allowed_by_policy
+from compute_registry.web import WithRequestId
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -32,7 +32,7 @@ class Api:
         self.registry = OneRecord(record(**fields), self.log)
         self.agents = Agents(self.log)
         self.control = Control(self.registry, self.agents)
-        self.application = Identified(Discovery(ComputeApplication(self.control)))
+        self.application = WithRequestId(Discovery(ComputeApplication(self.control)))
 
     def __call__(
         self, method: str, path: str, body: Any = None, version: str | None = None, **headers: str
@@ -457,8 +457,8 @@ class Confirmed(Api):
         (directory / "r.conf").write_text("[DEFAULT]\n")
         conf = cfg.ConfigOpts()
         conf(["--config-file", str(directory / "r.conf")], default_config_dirs=[])
-        allowed = by_policy(conf)
-        self.application = Identified(Discovery(ComputeApplication(self.control, allowed)))
+        allowed = allowed_by_policy(conf)
+        self.application = WithRequestId(Discovery(ComputeApplication(self.control, allowed)))
 
     def by(self, roles: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
         who = {"HTTP_X_ROLES": roles, "HTTP_X_USER_ID": "u1", "HTTP_X_PROJECT_ID": "p1"}

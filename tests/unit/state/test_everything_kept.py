@@ -38,12 +38,12 @@ def status(state: Path) -> None:
 
 
 def standing(state: Path) -> None:
-    file = ServiceFile.of(state)
+    file = ServiceFile.in_directory(state)
     try:
         file.load()
     except Unusable as err:
         assert "service.json" in str(err)
-    file.keep(ServiceStatus(True, "reason", 3))
+    file.save(ServiceStatus(True, "reason", 3))
 
 
 def remembered(state: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.fake.script import Now, Span, state_at
-from drivers.fake.script_file import parse
+from driverkit.scripted.script import Now, Span, state_at
+from driverkit.scripted.script_file import parse
 
 
 def held(span: Span, upto: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""FakeDriver: says on the tree what its script says."""
+"""FakeDriver: makes the tree as its script describes it."""
 
 import logging
 import time
@@ -7,6 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from driverkit.scripted import opts
+from driverkit.scripted.on_tree import Footprint, move_allocations, pending_moves, settle
+from driverkit.scripted.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
+from driverkit.scripted.script_file import ScriptFile
 from drivers.api import (
     Allocations,
     ComputeDriver,
@@ -15,24 +19,20 @@ from drivers.api import (
     ProviderTree,
     ReshapeNeeded,
 )
-from drivers.fake import opts
-from drivers.fake.on_tree import Footprint, move_allocations, pending_moves, settle
-from drivers.fake.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
-from drivers.fake.script_file import ScriptFile
 
 LOG = logging.getLogger(__name__)
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
 
 
 class ScriptedError(RuntimeError):
-    """An error that the script asked for."""
+    """An error that the script simulates."""
 
 
 class FakeDriver(ComputeDriver):
     """A driver for demonstrations, tests and simulated fleets.
 
-    A node's period is a call of ``update_provider_tree``; the second call of a
-    reshape belongs to the same period.
+    Each call of ``update_provider_tree`` counts as a period of its node, except the second call
+    of a reshape.
     """
 
     capabilities: Mapping[str, bool] = {
@@ -55,30 +55,30 @@ class FakeDriver(ComputeDriver):
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """The group ``[fake]``."""
+        """Return the options of the group ``[fake]``."""
         return opts.list_opts()
 
     def init_host(self, host: str) -> None:  # noqa: ARG002
-        """Read the script, so that a bad one is said at once.
+        """Read the script, so that errors in it are reported at the start.
 
-        :raises ScriptError: naming file, line and path.
+        :raises ScriptError: the script has an error; the message has file, line and path.
         """
         self._file.current()
 
     def cleanup_host(self, host: str) -> None:
-        """Nothing is open."""
+        """Do nothing: the driver opens nothing."""
 
     def get_available_nodes(self) -> Sequence[str]:
-        """The nodes of the script.  :raises ScriptError: there was no good one yet."""
+        """Return the nodes of the script.  :raises ScriptError: no valid script was read yet."""
         return list(self._file.current().nodes)
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
-        """Only those nodes that the script gives a UUID."""
+        """Return the nodes that have a UUID in the script."""
         nodes = self._file.current().nodes.values()
         return {node.uuid: node.name for node in nodes if node.uuid is not None}
 
     def degraded(self) -> Mapping[str, str]:
-        """``{"script": reason}`` while the file is bad and the last good one is in use."""
+        """Return ``{"script": error}`` while an error keeps the last good file in use."""
         problem = self._file.problem
         return {} if problem is None else {"script": problem}
 
@@ -88,7 +88,7 @@ class FakeDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,
     ) -> None:
-        """Make the tree say what the script says of this node now, or fail as it says."""
+        """Make the tree as the script describes the node now, or fail as the script demands."""
         node = self._file.current().nodes.get(nodename)
         if node is None:
             raise DriverNotReady(f"the script has no node {nodename!r} any more")
@@ -123,7 +123,7 @@ class FakeDriver(ComputeDriver):
     def _fail(self, failures: Iterable[Failure]) -> None:
         for failure in failures:
             if failure.sleep is not None:
-                LOG.info("Sleeping %g s, as the script says", failure.sleep)
+                LOG.info("Sleeping %g s, as the script demands", failure.sleep)
                 self._sleep(failure.sleep)
             if failure.not_ready is not None:
                 raise DriverNotReady(failure.not_ready)
@@ -142,7 +142,7 @@ class FakeDriver(ComputeDriver):
 
 
 def _spoil(tree: ProviderTree, state: NodeState, failures: Iterable[Failure]) -> None:
-    """Report the bad inventories that the script asks for."""
+    """Report the invalid inventories that the script simulates."""
     names = {spec.ref: spec.name for spec in state.providers}
     for failure in failures:
         if failure.inventory is not None and failure.ref in names:

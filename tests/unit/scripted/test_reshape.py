@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from driverkit.scripted.on_tree import move_allocations, own_uuid, pending_moves
+from driverkit.scripted.script import Move
 from drivers.api import ReshapeFailed, ReshapeNeeded
-from drivers.fake.on_tree import move_allocations, own_uuid, pending_moves
-from drivers.fake.script import Move
 from reportclient.provider_tree import ProviderTree
-from tests.unit.fake.test_driver import ROOT, Bench
+from tests.unit.scripted.test_driver import ROOT, Bench
 
 SCRIPT = """
 nodes: {h1: {inventory: {VCPU: 8, VGPU: 8}}}

@@ -1,7 +1,7 @@
-"""The file of a script: read again when it changes, and the last good one kept.
+"""Reads the file of a script, again when it changes; after an error the last good one is used.
 
-``parse_providers`` and ``parse_events`` read the blocks of the file; here they come
-together to nodes, with what each event of the file means for each node.
+``parse_providers`` and ``parse_events`` parse the blocks of the file; this module puts them
+together to nodes, with the changes and failures of each node.
 """
 
 import logging
@@ -11,29 +11,29 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from driverkit.scripted.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
+from driverkit.scripted.parse_providers import Names, expand, read_node, replicas
+from driverkit.scripted.script import Change, NodeSpec, ProviderSpec, Script
 from drivers import yaml_file
 from drivers.diagnostics import BadFile
 from drivers.errors import DriverError
-from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
-from drivers.fake.parse_providers import Names, expand, read_node, replicas
-from drivers.fake.script import Change, NodeSpec, ProviderSpec, Script
 from drivers.yaml_file import Field
 
 _MOST_PROVIDERS = 200_000
-"""In one script: a slip in a ``count`` should be an error, not an agent out of memory."""
+"""The most providers of a script, so that a mistyped ``count`` does not exhaust memory."""
 
 Events = list[tuple[str, Field]]
-"""A pattern of node names, and what happens to those nodes."""
+"""Pairs of a pattern of node names and the change or failure for these nodes."""
 
 
 class ScriptError(DriverError):
-    """The script can't be used; the message has file, line and path."""
+    """The script has an error; the message has file, line and path."""
 
 
 def parse(text: str, source: str, host: str) -> Script:
-    """Read a script.  ``source`` names the file in errors, ``host`` stands for ``{host}``.
+    """Parse a script.  ``source`` names the file in errors, ``host`` replaces ``{host}``.
 
-    :raises ScriptError: with file, line, path and what is wrong.
+    :raises ScriptError: the script has an error.
     """
     try:
         return _script(yaml_file.read(text, source), host)
@@ -61,8 +61,8 @@ def _trees(nodes: Field, host: str) -> dict[str, tuple[ProviderSpec, ...]]:
             if name in trees:
                 raise field.error(f"node {name!r} is listed twice")
             providers = read_node(field, {**names, "node": name}, room)
-            trees[name] = tuple(replace(one, awaited=one.name in shared) for one in providers)
-            shared.update(one.name for one in providers if not one.private)
+            trees[name] = tuple(replace(it, awaited=it.name in shared) for it in providers)
+            shared.update(it.name for it in providers if not it.private)
             room -= len(trees[name])
     return trees
 
@@ -73,7 +73,7 @@ def _events(field: Field | None, keys: Iterable[str], nodes: Iterable[str], host
         where = item.mapping(keys).get("node")
         pattern = "*" if where is None else expand(where.text(), {"host": host}, where)
         if not any(fnmatchcase(name, pattern) for name in nodes):
-            raise (where or item).error("no node has such a name")
+            raise (where or item).error("matches no node")
         events.append((pattern, item))
     return events
 
@@ -101,7 +101,7 @@ _Signature = tuple[int, int, int, int]
 
 
 class ScriptFile:
-    """Any thread may ask for the script."""
+    """The script of a file; may be used from any thread."""
 
     def __init__(self, path: Path, host: str) -> None:
         self._path = path
@@ -113,13 +113,13 @@ class ScriptFile:
 
     @property
     def problem(self) -> str | None:
-        """Return the error of the file as it is now, if any."""
+        """The error in the present file, if any."""
         return None if self._problem is None else str(self._problem)
 
     def current(self) -> Script:
-        """The script of the file, or the last good one if the file is bad.
+        """Return the script of the file, or the last good one if the file has an error.
 
-        :raises ScriptError: there was no good one yet.
+        :raises ScriptError: no valid script was read yet.
         """
         with self._lock:
             try:
@@ -133,7 +133,7 @@ class ScriptFile:
 
     def _read_if_changed(self) -> None:
         try:
-            # Before reading: what is written meanwhile is then seen the next time.
+            # Taken before the read, so that a write in between is noticed the next time.
             signature = self._signature()
             if signature == self._seen:
                 return
@@ -152,5 +152,5 @@ class ScriptFile:
 
     def _note(self, err: ScriptError) -> None:
         if self._script is not None and str(err) != self.problem:
-            LOG.warning("the last good script stays in use: %s", err)
+            LOG.warning("Script not reloaded, the last good one stays in use: %s", err)
         self._problem = err

@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from drivers.fake.script import Span
-from drivers.fake.script_file import ScriptError, parse
+from driverkit.scripted.script import Span
+from driverkit.scripted.script_file import ScriptError, parse
 from reportclient.model import Inventory
 
 AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -221,7 +221,7 @@ BAD = {
     "count too high": (inside("children: {'a{n}': {count: 999999999}}"), "too many providers"),
     "n without count": (
         inside("children: {'a{n}': }"),
-        "can't fill in 'a{n}' ('n'); there are {host}",
+        "can't fill in 'a{n}' ('n'); known are {host}",
     ),
     "an open brace": (inside("traits: ['A{']"), "can't fill in 'A{'"),
     "an attribute": (inside("traits: ['{host.x}']"), "can't fill in '{host.x}'"),
@@ -242,16 +242,16 @@ BAD = {
     ),
     "no such node": (
         "nodes: {h1: }\nfailures: [{node: 'x*', error: y}]",
-        "node: no node has such a",
+        "node: matches no node",
     ),
-    "nothing changed": (change("{after: 3}"), "demo.yaml:3: changes[0]: says when, but not what"),
+    "nothing changed": (change("{after: 3}"), "demo.yaml:3: changes[0]: has a time, but no change"),
     "no such provider": (change("{provider: b, remove: true}"), "provider: no provider 'b' here"),
     "the node removed": (change("{remove: true}"), "remove: a node can't be removed"),
     "not removed": (change("{provider: a, remove: no}"), "remove: has to be true"),
     "added twice": (change("{children: {a: }}"), "provider 'h1_a' is listed twice"),
     "a move to nowhere": (change("{moves: {VGPU: }}"), "moves.VGPU: needs 'to'"),
     "a move to a stranger": (change("{moves: {VGPU: {to: {b: 1}}}}"), "to.b: no provider 'b' here"),
-    "a move to itself": (change("{moves: {VGPU: {to: {.: 4}}}}"), "is where it is already"),
+    "a move to itself": (change("{moves: {VGPU: {to: {.: 4}}}}"), "is the present place"),
     "an odd time": (
         fail("{error: x, after: soon}"),
         "after: has to be periods (3) or seconds (3s)",

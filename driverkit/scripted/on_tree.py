@@ -1,27 +1,26 @@
-"""Making a provider tree say what a state says, and nothing about what is foreign.
+"""Edits a provider tree until it equals a state of the script; foreign data stays.
 
-What is this driver's own?  A provider whose UUID is the one that the driver makes
-from the node's UUID and the provider's name: that can be seen after a restart too,
-without any state.  A provider with a UUID from the script, and traits and aggregates
-that a script named once, are remembered for the life of the process.
+A provider is the driver's own if its UUID is derived from the node's UUID and the provider's
+name, which can be checked after a restart, too.  Providers with a UUID from the script, and
+traits and aggregates of the script, are remembered while the process lives.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from driverkit.scripted.script import ROOT, Move, NodeState, ProviderSpec
 from drivers import reallocate
-from drivers.fake.script import ROOT, Move, NodeState, ProviderSpec
 from reportclient import provider_tree
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
 
 SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
-"""The namespace of sharing providers that several nodes mean by one name."""
+"""The namespace for UUIDs of sharing providers that several nodes list by the same name."""
 
 
 @dataclass(slots=True)
 class Footprint:
-    """Data that this process put on one node and may have to remove, by UUID."""
+    """Data that this process wrote to one node and may have to remove, by provider UUID."""
 
     providers: set[str] = field(default_factory=set)
     traits: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -29,7 +28,7 @@ class Footprint:
 
 
 def settle(tree: ProviderTree, nodename: str, state: NodeState, footprint: Footprint) -> None:
-    """Edit ``tree`` until it says what ``state`` says of this node."""
+    """Edit ``tree`` until it equals ``state`` for this node."""
     root = tree.data(nodename).uuid
     placed: dict[str, str] = {}
     for spec in state.providers:
@@ -38,14 +37,16 @@ def settle(tree: ProviderTree, nodename: str, state: NodeState, footprint: Footp
         placed[spec.ref] = uuid = _place(tree, root, spec, placed)
         if spec.uuid is not None and spec.parent is not None:
             footprint.providers.add(uuid)
-        tree.update_inventory(uuid, {name: one.as_dict() for name, one in spec.inventory.items()})
+        tree.update_inventory(
+            uuid, {name: record.as_dict() for name, record in spec.inventory.items()}
+        )
         _mark(tree, uuid, spec.traits, spec.aggregates, footprint)
-    # Afterwards: a parent that goes may have had a child that was moved away.
-    _take_away(tree, root, set(placed.values()), footprint)
+    # Last: a provider to be removed may have had a child that was moved to another parent.
+    _remove_unwanted(tree, root, set(placed.values()), footprint)
 
 
 def pending_moves(tree: ProviderTree, moves: Iterable[Move]) -> list[tuple[str, Move]]:
-    """Those of ``moves`` whose source, of this UUID, still has the class: call before an edit."""
+    """Return the moves whose source still has the class, with its UUID; call before an edit."""
     sources = [(tree.data(move.source), move) for move in moves if tree.exists(move.source)]
     return [(data.uuid, move) for data, move in sources if move.resource_class in data.inventory]
 
@@ -53,9 +54,9 @@ def pending_moves(tree: ProviderTree, moves: Iterable[Move]) -> list[tuple[str, 
 def move_allocations(
     tree: ProviderTree, pending: Iterable[tuple[str, Move]], allocations: Allocations
 ) -> None:
-    """Edit ``allocations`` in place; the targets are in ``tree`` by now.
+    """Edit ``allocations`` in place; ``tree`` has the targets already.
 
-    :raises ReshapeFailed: the targets have no room for a consumer's amount.
+    :raises ReshapeFailed: the targets have no room for a consumer's allocation.
     """
     moves = (
         reallocate.Move(
@@ -70,7 +71,7 @@ def move_allocations(
 
 
 def own_uuid(root: str, name: str) -> str:
-    """The UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
+    """Return the UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
     return provider_tree.own_uuid(root, name, "fake")
 
 
@@ -81,7 +82,7 @@ def _uuid_of(root: str, spec: ProviderSpec) -> str:
 
 
 def _place(tree: ProviderTree, root: str, spec: ProviderSpec, placed: dict[str, str]) -> str:
-    """The provider's UUID; it is created, renamed or moved if need be."""
+    """Create, rename or move the provider as needed; return its UUID."""
     if spec.ref == ROOT:
         return root
     uuid = _uuid_of(root, spec)
@@ -105,11 +106,11 @@ def _mark(
     aggregates: frozenset[str],
     footprint: Footprint,
 ) -> None:
-    """Set traits and aggregates; take away those that were once set and are not any more."""
-    there = tree.data(uuid)
-    # What is gone from the tree was acknowledged; if it comes back, somebody else wants it.
-    old_traits = footprint.traits.get(uuid, frozenset()) & there.traits
-    old_aggregates = footprint.aggregates.get(uuid, frozenset()) & there.aggregates
+    """Set traits and aggregates; remove those that this process set before."""
+    present = tree.data(uuid)
+    # A trait that is gone from the tree was removed; if it comes back, another service set it.
+    old_traits = footprint.traits.get(uuid, frozenset()) & present.traits
+    old_aggregates = footprint.aggregates.get(uuid, frozenset()) & present.aggregates
     tree.remove_traits(uuid, *(old_traits - traits))
     tree.add_traits(uuid, *traits)
     tree.remove_aggregates(uuid, *(old_aggregates - aggregates))
@@ -118,15 +119,15 @@ def _mark(
     footprint.aggregates[uuid] = old_aggregates | aggregates
 
 
-def _take_away(tree: ProviderTree, root: str, wanted: set[str], footprint: Footprint) -> None:
-    """Remove this driver's own providers that no one wants, children first."""
+def _remove_unwanted(tree: ProviderTree, root: str, wanted: set[str], footprint: Footprint) -> None:
+    """Remove the driver's own providers that are not ``wanted``, children first."""
     for uuid in reversed(tree.get_provider_uuids()):
         if uuid in wanted or not _own(tree, root, uuid, footprint):
             continue
         if tree.get_provider_uuids(uuid) == [uuid]:
             tree.remove(uuid)
         else:
-            # A foreign provider is below: ours has to stay, with nothing in it.
+            # A foreign provider is below: this one stays, empty.
             tree.update_inventory(uuid, {})
             _mark(tree, uuid, frozenset(), frozenset(), footprint)
 

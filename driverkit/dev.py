@@ -1,15 +1,15 @@
-"""``--dev``: everything on this machine, in one command.
+"""``compute-agent --dev``: an agent and its own Placement on this machine, in one command.
 
-A Placement of one's own is started below ``state_path``, a configuration file that
-leads to it is written (``dev.conf``, good for ``computectl`` too), and the tree is
-drawn whenever it has changed.
+:func:`start_placement` starts a Placement below ``state_path`` and writes ``dev.conf`` there, a
+configuration file for the agent and ``computectl``.  :class:`Show` draws the tree after each
+change.  ``agent.main`` loads this module through the entry point ``compute_agent.dev``, since the
+daemon imports nothing of ``driverkit``.
 """
 
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,40 +17,42 @@ from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
+from driverkit.placement.server import PlacementServer
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
 
-SERVERS = "compute_agent.placement_servers"
-"""Entry points: what can start a Placement here is no part of the daemon."""
 FILE_NAME = "dev.conf"
 ALWAYS = frozenset({"host", "state_path"})
-"""Written even if nobody set them: whoever reads the file may be somewhere else."""
+"""Options that are written even where they have their default value.
+
+A reader on another host or in another directory would compute another default.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """Where the Placement is, and the configuration file that leads there."""
+    """A started Placement, and the configuration file with its URL and token."""
 
     url: str
     token: str
     config_path: Path
 
     def adapter(self) -> Any:
-        """For requests to it."""
+        """Return a keystoneauth adapter for requests to this Placement."""
         return token_adapter(self.url, self.token)
 
     def show(self, nodes: Nodes, *, once: bool) -> "Show":
-        """A listener of the service."""
+        """Return a listener for ``Service.listeners`` that draws the trees of ``nodes``."""
         return Show(nodes, None if once else self.config_path)
 
 
 def start_placement(conf: Any, stack: ExitStack) -> Dev:
-    """Start the Placement; it is stopped with ``stack``.
+    """Start a Placement in ``state_path`` and write ``dev.conf``; closing ``stack`` stops it.
 
-    :raises ConfigError: it does not start; with its own words.
+    :raises ConfigError: the Placement does not start; with the end of its log.
     """
     state_path = Path(conf.state_path).absolute()
-    server = _server(state_path / "placement")
+    server = PlacementServer(state_path / "placement")
     shown = Path(conf.state_path) / server.directory.name
     sys.stderr.write(f"Starting a Placement in {shown} ...\n")
     try:
@@ -64,14 +66,8 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
     return Dev(server.url, server.token, path)
 
 
-def _server(directory: Path) -> Any:
-    for point in metadata.entry_points(group=SERVERS):
-        return point.load()(directory)
-    raise ConfigError(f"--dev: no entry point of {SERVERS} is installed: reinstall compute-agent")
-
-
 def configuration(conf: Any, server: Any) -> str:
-    """Every option that somebody set, and a ``[placement]`` of our own."""
+    """Return ``dev.conf``: each option that was set, and ``[placement]`` for ``server``."""
     written = as_written(conf)
     sections: dict[str, list[str]] = {"DEFAULT": []}
     for name in conf:
@@ -79,7 +75,7 @@ def configuration(conf: Any, server: Any) -> str:
             continue
         if hasattr(conf[name], "keys"):
             lines = (_set(conf, key, name, written) for key in conf[name])
-            sections[name] = [line for each in lines for line in each]
+            sections[name] = [line for option in lines for line in option]
         else:
             sections["DEFAULT"] += _set(conf, name, None, written)
     placement = ["auth_type = admin_token", f"endpoint = {server.url}", f"token = {server.token}"]
@@ -92,8 +88,8 @@ def configuration(conf: Any, server: Any) -> str:
 
 
 def _set(conf: Any, name: str, group: str | None, written: Written) -> list[str]:
-    place = conf.get_location(name, group)
-    by_default = place is None or place.location.name in {"opt_default", "set_default"}
+    location = conf.get_location(name, group)
+    by_default = location is None or location.location.name in {"opt_default", "set_default"}
     value = conf[name] if group is None else conf[group][name]
     if value is None or (by_default and name not in ALWAYS):
         return []
@@ -101,29 +97,29 @@ def _set(conf: Any, name: str, group: str | None, written: Written) -> list[str]
         value = Path(value).absolute()
     if not isinstance(value, list):
         return [f"{name} = {value}"]
-    # Of an option that may be given more than once every line counts; of a list the last.
+    # A MultiOpt has a value for each of its lines; of a ListOpt only the last line counts.
     raw = written.get((group or "DEFAULT", name)) or [",".join(map(str, value))]
-    return [f"{name} = {one}".replace("\n", "\n    ") for one in raw]
+    return [f"{name} = {text}".replace("\n", "\n    ") for text in raw]
 
 
 @dataclass(slots=True)
 class Show:
-    """Draws the trees when something was written, and says what each period did."""
+    """Prints a line for each period, and the trees after a period that wrote something."""
 
     nodes: Nodes
     config_path: Path | None
-    """For who wants to ask more; ``None`` if the Placement ends with this process."""
+    """``dev.conf``, for ``computectl``; ``None`` with ``--once``, whose Placement ends at once."""
     out: IO[str] = sys.stdout
     drawn: bool = False
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """A listener of the service."""
+        """Print the reports of one period."""
         if not self.drawn or any(report.done for report in reports):
             self._draw()
         for report in reports:
-            what = report.changes() or "nothing to change"
+            changes = report.changes() or "nothing to change"
             node = plain(report.node)
-            self.out.write(f"{node}: {what}, {_calls(report.calls)} to Placement\n")
+            self.out.write(f"{node}: {changes}, {_calls(report.calls)} to Placement\n")
             for text in report.texts():
                 self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()
@@ -138,9 +134,9 @@ class Show:
 
 
 def _computectl() -> str:
-    """The one that belongs to this agent: it may not be on the PATH."""
-    beside = Path(sys.executable).with_name("computectl")
-    return str(beside) if beside.exists() else beside.name
+    """Return the path of the computectl of this virtual environment, which may not be on PATH."""
+    path = Path(sys.executable).with_name("computectl")
+    return str(path) if path.exists() else path.name
 
 
 def _calls(count: int) -> str:

@@ -1,9 +1,9 @@
-"""A script as values: what the file says, with all names spelled out.
+"""A parsed script, with all placeholders filled in.
 
-Providers are kept flat, parents before children.  Inside a node each has a *ref*:
+The providers of a node are a flat list, parents before children.  Each has a *ref* in its node:
 its keys in the file joined by ``/`` (``numa0/pf1``), ``.`` for the node itself.
 
-:func:`state_at` is what a node is at a moment: its script with the changes that hold by then.
+:func:`state_at` returns a node's state at a moment: its script with the changes that apply then.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ROOT = "."
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment of one call: ``periods`` are over since the start, and ``seconds``."""
+    """The moment of a call: periods and seconds since the start."""
 
     periods: int
     seconds: float = 0.0
@@ -25,9 +25,9 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when on, and for how long (``None``: for ever), and after how long again.
+    """A time span: its start, its length (``None``: unlimited), and its interval of repetition.
 
-    All in seconds if ``timed``, else in periods.
+    All are in seconds if ``timed``, else in periods.
     """
 
     after: float = 0
@@ -36,7 +36,7 @@ class Span:
     timed: bool = False
 
     def holds(self, now: Now) -> bool:
-        """Whether ``now`` is inside."""
+        """Whether ``now`` is inside the span."""
         since = (now.seconds if self.timed else now.periods) - self.after
         if since < 0 or self.length is None:
             return since >= 0
@@ -55,19 +55,19 @@ class ProviderSpec:
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     private: bool = True
-    """Whether no other node can mean the same provider."""
+    """Whether other nodes can't list the same provider."""
     awaited: bool = False
-    """Whether an earlier node of the script makes it, and this one only finds it."""
+    """Whether an earlier node of the script creates it, and this node only refers to it."""
 
     @property
     def sharing(self) -> bool:
-        """Whether it is a root beside the node."""
+        """Whether the provider is a sharing provider: a root beside the node."""
         return self.parent is None and self.ref != ROOT
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSpec:
-    """Inventory of a class that goes to other providers (by ref), with its allocations."""
+    """A move of a class's inventory and allocations to other providers (by ref)."""
 
     resource_class: str
     new_class: str
@@ -78,7 +78,7 @@ class MoveSpec:
 class Change:
     """A change of the provider ``ref`` during ``span``.
 
-    A class whose inventory is ``None`` is taken away.
+    A class whose inventory is ``None`` is removed.
     """
 
     span: Span
@@ -103,7 +103,7 @@ class Failure:
     error: str | None = None
     sleep: float | None = None
     inventory: Mapping[str, Any] | None = None
-    """Handed to the tree as it is, however wrong."""
+    """Passed to the tree unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class NodeSpec:
 
     @property
     def uuid(self) -> str | None:
-        """The UUID that the script gives the root, if it does."""
+        """The root's UUID in the script, if there is one."""
         return self.providers[0].uuid
 
 
@@ -130,7 +130,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Allocations of a class that go along with the inventory; providers by name."""
+    """A move of a class's allocations from one provider to others (by name)."""
 
     source: str
     resource_class: str
@@ -140,14 +140,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The providers that a node shall have, parents first, and the moves so far."""
+    """The providers that a node shall have, parents first, and the moves that apply."""
 
     providers: tuple[ProviderSpec, ...]
     moves: tuple[Move, ...] = ()
 
 
 def state_at(node: NodeSpec, now: Now) -> NodeState:
-    """The node with all changes that hold, in the order of the file."""
+    """Return the node with all changes that apply now, in the order of the file."""
     providers = {provider.ref: provider for provider in node.providers}
     moves: list[Move] = []
     for change in node.changes:
@@ -156,11 +156,11 @@ def state_at(node: NodeSpec, now: Now) -> NodeState:
             moves.extend(_moved(providers, change.ref, spec) for spec in change.moves)
             if change.removed:
                 _remove(providers, change.ref)
-    return NodeState(tuple(providers.values()), _still_meant(moves, providers))
+    return NodeState(tuple(providers.values()), _remaining(moves, providers))
 
 
 def failures_at(node: NodeSpec, now: Now) -> list[Failure]:
-    """The failures that hold, in the order of the file."""
+    """Return the failures that apply now, in the order of the file."""
     return [failure for failure in node.failures if failure.span.holds(now)]
 
 
@@ -195,13 +195,12 @@ def _remove(providers: dict[str, ProviderSpec], top: str) -> None:
         del providers[ref]
 
 
-def _still_meant(moves: list[Move], providers: Mapping[str, ProviderSpec]) -> tuple[Move, ...]:
-    """The moves as later changes leave them.
+def _remaining(moves: list[Move], providers: Mapping[str, ProviderSpec]) -> tuple[Move, ...]:
+    """Return the moves that later changes did not undo.
 
-    A source that got the class back has it for good; a target that lost it, or is
-    gone, takes nothing.
+    A move ends if its source has the class again; a target without the class is left out.
     """
-    held = {(one.name, name) for one in providers.values() for name in one.inventory}
+    held = {(it.name, name) for it in providers.values() for name in it.inventory}
     return tuple(
         replace(move, targets=tuple(t for t in move.targets if (t, move.new_class) in held))
         for move in moves

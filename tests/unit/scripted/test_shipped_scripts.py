@@ -9,14 +9,14 @@ from textwrap import dedent
 
 import pytest
 
+from driverkit.scripted import FakeDriver
+from driverkit.scripted.driver import DEFAULT_SCRIPT, ScriptedError
+from driverkit.scripted.parse_events import CHANGE_KEYS, FAILURE_KEYS
+from driverkit.scripted.parse_providers import CHILD_KEYS, NODE_KEYS, SHARING_KEYS
+from driverkit.scripted.script_file import parse
 from drivers.api import DriverContext, DriverNotReady, ReshapeNeeded
-from drivers.fake import FakeDriver
-from drivers.fake.driver import DEFAULT_SCRIPT, ScriptedError
-from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS
-from drivers.fake.parse_providers import CHILD_KEYS, NODE_KEYS, SHARING_KEYS
-from drivers.fake.script_file import parse
 from reportclient.provider_tree import ProviderTree
-from tests.unit.fake.test_driver import ROOT, Bench
+from tests.unit.scripted.test_driver import ROOT, Bench
 
 HERE = Path(__file__).parents[3]
 EXAMPLES = HERE / "examples" / "fake"

@@ -1,4 +1,4 @@
-"""The blocks ``changes`` and ``failures`` of a script, as one node sees them."""
+"""Parses the blocks ``changes`` and ``failures`` of a script, for one node."""
 
 import difflib
 import re
@@ -6,20 +6,20 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from drivers.fake.parse_providers import (
+from driverkit.scripted.parse_providers import (
     Names,
     read_children,
     read_record,
     read_texts,
     read_uuids,
-    refuse_twice,
+    refuse_duplicates,
 )
-from drivers.fake.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
+from driverkit.scripted.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
 from drivers.yaml_file import Field
 from reportclient.model import Inventory
 
 ByRef = Mapping[str, ProviderSpec]
-"""The providers that a node has or will have by then, by ref."""
+"""The providers of a node, with those that earlier changes add, by ref."""
 
 _EVENT_KEYS = ("node", "provider", "after", "for", "every")
 _MARKS = ("add_traits", "remove_traits", "add_aggregates", "remove_aggregates")
@@ -34,10 +34,10 @@ def read_change(field: Field, names: Names, by_ref: ByRef) -> Change:
     """Return an item of ``changes``."""
     fields = field.mapping(CHANGE_KEYS)
     if not set(fields).difference(_EVENT_KEYS):
-        raise field.error("says when, but not what changes")
+        raise field.error("has a time, but no change")
     ref = _ref(fields.get("provider"), by_ref)
     children = tuple(read_children(fields.get("children"), names, ref))
-    refuse_twice([*by_ref.values(), *children], field)
+    refuse_duplicates([*by_ref.values(), *children], field)
     refs = {*by_ref, *(child.ref for child in children)}
     return Change(
         _span(fields),
@@ -83,7 +83,7 @@ def _span(fields: Mapping[str, Field]) -> Span:
 
 
 def _time(field: Field) -> tuple[float, bool]:
-    """An amount, and whether it is in seconds."""
+    """Return the amount, and whether it is in seconds (else in periods)."""
     match = _TIME.fullmatch(field.text())
     if match is None or ("." in match[1] and not match[2]):
         raise field.error(f"has to be periods (3) or seconds (3s), not {field.text()!r}")
@@ -109,13 +109,13 @@ def _ref(field: Field | None, by_ref: Collection[str]) -> str:
 
 def _inventory(field: Field | None) -> dict[str, Inventory | None]:
     records = field.mapping() if field else {}
-    return {name: None if one.empty else read_record(one) for name, one in records.items()}
+    return {name: None if item.empty else read_record(item) for name, item in records.items()}
 
 
 def _moves(field: Field | None, ref: str, refs: Collection[str]) -> tuple[MoveSpec, ...]:
     return tuple(
-        _move(resource_class, one, ref, refs)
-        for resource_class, one in (field.mapping() if field else {}).items()
+        _move(resource_class, item, ref, refs)
+        for resource_class, item in (field.mapping() if field else {}).items()
     )
 
 
@@ -124,12 +124,12 @@ def _move(resource_class: str, field: Field, ref: str, refs: Collection[str]) ->
     new_class = fields["as"].text() if "as" in fields else resource_class
     targets = fields["to"].mapping() if "to" in fields else {}
     if not targets:
-        raise field.error("needs 'to': the providers that it goes to, and what each gets")
+        raise field.error("needs 'to': the target providers, each with its inventory")
     for target, where in targets.items():
         if target not in refs:
             raise where.error(_unknown(target, refs))
         if (target, new_class) == (ref, resource_class):
-            raise where.error("is where it is already")
+            raise where.error("is the present place")
     records = {target: read_record(where) for target, where in targets.items()}
     return MoveSpec(resource_class, new_class, records)
 
@@ -155,4 +155,4 @@ def _text(field: Field | None) -> str | None:
 
 
 def _anything(field: Field | None) -> dict[str, Any] | None:
-    return None if field is None else {name: one.plain() for name, one in field.mapping().items()}
+    return None if field is None else {name: item.plain() for name, item in field.mapping().items()}

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from driverkit.scripted import FakeDriver
+from driverkit.scripted.driver import ScriptedError
+from driverkit.scripted.script_file import ScriptError
 from drivers import api
-from drivers.fake import FakeDriver
-from drivers.fake.driver import ScriptedError
-from drivers.fake.script_file import ScriptError
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 

@@ -1,15 +1,15 @@
-"""The block ``nodes`` of a script: providers, their replicas and what they carry."""
+"""Parses the block ``nodes`` of a script: providers, their copies and their data."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from drivers.fake.script import ROOT, ProviderSpec
+from driverkit.scripted.script import ROOT, ProviderSpec
 from drivers.yaml_file import Field
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
 
 Names = Mapping[str, object]
-"""What ``{…}`` may name in keys and texts: host, node, n."""
+"""Values for the placeholders ``{host}``, ``{node}`` and ``{n}`` in keys and texts."""
 
 _CARRIED = ("uuid", "inventory", "traits", "aggregates")
 NODE_KEYS = frozenset((*_CARRIED, "count", "children", "sharing"))
@@ -19,16 +19,16 @@ _RECORD_KEYS = frozenset(Inventory.__dataclass_fields__)
 
 
 def expand(template: str, names: Names, field: Field) -> str:
-    """``template`` with its ``{…}`` filled in.  :raises BadFile: it names what is not there."""
+    """Fill in the placeholders of ``template``.  :raises BadFile: a placeholder is unknown."""
     try:
         return template.format_map(names)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
         names_here = ", ".join(f"{{{name}}}" for name in sorted(names))
-        raise field.error(f"can't fill in {template!r} ({err}); there are {names_here}") from None
+        raise field.error(f"can't fill in {template!r} ({err}); known are {names_here}") from None
 
 
 def replicas(key: str, field: Field, names: Names) -> Iterator[Names]:
-    """The names for each replica: ``n`` counts from 0 where there is a ``count``."""
+    """Yield the names for each copy; with a ``count``, ``n`` counts from 0."""
     count = field.mapping().get("count")
     if count is None:
         yield names
@@ -42,7 +42,7 @@ def replicas(key: str, field: Field, names: Names) -> Iterator[Names]:
 
 
 def read_node(field: Field, names: Names, room: int) -> tuple[ProviderSpec, ...]:
-    """All providers of a node, the root first, at most ``room`` of them."""
+    """Return the providers of a node, the root first.  :raises BadFile: more than ``room``."""
     fields = field.mapping(NODE_KEYS)
     root = ProviderSpec(ROOT, str(names["node"]), **_carried(fields, names))
     inside = [root, *islice(read_children(fields.get("children"), names, ROOT), room)]
@@ -51,12 +51,12 @@ def read_node(field: Field, names: Names, room: int) -> tuple[ProviderSpec, ...]
     providers = (*inside, *sharing)
     if len(providers) > room:
         raise field.error("the script has too many providers")
-    refuse_twice(providers, field)
+    refuse_duplicates(providers, field)
     return providers
 
 
-def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:
-    """:raises BadFile: two of the providers have one name, or one place."""
+def refuse_duplicates(providers: Iterable[ProviderSpec], field: Field) -> None:
+    """Check names and refs.  :raises BadFile: two providers have the same name or ref."""
     seen: set[tuple[str, str]] = set()
     for provider in providers:
         marks = {("ref", provider.ref), ("name", provider.name)}
@@ -66,7 +66,7 @@ def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:
 
 
 def read_children(field: Field | None, names: Names, parent: str) -> Iterator[ProviderSpec]:
-    """The providers below ``parent`` (a ref), parents first."""
+    """Yield the providers below ``parent`` (a ref), parents first."""
     for key, child in field.mapping().items() if field else ():
         fields = child.mapping(CHILD_KEYS)
         for inner in replicas(key, child, names):
@@ -105,12 +105,12 @@ def _carried(fields: Mapping[str, Field], names: Names) -> dict[str, Any]:
 
 
 def read_texts(field: Field | None, names: Names) -> frozenset[str]:
-    """A list of texts.  Names of traits are not checked: the agent does, for all drivers."""
+    """Return the texts of a list.  Trait names are not checked here: the agent checks them."""
     return frozenset(expand(item.text(), names, item) for item in (field.items() if field else ()))
 
 
 def read_uuids(field: Field | None, names: Names) -> frozenset[str]:
-    """A list of UUIDs."""
+    """Return the UUIDs of a list."""
     return frozenset(_uuid(item, names) for item in (field.items() if field else ()))
 
 
@@ -123,7 +123,7 @@ def _uuid(field: Field, names: Names) -> str:
 
 
 def read_inventory(field: Field | None) -> dict[str, Inventory]:
-    """``{class: total}`` or ``{class: {total: …, reserved: …, …}}``."""
+    """Return the records of ``{class: total}`` or ``{class: {total: …, reserved: …, …}}``."""
     return {
         name: read_record(record) for name, record in (field.mapping() if field else {}).items()
     }
@@ -134,10 +134,10 @@ def read_record(field: Field) -> Inventory:
     if field.scalar:
         record = Inventory(field.whole())
     else:
-        said = field.mapping(_RECORD_KEYS)
-        if "total" not in said:
+        fields = field.mapping(_RECORD_KEYS)
+        if "total" not in fields:
             raise field.error("'total' is missing")
-        record = Inventory(**{key: _amount(key, value) for key, value in said.items()})
+        record = Inventory(**{key: _amount(key, value) for key, value in fields.items()})
     problem = record.problem()
     if problem is not None:
         raise field.error(problem)
