@@ -150,7 +150,7 @@ def test_who_is_taken_out_takes_its_own_along_and_nothing_else(any_host: Host) -
 
 def _renamed(host: Host, name: str) -> Any:
     (loaded,) = host.nodes.drivers
-    return type(loaded).of(name, loaded.driver)
+    return type(loaded).from_driver(name, loaded.driver)
 
 
 def test_a_reshape_of_one_moves_its_own_and_leaves_all_else_where_it_is(any_host: Host) -> None:
