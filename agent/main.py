@@ -27,13 +27,13 @@ from agent import config, opts
 from agent.bus.errors import TransportUnavailable
 from agent.config_files import files_of, open_secrets, option_place
 from agent.loop import Loop
-from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
     compute_id,
     saved_compute_id,
 )
+from agent.nodes.nodes import Nodes
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
@@ -46,7 +46,9 @@ from agent.state.files import unusable_files
 from agent.state.lock import InUse, lock_directory
 from agent.switching.switching import host_status, switching
 from agent.version import version
+from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
+from drivers.loader import load_drivers
 from reportclient.errors import PlacementError
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
@@ -99,7 +101,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     store = DriverStore(settings.state_path)
-    drivers = drivers_of(settings, conf, store, loop.refresh)
+    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
+    drivers = load_drivers(settings.drivers, context)
+    config.refuse_typos(conf)  # drivers register their options when they are loaded
     calls = DriverCalls(settings.state_path / FILE_NAME, drivers)
     calls.watch()
     for text in config.doubtful_groups(conf):
@@ -110,7 +114,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
-    nodes = nodes_of(settings, drivers, api, _own_uuid(settings))
+    nodes = Nodes.from_settings(settings, drivers, api, _own_uuid(settings))
     status = host_status(
         settings,
         loop,

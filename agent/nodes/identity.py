@@ -12,6 +12,7 @@ import errno
 import logging
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,16 @@ def compute_id(state_path: Path) -> str:
         return saved
     if saved:
         LOG.warning("%s is missing: writing it again with the UUID from %s", path, NODES)
-    return _write_once(path, saved or str(uuidlib.uuid4()))
+    try:
+        with suppress(FileExistsError):  # another process has just written its UUID
+            files.create(path, (saved or str(uuidlib.uuid4())).encode() + b"\n")
+        return _read(path)
+    except OSError as err:
+        raise _error(
+            f"{path} can't be written: {files.describe_error(err)}; state_path has to be a "
+            "directory that this user may write to, with some space left",
+            err,
+        ) from err
 
 
 def saved_compute_id(state_path: Path) -> str:
@@ -110,8 +120,13 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
 
     :raises IdentityError: the file can't be read or is damaged.
     """
+
+    def parse(fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        nodes = {name: canonical_uuid(uuid, name) for name, uuid in fields["nodes"].items()}
+        return canonical_uuid(fields["own"], "own"), nodes
+
     try:
-        return document.load(_parsed)
+        return document.load(parse)
     except Unreadable as err:
         passes = getattr(err.__cause__, "errno", None) in _PASSING
         raise (IdentityNotReady if passes else IdentityError)(str(err)) from err
@@ -123,17 +138,12 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
         ) from err
 
 
-def _parsed(fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    own = canonical_uuid(fields["own"], "own")
-    return own, {name: canonical_uuid(uuid, name) for name, uuid in fields["nodes"].items()}
-
-
 def _moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:
     """Return the UUIDs of the nodes after the host's changed from ``was`` to ``own``."""
     return {name: own if uuid == was else uuid for name, uuid in nodes.items()}
 
 
-def _read(path: Path, in_table: str) -> str:
+def _read(path: Path, in_table: str = "") -> str:
     text = files.read(path).decode(errors="replace").strip()
     try:
         return canonical_uuid(text, str(path))
@@ -143,29 +153,6 @@ def _read(path: Path, in_table: str) -> str:
             f"{err}; write the UUID of this host's resource provider into it{hint}, "
             f"or empty {path.parent} if Placement does not know this host"
         ) from None
-
-
-def _write_once(path: Path, value: str) -> str:
-    """Create the file atomically; return the UUID of a process that created it first, if any."""
-    try:
-        files.create(path, value.encode() + b"\n")
-    except FileExistsError:
-        return _read_new(path)
-    except OSError as err:
-        raise _error(
-            f"{path} can't be written: {files.describe_error(err)}; state_path has to be a "
-            "directory that this user may write to, with some space left",
-            err,
-        ) from err
-    return value
-
-
-def _read_new(path: Path) -> str:
-    """Return the UUID that another process has just written."""
-    try:
-        return _read(path, "")
-    except OSError as err:
-        raise _error(f"{path}: {files.describe_error(err)}", err) from err
 
 
 def _error(text: str, err: OSError) -> IdentityError:
@@ -184,19 +171,15 @@ def root_uuids(
     """
     names = list(nodes)
     alone = len(names) == 1 and len(before) <= 1
-    return {
-        name: from_driver.get(name)
-        or before.get(name)
-        or (own if alone else _generated_uuid(name, own))
-        for name in names
-    }
-
-
-def _generated_uuid(name: str, own: str) -> str:
-    try:
-        return canonical_uuid(name, "node")
-    except ValueError:
-        return str(uuidlib.uuid5(uuidlib.UUID(own), name))
+    uuids = {}
+    for name in names:
+        uuids[name] = from_driver.get(name) or before.get(name) or (own if alone else "")
+        if not uuids[name]:
+            try:
+                uuids[name] = canonical_uuid(name, "node")
+            except ValueError:
+                uuids[name] = str(uuidlib.uuid5(uuidlib.UUID(own), name))
+    return uuids
 
 
 @dataclass(slots=True)
@@ -217,7 +200,10 @@ class NodeTable:
 
         :raises IdentityError: the file exists and can't be used.
         """
-        before = self._load(own) if self._uuids is None else self._uuids
+        before = self._uuids
+        if before is None:
+            saved = None if self.document is None else _load_table(self.document)
+            before = _moved(*saved, own) if saved else {}  # the host's own may have changed since
         now = root_uuids(nodes, own, from_driver, before)
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
@@ -242,11 +228,6 @@ class NodeTable:
         if left != self._uuids:
             self._uuids = left
             self._save()
-
-    def _load(self, own: str) -> dict[str, str]:
-        """Return the saved UUIDs; the host's own may have changed since."""
-        table = None if self.document is None else _load_table(self.document)
-        return _moved(*table, own) if table else {}
 
     def _save(self) -> None:
         if self.document is not None:

@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent.attach.foreign_roots import ForeignRoots
-from agent.nodes.breaker import Breaker
-from agent.nodes.departures import Departures, verify_by_listing
+from agent.config import Settings
 from agent.nodes.identity import IdentityError, NodeTable
-from agent.nodes.workers import Job, Workers
+from agent.nodes.vanished import Vanished
+from agent.nodes.workers import Breaker, Workers
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.period.rules import Rules
 from agent.period.service_tag import tag_of
@@ -21,7 +21,9 @@ from agent.reporting.reports import Report
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.loader import LoadedDriver
+from reportclient.errors import PlacementError
 from reportclient.http import API
+from reportclient.reader import providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
@@ -29,6 +31,10 @@ LOG = logging.getLogger(__name__)
 
 ALL_NODES = "all nodes"
 """The node of a report if the nodes are not known."""
+BULK_PAYS_FROM = 8
+"""Number of inventories from which one reshape costs Placement less than a PUT for each."""
+WORTH_IT = 10
+"""Least number of due roots for one listing; fewer are verified one by one."""
 
 
 @dataclass(slots=True)
@@ -37,7 +43,7 @@ class Nodes:
 
     own_uuid: str
     drivers: Sequence[LoadedDriver]
-    api: API
+    api: InitVar[API]
     rules: Rules
     bulk: BulkWrites = field(default_factory=BulkWrites)
     state_path: Path | None = None
@@ -47,19 +53,49 @@ class Nodes:
     additions: ProviderFiles = field(default_factory=ProviderFiles)
     """The provider files."""
     workers: Workers = field(default_factory=Workers)
-    departures: Departures = field(default_factory=Departures)
+    vanished: dict[str, Vanished] = field(default_factory=dict)
+    """Vanished nodes that are checked until they are settled; by UUID of their root."""
     before: dict[str, Tracker] = field(default_factory=dict)
     """Trackers of roots of earlier runs, until the driver has named its nodes; by UUID."""
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
     """Roots of another service, in attach mode."""
     writing: bool = True
     """False for read-only commands: of the saved state only what Placement lacks is used."""
-    _breaker: Breaker | None = None
+    breaker: Breaker = field(init=False)
+    """Placement's API for all roots."""
     _store: RootStore | None = None
+    _searched: bool = False
+    """Whether the state directory was searched for nodes that vanished before this start."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, api: API) -> None:
+        self.breaker = Breaker(api, self.rules.nodes_at_once)
+        self.workers.at_once = self.rules.nodes_at_once
         if self.state_path is not None:
             self._store = RootStore.in_directory(self.state_path, writing=self.writing)
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        drivers: Sequence[LoadedDriver],
+        api: API,
+        own_uuid: str,
+        *,
+        writing: bool = True,
+    ) -> "Nodes":
+        """Return the nodes of these drivers; provider files are not read yet."""
+        path = settings.state_path
+        return cls(
+            own_uuid,
+            drivers,
+            api,
+            settings.rules,
+            BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
+            path,
+            table=NodeTable.in_directory(path, writing=writing),
+            additions=ProviderFiles.from_location(settings.provider_config, path, writing=writing),
+            writing=writing,
+        )
 
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
@@ -68,24 +104,26 @@ class Nodes:
 
         A node that hangs is waited for only a short while, and reported as not finished.
         """
+        before = self.trackers
         try:
             trackers = self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
             return [self._failed(err)]
+        awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
         if not trackers:
             no_node = {f"driver {self.drivers[0].name}": "reported no node"}
-            return self._awaited() or [Report(ALL_NODES, degraded=no_node)]
-        self.breaker().close()
-        self._watch_departures(now)
-        if trackers[0].service_tag or self.departures.by_uuid:
-            self._verify_by_listing(trackers, now)
-        if len(trackers) > 1 and not self.rules.attached:
-            self._free_names(trackers)
-        reports = self._each(
+            return awaited or [Report(ALL_NODES, degraded=no_node)]
+        self.breaker.close()
+        if not self.rules.attached:
+            self._note_vanished(before, now)
+            if trackers[0].service_tag or self.vanished:
+                self._verify_by_listing(now)
+            self._free_names()
+        reports = self.workers.each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
         self.additions.warn_unmatched(self.trackers, reports)
-        return reports + self._departed(now) + self._awaited()
+        return reports + self._check_vanished(now) + awaited
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
@@ -95,29 +133,16 @@ class Nodes:
         disabled.
         """
         try:
-            trackers = list(self.trackers.values()) or self._saved_trackers() or self.current()
+            if not (self.trackers or self.before or self.rules.attached) and self.state_path:
+                saved = saved_roots(self.state_path)
+                self.before = {uuid: self._create_tracker(uuid) for uuid in saved}
+            trackers = [*(self.trackers or self.before).values()] or self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
             return [self._failed(err)]
-        self.breaker().close()
-        return self._each(
+        self.breaker.close()
+        return self.workers.each(
             trackers, lambda tracker: tracker.switch(now, disabled=disabled, again=again)
         )
-
-    def _free_names(self, trackers: Sequence[Tracker]) -> None:
-        """Rename roots whose name another node needs: two nodes may have swapped their names."""
-        wanted = {tracker.node for tracker in trackers}
-        for tracker in trackers:
-            root = tracker.view.snapshot.get(tracker.uuid)
-            is_in_the_way = root is not None and root.name != tracker.node and root.name in wanted
-            if is_in_the_way:
-                tracker.free_name()
-
-    def _saved_trackers(self) -> list[Tracker]:
-        if self.state_path is not None and not self.before and not self.rules.attached:
-            self.before = {
-                uuid: self._tracker_from_saved(uuid) for uuid in saved_roots(self.state_path)
-            }
-        return list(self.before.values())
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
@@ -133,15 +158,10 @@ class Nodes:
 
         ``None`` before Placement was read, and in attach mode.
         """
-        if self.rules.attached:
-            return None
         roots = [tracker.view.snapshot.get(uuid) for uuid, tracker in self.trackers.items()]
-        if not roots or any(root is None for root in roots):
+        if self.rules.attached or not roots or None in roots:
             return None
         return any(root is not None and DISABLED in root.traits for root in roots)
-
-    def _awaited(self) -> list[Report]:
-        return [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
 
     def _failed(self, err: BaseException) -> Report:
         """Return the report if the nodes can't be named."""
@@ -152,43 +172,51 @@ class Nodes:
     def current(self) -> list[Tracker]:
         """Return the trackers of the nodes that the first driver names now.
 
+        In attach mode they are those whose root another service has created.
+
         :raises DriverError: the names or UUIDs that the driver returned can't be used.
         :raises IdentityError: the file with the UUIDs of the nodes can't be used.
         :raises BaseException: whatever the driver raises.
         """
-        first = self.drivers[0]
+        names, from_driver = self.drivers[0].nodes(), self.drivers[0].node_uuids()
         if self.rules.attached:
-            return self._attached(first.nodes(), first.node_uuids())
-        uuids = self.table.uuids(first.nodes(), self.own_uuid, first.node_uuids())
-        if uuids:
-            self.departures.note(self.trackers, uuids.values())
+            for tracker in self.trackers.values():
+                if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
+                    self.foreign_roots.forget(tracker.node)
+            self.foreign_roots.compute_id = self.own_uuid
+            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.breaker)
+            tag = ""
+        else:
+            uuids = self.table.uuids(names, self.own_uuid, from_driver)
+            many = self.table.has_many or any(uuid != self.own_uuid for uuid in uuids.values())
+            tag = tag_of(self.own_uuid) if many else ""
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
-        many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
         for tracker in self.trackers.values():
-            tracker.service_tag = tag_of(self.own_uuid) if many else ""
-        return list(self.trackers.values())
-
-    def _attached(self, nodes: list[str], from_driver: Mapping[str, str]) -> list[Tracker]:
-        """Return the trackers of the roots that their owner has created."""
-        for tracker in self.trackers.values():
-            if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
-                self.foreign_roots.forget(tracker.node)
-        self.foreign_roots.compute_id = self.own_uuid
-        uuids = self.foreign_roots.resolve_uuids(nodes, from_driver, self.breaker())
-        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
+            tracker.service_tag = tag
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
-        earlier = self.trackers.get(uuid) or self.before.pop(uuid, None)
-        tracker = earlier or self.departures.back(uuid) or self._create_tracker(uuid, name)
+        """Return the tracker of a node, the one that it had before if there is one."""
+        tracker = self.trackers.get(uuid) or self.before.pop(uuid, None)
+        if tracker is None and uuid in self.vanished:
+            tracker = self.vanished.pop(uuid).tracker
+            tracker.view = tracker.view.stale()
+        if tracker is None:
+            return self._create_tracker(uuid, name)
         tracker.node = name
         return tracker
 
-    def _create_tracker(self, uuid: str, name: str) -> Tracker:
+    def _create_tracker(self, uuid: str, name: str = "") -> Tracker:
+        """Return a new tracker with the saved state of its root.
+
+        Without ``name`` the node has the name of the saved root, else its UUID.
+        """
         saved = None if self._store is None else SavedRoot(self._store, uuid)
-        root = Root(uuid, self.breaker(), self.rules, self.bulk, saved)
+        root = Root(uuid, self.breaker, self.rules, self.bulk, saved)
         root.load_saved_view()
-        tracker = Tracker(root, name, self.drivers, self.rules, self.additions, saved)
+        provider = root.view.snapshot.get(uuid)
+        node = name or (uuid if provider is None else provider.name)
+        tracker = Tracker(root, node, self.drivers, self.rules, self.additions, saved)
         tracker.new_state = self._store is None or self._store.is_new
         tracker.ledger = saved.ledger if saved is not None else tracker.ledger
         tracker.ledger = self._ledger_of_mode(tracker)
@@ -221,60 +249,91 @@ class Nodes:
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
-    def breaker(self) -> Breaker:
-        """Return the breaker that all roots share, created at the first call."""
-        if self._breaker is None:
-            self._breaker = Breaker(self.api, self.rules.nodes_at_once)
-        return self._breaker
+    def _free_names(self) -> None:
+        """Rename roots whose name another node needs: two nodes may have swapped their names."""
+        wanted = {tracker.node for tracker in self.trackers.values()}
+        for tracker in self.trackers.values():
+            root = tracker.view.snapshot.get(tracker.uuid)
+            if root is not None and root.name != tracker.node and root.name in wanted:
+                tracker.free_name()
 
-    def _each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
-        self.workers.at_once = self.rules.nodes_at_once
-        return self.workers.each(trackers, job)
+    def _verify_by_listing(self, now: float) -> None:
+        """Verify all roots without children by one listing of the service tag, if enough are due.
 
-    def _verify_by_listing(self, trackers: Sequence[Tracker], now: float) -> None:
-        idle = [tracker for tracker in trackers if self.workers.busy(tracker.uuid) is None]
-        tag = tag_of(self.own_uuid)
-        listed = verify_by_listing(idle, self.departures, tag, self.breaker(), now)
-        if listed is not None:
-            self.departures.compare(listed, self.trackers, self._vanished_tracker, now)
+        Roots that changed or have children are verified one by one, and so are all if the request
+        fails.  A vanished node that is not listed is settled: another service reports it, or it is
+        gone.  A listed provider that is no node of this host was left by an earlier run, and
+        vanished, too.
+        """
+        idle = [each for each in self.trackers.values() if self.workers.busy(each.uuid) is None]
+        alone = [tracker for tracker in idle if tracker.is_alone()]
+        due = sum(tracker.root.is_due(now) for tracker in alone)
+        gone = [node for node in self.vanished.values() if now >= node.due]
+        if due < WORTH_IT and len(gone) < WORTH_IT:
+            return
+        try:
+            tagged = providers_with_trait(tag_of(self.own_uuid), self.breaker)
+        except PlacementError as err:
+            LOG.debug("The roots of this service could not be listed: %s", err)
+            return
+        listed = {item["uuid"]: item for item in tagged}
+        for tracker in alone:
+            tracker.root.verified(listed.get(tracker.uuid), now)
+        for node in gone:
+            if node.tracker.uuid not in listed:
+                node.forget("another service reports it now, or its provider is gone")
+        for uuid, item in listed.items():
+            if uuid not in self.trackers and uuid not in self.vanished:
+                self._remove_later(self._create_tracker(uuid, item["name"]), now)
 
     # -- vanished nodes
 
-    def _watch_departures(self, now: float) -> None:
-        """Schedule the checks of vanished nodes, at first also of those that vanished before."""
-        if self.rules.attached:
+    def _note_vanished(self, before: Mapping[str, Tracker], now: float) -> None:
+        """Schedule the checks of vanished nodes, at first also of those that vanished before.
+
+        Roots that lack the service's tag are left alone.  A root that is not in its tracker's view
+        is read before anything is removed.
+        """
+        vanished = [tracker for uuid, tracker in before.items() if uuid not in self.trackers]
+        if not self._searched and self.state_path is not None:
+            known = {*before, *self.trackers, *self.vanished}
+            saved = [uuid for uuid in saved_roots(self.state_path) if uuid not in known]
+            vanished += [self._create_tracker(uuid) for uuid in saved]
+        self._searched = True
+        for tracker in vanished:
+            root = tracker.view.snapshot.get(tracker.uuid)
+            if root is None or tag_of(self.own_uuid) in root.traits:
+                self._remove_later(tracker, now)
+
+    def _remove_later(self, tracker: Tracker, now: float) -> None:
+        """Schedule the removal of a vanished node's providers."""
+        wait = self.rules.node_wait
+        if wait is None:
+            LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
-        if not self.departures.searched and self.state_path is not None:
-            for uuid in saved_roots(self.state_path):
-                if uuid not in self.trackers and uuid not in self.departures.by_uuid:
-                    self.departures.left.append(self._vanished_tracker(uuid, uuid))
-        self.departures.searched = True
-        self.departures.begin(now, self.rules, tag_of(self.own_uuid))
-
-    def _vanished_tracker(self, uuid: str, name: str) -> Tracker:
-        """Return a tracker of a root whose node no driver names."""
-        tracker = self._tracker_from_saved(uuid, name)
+        LOG.info(
+            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
+            "or another service reports it",
+            tracker.node,
+            wait,
+        )
         tracker.service_tag = tag_of(self.own_uuid)
-        return tracker
+        self.vanished[tracker.uuid] = Vanished(tracker, now + wait, wait)
+        tracker.save_ledger()  # it may not have been written yet: the disk was full
 
-    def _tracker_from_saved(self, uuid: str, name: str = "") -> Tracker:
-        """Return a tracker of a root, named as in its saved view, else ``name`` or its UUID."""
-        tracker = self._create_tracker(uuid, name or uuid)
-        root = tracker.view.snapshot.get(uuid)
-        tracker.node = tracker.node if root is None else root.name
-        return tracker
-
-    def _departed(self, now: float) -> list[Report]:
-        jobs: dict[str, Job] = {
-            f"gone {key}": partial(node.check, now)
-            for key, node in self.departures.due(now)
-            if self.workers.busy(key) is None  # its last period may still be running
+    def _check_vanished(self, now: float) -> list[Report]:
+        """Check the vanished nodes that are due; return what there is to report of all of them."""
+        jobs = {
+            f"gone {uuid}": partial(node.check, now)
+            for uuid, node in self.vanished.items()
+            if now >= node.due and self.workers.busy(uuid) is None  # its last period may still run
         }
-        checked = self.workers.run(jobs) if jobs else {}
-        reports = [
-            checked.get(f"gone {key}") or node.report()
-            for key, node in self.departures.by_uuid.items()
-        ]
-        for uuid in self.departures.finished():
-            self.table.forget(uuid)
+        checked = self.workers.run(jobs)
+        reports = []
+        for uuid, node in list(self.vanished.items()):
+            reports.append(checked.get(f"gone {uuid}") or node.report())
+            if node.over:
+                del self.vanished[uuid]
+                node.tracker.forget()
+                self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]

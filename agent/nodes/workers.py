@@ -1,8 +1,9 @@
-"""Run the periods of many nodes in a bounded number of threads; one that hangs delays no others.
+"""Run the periods of many nodes, so that neither one that hangs nor Placement delays the others.
 
-A batch ends when all its jobs have finished, or when none has for ``patience`` seconds.  A job that
-hangs keeps its thread, further threads run the others, and it is not started again before it has
-ended.
+:class:`Workers` runs them in a bounded number of threads.  A batch ends when all its jobs have
+finished, or when none has for ``patience`` seconds.  A job that hangs keeps its thread, further
+threads run the others, and it is not started again before it has ended.  :class:`Breaker` stops
+sending requests once Placement is unreachable.
 """
 
 import queue
@@ -12,10 +13,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
 from drivers.errors import DriverError
+from reportclient.errors import Unreachable
+from reportclient.http import API
 from reportclient.plain_text import error_text
 from reportclient.view import View
 
@@ -48,63 +52,54 @@ class Workers:
     most: int = 64
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
+    """When the jobs that run began, by key."""
     _late: dict[str, Report] = field(default_factory=dict)
+    """Reports of jobs that ended after their batch, by key."""
 
     def each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
-        """Run the job for each tracker; return their reports, with NotDone for jobs that hang."""
-        busy = any(self.busy(tracker.uuid) is not None for tracker in trackers)
-        if len(trackers) == 1 and not busy:
-            return [_safely(job, trackers[0])]
-        reports = self._share_names(trackers, job) if not busy else {}
-        rest = {
-            tracker.uuid: partial(_safely, job, tracker)
-            for tracker in trackers
-            if tracker.uuid not in reports
+        """Run the job for each tracker; return their reports, with NotDone for jobs that hang.
+
+        New roots get the names of traits and classes that Placement knows from the view of another
+        root, or of the first new one, whose job runs for that before the others.
+        """
+        jobs: dict[str, Job] = {
+            tracker.uuid: partial(_safely, job, tracker) for tracker in trackers
         }
-        reports |= self.run(rest)
+        hangs = any(self.busy(uuid) is not None for uuid in jobs)
+        if len(trackers) == 1 and not hangs:
+            return [jobs[trackers[0].uuid]()]
+        reports: dict[str, Report] = {}
+        new = [tracker for tracker in trackers if not tracker.view.generations]
+        if new and not hangs:
+            source = next((tracker for tracker in trackers if tracker.view.generations), new[0])
+            if source is new[0]:
+                reports = self.run({source.uuid: jobs.pop(source.uuid)})
+            if self.busy(source.uuid) is None:
+                for tracker in new:
+                    if tracker is not source:
+                        tracker.view = replace(View(), names=source.view.names)
+        reports |= self.run(jobs)
         return [self._report_of(tracker, reports.get(tracker.uuid)) for tracker in trackers]
 
-    def _share_names(
-        self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
-    ) -> dict[str, Report]:
-        """Copy the names of traits and classes that Placement knows to the views of new roots.
-
-        They come from the view of another root, or of the first new one, whose job runs for that;
-        return its report, by UUID.
-        """
-        new = [tracker for tracker in trackers if not tracker.view.generations]
-        if not new:
-            return {}
-        old = [tracker for tracker in trackers if tracker.view.generations]
-        source = old[0] if old else new[0]
-        reports = {}
-        if not old:
-            reports = self.run({source.uuid: partial(_safely, job, source)})
-        if self.busy(source.uuid) is None:
-            for tracker in new:
-                if tracker is not source:
-                    tracker.view = replace(View(), names=source.view.names)
-        return reports
-
     def _report_of(self, tracker: Tracker, report: Report | None) -> Report:
-        if report is None:
-            return Report(tracker.node, error=self._not_done(tracker))
-        late = self.late(tracker.uuid)
-        if late is None:
-            return report
-        return replace(report, calls=report.calls + late.calls, done=(*late.done, *report.done))
-
-    def _not_done(self, tracker: Tracker) -> NotDone:
+        """Return the report, with what a job that ended late has done; ``None``: it hangs."""
+        if report is not None:
+            late = self._late.pop(tracker.uuid, None)
+            if late is None:
+                return report
+            return replace(report, calls=report.calls + late.calls, done=late.done + report.done)
         seconds = self.busy(tracker.uuid)
         if seconds is None:
-            return NotDone("not started: the periods of too many other nodes hang")
+            text = "not started: the periods of too many other nodes hang"
+            return Report(tracker.node, error=NotDone(text))
         under_way = (
             f"driver {loaded.name} is in {method}"
             for loaded in tracker.drivers
             for _, method in loaded.calls.now
         )
         doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.activity)
-        return NotDone(f"not finished after {seconds:.0f} s: {doing}; other nodes are not affected")
+        text = f"not finished after {seconds:.0f} s: {doing}; other nodes are not affected"
+        return Report(tracker.node, error=NotDone(text))
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
         """Run the jobs; return the reports by key, without those of jobs that hang."""
@@ -128,10 +123,6 @@ class Workers:
         """Return for how many seconds this job has been running; ``None`` if it is not."""
         since = self._since.get(key)
         return None if since is None else self.clock() - since
-
-    def late(self, key: str) -> Report | None:
-        """Return, once, the report of a job that ended after its batch."""
-        return self._late.pop(key, None)
 
     def _start_threads(self, batch: _Batch) -> int:
         """Start as many threads as may run at once and are needed; return how many."""
@@ -164,3 +155,37 @@ def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
             tracker.node, error=DriverError(f"a driver raised SystemExit: {error_text(err)}")
         )
     return replace(report, seconds=time.monotonic() - began)
+
+
+@dataclass(slots=True)
+class Breaker:
+    """A circuit breaker around Placement's API, shared by all roots.
+
+    After ``after`` requests in a row without an answer, all further requests of the period fail at
+    once with the error of the last one.
+    """
+
+    api: API
+    after: int
+    _silent: int = 0
+    _why: Unreachable | None = None
+
+    def close(self) -> None:
+        """Allow requests again: a new period begins."""
+        self._silent, self._why = 0, None
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        if self._why is not None:
+            raise self._why
+        try:
+            answer = self.api.request(method, path, json=json, needs=needs)
+        except Unreachable as err:
+            self._silent += 1
+            if self._silent >= self.after:
+                self._why = err
+            raise
+        self._silent = 0
+        return answer

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from agent import config
 from agent.attach.foreign_roots import RootAwaited
-from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.tracker import Tracker
@@ -21,7 +21,9 @@ from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.switching.service_file import ServiceFile
 from computectl.shared.command_session import Session
+from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
+from drivers.loader import load_drivers
 from reportclient import plan as ops
 from reportclient.calls import http_call
 from reportclient.explain import name_taken_error
@@ -210,10 +212,11 @@ def open_nodes(
     """
     settings = session.settings
     with redirect_stdout(sys.stderr):  # keep what drivers print out of the command's output
-        drivers = drivers_of(
-            settings, session.conf, DriverStore(settings.state_path, writing=False)
-        )
-        nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
+        store = DriverStore(settings.state_path, writing=False)
+        context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
+        drivers = load_drivers(settings.drivers, context)
+        config.refuse_typos(session.conf)
+        nodes = Nodes.from_settings(settings, drivers, api, own_uuid, writing=False)
         nodes.additions.holding = holding
         nodes.additions.load()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)

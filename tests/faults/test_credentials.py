@@ -43,7 +43,7 @@ def agent(scene: Scene, keystone: TinyKeystone):
             name.replace("_", "-") if name not in conf.placement else name, value, "placement"
         )
     made = scene.agent()
-    made.nodes.api = made.api = PlacementAPI(adapter_from_conf(conf))
+    made.nodes.breaker.api = made.api = PlacementAPI(adapter_from_conf(conf))
     return made
 
 

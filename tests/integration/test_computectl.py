@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.nodes.composed import BULK_PAYS_FROM
+from agent.nodes.nodes import BULK_PAYS_FROM
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf

@@ -68,7 +68,7 @@ class Hanging(ComputeDriver):
 
 def service_with(driver: ComputeDriver) -> Service:
     service = service_of(driver)
-    service.nodes.api = FakePlacement()
+    service.nodes.breaker.api = FakePlacement()
     service.nodes.drivers = [LoadedDriver.from_driver("mine", driver, SOON)]
     return service
 

@@ -415,7 +415,7 @@ def test_a_node_that_moves_to_another_service_is_never_without_its_provider(plac
         assert len([r for r in placement.writes if r.method == "POST"]) == created
         traits = placement.stranger.traits(uuid_of("moves"))
         assert tag_of(TWO) in traits and tag_of(ONE) not in traits
-        assert not old.nodes.departures.by_uuid
+        assert not old.nodes.vanished
         quiet = placement.mark()
         old.calls(), new.calls()
         assert not [request for request in placement.since(quiet) if request.is_write]
@@ -432,12 +432,12 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
                 assert all(report.ok for report in other.period())
             return placement.request(method, path, **options)
 
-    service.nodes.breaker().api = Between()
+    service.nodes.breaker.api = Between()
     service.period(WAIT)
     assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
-    service.nodes.breaker().api = placement
+    service.nodes.breaker.api = placement
     service.calls(WAIT)
-    assert not service.nodes.departures.by_uuid
+    assert not service.nodes.vanished
     assert there(placement, "goes")
 
 
@@ -452,7 +452,7 @@ def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
                 assert all(report.ok for report in other.period())
             return placement.request(method, path, **options)
 
-    service.nodes.breaker().api = Between()
+    service.nodes.breaker.api = Between()
     service.period(WAIT)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))

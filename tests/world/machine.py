@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from agent.bus.caller import Caller
 from agent.config import Settings
 from agent.loop import Loop
-from agent.nodes.composed import nodes_of
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -87,7 +86,7 @@ class Process:
         """Whether there are claims that are not saved on disk."""
         if self.nodes is None:
             return False
-        gone = (departure.tracker for departure in self.nodes.departures.by_uuid.values())
+        gone = (departure.tracker for departure in self.nodes.vanished.values())
         trackers = (*self.nodes.trackers.values(), *gone)
         return any(one.saved is None or one.saved.on_disk[1] != one.ledger for one in trackers)
 
@@ -252,7 +251,7 @@ class Machine:
         drivers = [_loaded(self.nodes, process, number) for number in range(self.drivers)]
         self.hypervisor.wakers.append(loop.refresh)
         own = (saved_compute_id if self.setup.attached else compute_id)(settings.state_path)
-        nodes = process.nodes = nodes_of(settings, drivers, self.link, own)
+        nodes = process.nodes = Nodes.from_settings(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
         nodes.additions.load()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.nodes.departures import Departures
 from agent.ownership.policy import Policy
 from agent.ownership.provider_settlement import ProviderSettlement
 from agent.ownership.statement import Statement, Statements
 from agent.period import decide as decide_module
+from agent.period.rules import Rules
 from agent.provider_config.files import ProviderFiles
 from agent.state.saved_root import SavedRoot
 from agent.switching import machine
@@ -144,7 +144,7 @@ def _forgets_a_lost_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_a_vanished_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Departures, "begin", lambda *_: None)
+    monkeypatch.setattr(Rules, "node_wait", None)
 
 
 def _reports_nothing_for_a_failing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
