@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.ownership.ledger import ADOPTED, NONE, NOVA_COMPUTE, Holding, Ledger, driver_of, joined
-from agent.ownership.settlement import Drained
+from agent.ownership.ledger import (
+    ADOPTED,
+    NONE,
+    NOVA_COMPUTE,
+    Drained,
+    Holding,
+    Ledger,
+    driver_of,
+    joined,
+)
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 

@@ -6,15 +6,23 @@ a driver that can fail by itself (``driver:libvirt/pci``), the operator's provid
 
 A *claim* is one assertion of a manager: that a provider exists (with its name and its parent),
 or that it has a resource class, a trait or an aggregate.
+
+The ledger also has the claims that were removed, in case a restored Placement brings them back.
+Generations only grow.  So a removed claim that Placement has again is compared by the provider's
+generation.  If that is lower than at the removal, Placement was restored to an older state: the
+claim is still this host's, and is removed again.  If it is not lower, another service has set it.
+A deleted provider that is below this host's root again is recognized by its UUID alone.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from operator import or_, sub
 from typing import NamedTuple
 
 from reportclient.model import Provider
 from reportclient.snapshot import changed_keys
+from reportclient.view import View
 
 DRIVER = "driver:"
 """Prefix of managers that are drivers or their sources."""
@@ -32,6 +40,10 @@ RESTORED = "restored"
 OWN_UUID = "own-uuid"
 """Manager of providers that no ledger has, but whose UUID is this agent's; never saved."""
 NOTHING: frozenset[str] = frozenset()
+MOST_REMOVED = 256
+"""Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
+Drained = Mapping[str, Mapping[str, int]]
+"""``reserved`` of drained classes as it was before, by provider UUID and class."""
 
 
 class Holding(NamedTuple):
@@ -103,7 +115,7 @@ class Ledger:
 
     ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
     is false if no ledger was saved for this root yet, or it was lost: managers may then own claims
-    that are not recorded here.  ``removed`` is for :mod:`agent.ownership.removed`.
+    that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
@@ -152,6 +164,50 @@ class Ledger:
         before = self.holdings_on(uuid)
         row = {**before, manager: before.get(manager, NONE).joined(holding)}
         return replace(self, holders={**self.holders, uuid: row})
+
+    def with_restored(self, view: View, root: str) -> "Ledger":
+        """Return the ledger with the removed claims that Placement has again, as RESTORED's."""
+        ledger = self
+        for uuid, removed in self.removed.items():
+            if uuid not in view.snapshot or view.snapshot.root_of(uuid) != root:
+                continue
+            if removed.generation is None or view.generations.get(uuid, 0) < removed.generation:
+                back = removed.holding.within(view.snapshot.providers[uuid])
+                back = back.without(joined(ledger.holdings_on(uuid).values()))
+                ledger = ledger if back == NONE else ledger.adding(RESTORED, uuid, back)
+        return ledger
+
+    def with_removed_since(
+        self, before: "Ledger", view: View, theirs: str | None = None
+    ) -> "Ledger":
+        """Return the ledger with the claims held ``before`` that are now neither held nor there.
+
+        ``view`` is Placement's state.  Claims on ``theirs``, another service's root, are left out:
+        that service may delete its root and create it again.
+        """
+        removed: dict[str, Removed] = {}
+        for uuid, old in before.removed.items():
+            provider, now = view.snapshot.get(uuid), view.generations.get(uuid)
+            if (provider is None) != (old.generation is None):
+                continue  # the provider was created or deleted since
+            if now is None or old.generation is None or now >= old.generation:
+                removed[uuid] = old
+            elif (absent := old.holding.without(old.holding.within(provider))) != NONE:
+                removed[uuid] = Removed(now, absent)
+        for uuid in (uuid for uuid in self.changed_since(before) if uuid != theirs):
+            held = joined(
+                held
+                for manager, held in before.holdings_on(uuid).items()
+                if manager not in (AGENT, STATUS)
+            )
+            earlier = removed.pop(uuid, None)
+            gone = held if earlier is None else held.joined(earlier.holding)
+            gone = gone.without(gone.within(view.snapshot.get(uuid)))
+            gone = gone.without(joined(self.holdings_on(uuid).values()))
+            if gone != NONE:
+                removed[uuid] = Removed(view.generations.get(uuid), gone)
+        removed = dict(islice(removed.items(), max(0, len(removed) - MOST_REMOVED), None))
+        return self if removed == self.removed else replace(self, removed=removed)
 
 
 def driver_of(manager: str) -> str:

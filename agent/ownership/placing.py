@@ -4,14 +4,12 @@ A move, rename or creation that is not allowed is undone.  A provider to be remo
 emptied while a provider that stays is below it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from agent.ownership.policy import Policy
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
-
-Changes = dict[str, Provider | None]
 
 
 @dataclass(slots=True)
@@ -20,7 +18,7 @@ class PlaceChanges:
 
     observed: Snapshot
     policy: Policy
-    changes: Changes
+    changes: dict[str, Provider | None]
     undone: list[tuple[Provider, str]] = field(default_factory=list)
     """Providers as they were wanted, each with the reason why that was undone."""
 
@@ -32,75 +30,55 @@ class PlaceChanges:
         """
         leaving = frozenset(leaving)
         self._undo_disallowed(leaving)
-        staying = self._held_by_children(leaving)
+        staying: dict[str, None] = {}
+        for uuid in {**self.observed.providers, **self.changes} if leaving else ():
+            provider = None if uuid in leaving else self._now(uuid)
+            while provider is not None and provider.parent_uuid is not None:
+                if provider.parent_uuid in leaving:
+                    staying[provider.parent_uuid] = None
+                provider = self._now(provider.parent_uuid)
         self.changes.update(dict.fromkeys(leaving.difference(staying)))
         self._undo_disallowed(())
-        return staying
-
-    def _undo_disallowed(self, free: Collection[str]) -> None:
-        """Undo each move, rename and creation that the tree as a whole does not allow."""
-        placed = [u for u, new in self.changes.items() if new is not None and self._moved(new)]
-        while problem := self._first_problem(placed, free):
-            placed.remove(problem[0])
-            self._undo(*problem)
-
-    def _first_problem(
-        self, placed: Sequence[str], free: Collection[str]
-    ) -> tuple[str, str] | None:
-        names: dict[str, str] = {}
-        for uuid in placed:
-            new = self._now(uuid)
-            assert new is not None
-            problem = self._problem(new, names.setdefault(new.name, uuid), free)
-            if problem is not None:
-                return uuid, problem
-        return None
-
-    def _held_by_children(self, leaving: Collection[str]) -> list[str]:
-        staying: dict[str, None] = {}
-        uuids = {**self.observed.providers, **self.changes} if leaving else ()
-        for uuid in uuids:
-            if uuid not in leaving and self._now(uuid) is not None:
-                staying.update(dict.fromkeys(self._leaving_above(uuid, leaving)))
         return list(staying)
 
-    def _leaving_above(self, uuid: str, leaving: Collection[str]) -> Iterator[str]:
-        provider = self._now(uuid)
-        while provider is not None and provider.parent_uuid is not None:
-            if provider.parent_uuid in leaving:
-                yield provider.parent_uuid
-            provider = self._now(provider.parent_uuid)
+    def _undo_disallowed(self, free: Collection[str]) -> None:
+        """Undo each move, rename and creation that is not allowed; each may cause another one."""
+        while (problem := next(self._disallowed(free), None)) is not None:
+            self.undone.append(problem)
+            new = problem[0]
+            old = self.observed.get(new.uuid)
+            if old is None:
+                del self.changes[new.uuid]
+            else:
+                back = replace(new, name=old.name, parent_uuid=old.parent_uuid)
+                self.changes[new.uuid] = back
+
+    def _disallowed(self, free: Collection[str]) -> Iterator[tuple[Provider, str]]:
+        """Yield the changes that are not allowed, with the reason.
+
+        ``free`` are the providers whose names can be used.
+        """
+        names: dict[str, str] = {}
+        for uuid, new in self.changes.items():
+            old = self.observed.get(uuid)
+            if new is None or (old and (old.name, old.parent_uuid) == (new.name, new.parent_uuid)):
+                continue
+            root, first = self._root_of(new), names.setdefault(new.name, uuid)
+            named = self.observed.named(new.name)
+            now = None if named is None or named.uuid in free else self._now(named.uuid)
+            holder = now.uuid if now is not None and now.name == new.name else first
+            if root is None:
+                yield new, "not created: its parent was not created"
+            elif root in self.policy.foreign:
+                yield new, "not created: its parent is owned by another service"
+            elif root not in {self.policy.root, self.observed.root_of(uuid) if old else root}:
+                yield new, "not moved: the new parent is in the tree of another root"
+            elif holder != uuid:
+                text = f"not created or renamed: provider {holder} of another owner has its name"
+                yield new, text
 
     def _now(self, uuid: str) -> Provider | None:
         return self.changes[uuid] if uuid in self.changes else self.observed.get(uuid)
-
-    def _moved(self, new: Provider) -> bool:
-        old = self.observed.get(new.uuid)
-        return old is None or (old.name, old.parent_uuid) != (new.name, new.parent_uuid)
-
-    def _undo(self, uuid: str, why: str) -> None:
-        old, new = self.observed.get(uuid), self.changes.pop(uuid)
-        assert new is not None
-        self.undone.append((new, why))
-        if old is not None:
-            self.changes[uuid] = replace(new, name=old.name, parent_uuid=old.parent_uuid)
-
-    def _problem(self, new: Provider, first: str, free: Collection[str]) -> str | None:
-        """Return why a change is not allowed; ``first`` is the first UUID that wants the name."""
-        uuid, root = new.uuid, self._root_of(new)
-        if root is None:
-            return "not created: its parent was not created"
-        if root in self.policy.foreign:
-            return "not created: its parent is owned by another service"
-        own = {self.policy.root, self.observed.root_of(uuid) if uuid in self.observed else root}
-        if root not in own:
-            return "not moved: the new parent is in the tree of another root"
-        observed = self.observed.named(new.name)
-        now = None if observed is None or observed.uuid in free else self._now(observed.uuid)
-        holder = now.uuid if now is not None and now.name == new.name else first
-        if holder != uuid:
-            return f"not created or renamed: provider {holder} of another owner has its name"
-        return None
 
     def _root_of(self, provider: Provider) -> str | None:
         """Return the root's UUID; ``None`` if an ancestor is missing, or is below the provider."""

@@ -1,4 +1,4 @@
-"""Limits of assertions: on which provider a manager may claim what.  Pure.
+"""What a manager may claim on which provider, and what is this host's without a ledger.  Pure.
 
 - On this agent's own root everything, and below it on all providers but those that another
   service created.
@@ -9,22 +9,28 @@
 - The agent's own traits (the disabled status) are the agent's only.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.ownership.ledger import (
     AGENT,
+    DRIVER,
     FILES,
     NONE,
     NOTHING,
+    NOVA_COMPUTE,
+    OWN_UUID,
+    STATUS,
+    Holders,
     Holding,
     Ledger,
     driver_of,
+    everything_on,
     joined,
     manager_text,
 )
-from agent.ownership.statement import Assertion
+from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
+from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -35,15 +41,10 @@ report_in_placement`` off it refuses to start.  So in attach mode no provider ge
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits in one root's tree.
-
-    ``reserved`` are the traits that only the agent sets, ``agent_traits`` those that no driver
-    can remove by name.
-    """
+    """The limits in one root's tree; ``agent_traits`` are those that no driver removes by name."""
 
     root: str
     attached: bool = False
-    reserved: frozenset[str] = frozenset({DISABLED})
     foreign: frozenset[str] = frozenset()
     """UUIDs of sharing providers that another service created."""
     takes_over: bool = False
@@ -55,43 +56,86 @@ class Policy:
     contested: frozenset[tuple[str, str]] = frozenset()
     """Denials that another service undoes: not removed in this period."""
 
-    def allowed(
+    def allowed(  # noqa: C901, PLR0911, PLR0912  one limit after the other
         self, manager: str, assertion: Assertion, observed: Snapshot, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
         """Return the part of an assertion that counts, and a reason for each part that does not."""
-        before, problems = observed.get(assertion.provider.uuid), list[str]()
+        holding, wanted = assertion
+        uuid, before = wanted.uuid, observed.get(wanted.uuid)
+        held = joined(ledger.holdings_on(uuid).values())
+        problems: list[str] = []
         if self.repeats_only:
-            assertion = _repeated(manager, assertion, ledger)
-            if assertion.holding == NONE:
+            may = held
+            if driver_of(manager) == AGENT and ledger.is_ours(uuid):
+                may = held.joined(Holding(traits=holding.traits))
+            holding = holding.without(holding.without(may))
+            if holding == NONE:
                 return None, []
         if driver_of(manager) != AGENT:
-            assertion, problems = self._without_reserved(manager, assertion, before)
+            if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
+                who = manager_text(manager)
+                problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
+            never = {DISABLED, MANAGED_BY_NOVA} if self.attached else {DISABLED}
+            holding = holding._replace(traits=holding.traits - never)
         if before is None:
-            reason = self._no_new_root(assertion.provider)
-            return (None, [*problems, reason]) if reason else (assertion, problems)
-        if manager == FILES:
-            assertion = _beside_others(assertion, before, ledger)
-        reason = self._not_ours(before, ledger)
-        if reason:
-            return None, [*problems, reason] if _differs(before, assertion) else problems
-        if self.attached and not ledger.is_ours(before.uuid):
+            if wanted.parent_uuid is None and uuid != self.root:
+                if self.attached:
+                    text = "not created: [compute] root_provider = attach allows no other root"
+                    return None, [*problems, f"{text} provider"]
+                if not wanted.shares:
+                    text = (
+                        "not created: a second root provider has to be a sharing provider; make it "
+                        "a child of the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and "
+                        "an aggregate"
+                    )
+                    return None, [*problems, text]
+            return Assertion(holding, wanted), problems
+        if manager == FILES:  # a trait that another service has set stays that service's
+            holding = holding._replace(traits=holding.traits - (before.traits - held.traits))
+        assertion, foreign = Assertion(holding, wanted), ""
+        is_root, is_ours = before.parent_uuid is None or uuid == self.root, ledger.is_ours(uuid)
+        if uuid in self.foreign:
+            foreign = "not changed: sharing provider of another service"
+        elif self.attached and not is_ours:
             return self._beside_owner(manager, assertion, before, ledger, problems)
+        elif ledger.begun and not is_root and not is_ours:  # without a ledger it is not known
+            foreign = (
+                "not changed: created by another service (to take it over: computectl adopt "
+                f"{uuid}, or ProviderTree.adopt in the driver)"
+            )
+        if foreign:
+            return None, [*problems, foreign] if _differs(before, assertion) else problems
         return assertion, problems
 
-    def _not_ours(self, provider: Provider, ledger: Ledger) -> str | None:
-        if provider.uuid in self.foreign:
-            return "not changed: sharing provider of another service"
-        if self.attached or not self._is_foreign(provider, ledger):
-            return None
-        return (
-            "not changed: created by another service (to take it over: computectl adopt "
-            f"{provider.uuid}, or ProviderTree.adopt in the driver)"
-        )
-
-    def _is_foreign(self, provider: Provider, ledger: Ledger) -> bool:
-        """Return whether another service owns a provider below the root; false without a ledger."""
-        is_root = provider.parent_uuid is None or provider.uuid == self.root
-        return ledger.begun and not is_root and not ledger.is_ours(provider.uuid)
+    def _beside_owner(
+        self,
+        manager: str,
+        assertion: Assertion,
+        before: Provider,
+        ledger: Ledger,
+        problems: list[str],
+    ) -> tuple[Assertion | None, list[str]]:
+        """Return what may be claimed on another service's root: traits that it has not set."""
+        holding, wanted = assertion
+        other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
+        if other:
+            names = ", ".join(other)
+            problems.append(
+                f"{names} not reported: another service owns this root and its inventory"
+            )
+        if holding.aggregates - before.aggregates:
+            problems.append("aggregates not changed: another service owns this root")
+        if before.uuid != self.root or manager == FILES:
+            return None, problems
+        # A trait that the root had before is its owner's, also if a driver asserts it.
+        held = ledger.holding_of(before.uuid, manager).traits
+        traits = holding.traits - (before.traits - held)
+        removed = traits & ledger.seen - before.traits
+        problems += [
+            f"{name} not set again: the owner of this root removed it" for name in sorted(removed)
+        ]
+        holding = Holding(traits=traits - removed)
+        return (None if holding == NONE else Assertion(holding, wanted)), problems
 
     def may_drop(self, uuid: str) -> bool:
         """Return whether a provider, or more of it than traits, may be removed."""
@@ -103,83 +147,9 @@ class Policy:
             return not self.attached
         return uuid not in self.foreign and bool(ledger.holdings_on(uuid))
 
-    def _without_reserved(
-        self, manager: str, assertion: Assertion, before: Provider | None
-    ) -> tuple[Assertion, list[str]]:
-        reserved = assertion.holding.traits & self.reserved
-        if not reserved and not self.attached:
-            return assertion, []
-        never = {MANAGED_BY_NOVA} if self.attached else NOTHING
-        traits = assertion.holding.traits - reserved - never
-        observed = NOTHING if before is None else before.traits
-        reasons = [
-            f"{name} of {manager_text(manager)} ignored: only the agent sets this trait"
-            for name in sorted(reserved & {DISABLED} - observed)
-        ]
-        return Assertion(assertion.holding._replace(traits=traits), assertion.provider), reasons
-
-    def _no_new_root(self, provider: Provider) -> str | None:
-        if provider.parent_uuid is not None or provider.uuid == self.root:
-            return None
-        if self.attached:
-            return "not created: [compute] root_provider = attach allows no other root provider"
-        if not provider.shares:
-            return (
-                "not created: a second root provider has to be a sharing provider; make it a child "
-                "of the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and an aggregate"
-            )
-        return None
-
-    def _beside_owner(
-        self,
-        manager: str,
-        assertion: Assertion,
-        before: Provider,
-        ledger: Ledger,
-        problems: list[str],
-    ) -> tuple[Assertion | None, list[str]]:
-        problems = [*problems, *self._owners(assertion, before)]
-        if before.uuid != self.root or manager == FILES:
-            return None, problems
-        # A trait that the root had before is its owner's, also if a driver asserts it.
-        held = ledger.holding_of(before.uuid, manager).traits
-        traits = assertion.holding.traits - (before.traits - held)
-        removed = traits & ledger.seen - before.traits
-        problems += [
-            f"{name} not set again: the owner of this root removed it" for name in sorted(removed)
-        ]
-        holding = Holding(traits=traits - removed)
-        return (None if holding == NONE else Assertion(holding, assertion.provider)), problems
-
-    def _owners(self, assertion: Assertion, before: Provider) -> Iterator[str]:
-        holding, wanted = assertion.holding, assertion.provider
-        other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
-        if other:
-            names = ", ".join(other)
-            yield f"{names} not reported: another service owns this root and its inventory"
-        if holding.aggregates - before.aggregates:
-            yield "aggregates not changed: another service owns this root"
-
-
-def _repeated(manager: str, assertion: Assertion, ledger: Ledger) -> Assertion:
-    """Return the part of an assertion that the ledger has, or that is the agent's own traits."""
-    uuid, holding = assertion.provider.uuid, assertion.holding
-    held = joined(ledger.holdings_on(uuid).values())
-    if driver_of(manager) == AGENT and ledger.is_ours(uuid):
-        held = held.joined(Holding(traits=holding.traits))
-    return assertion._replace(holding=holding.without(holding.without(held)))
-
-
-def _beside_others(assertion: Assertion, before: Provider, ledger: Ledger) -> Assertion:
-    """Return a provider file's assertion without traits that another service has set."""
-    held = joined(ledger.holdings_on(before.uuid).values()).traits
-    foreign = assertion.holding.traits & before.traits - held
-    return assertion._replace(
-        holding=assertion.holding._replace(traits=assertion.holding.traits - foreign)
-    )
-
 
 def _differs(before: Provider, assertion: Assertion) -> bool:
+    """Return whether an assertion would change the observed provider."""
     holding, wanted = assertion.holding, assertion.provider
     if holding.within(before) != holding or not all(
         _has_record(wanted, before, name) for name in holding.classes
@@ -193,3 +163,46 @@ def _has_record(wanted: Provider, before: Provider, name: str) -> bool:
     """Return whether the observed record of a class has all values of the wanted one."""
     observed = before.inventory.get(name)
     return observed is not None and wanted.inventory[name].with_defaults(observed) == observed
+
+
+def with_unrecorded_claims(
+    ledger: Ledger, observed: Snapshot, answers: Statements, policy: Policy
+) -> Ledger:
+    """Return the ledger with the claims that no ledger has, but that are this host's.
+
+    - Providers below the root whose UUID is derived from the root's UUID and their name.  They are
+      removed when a driver removes them.
+    - In a takeover from nova-compute: all classes of the providers whose inventory a driver sets,
+      since in Nova an inventory belongs to the service that reports it.  Classes that the driver
+      leaves out are removed.
+    - Providers that a driver adopts, with all that they have, unless a manager here owns them.
+    """
+    if policy.repeats_only:
+        return ledger
+    more: dict[str, Holders] = {}
+    names = {driver_of(each.manager).removeprefix(DRIVER) for each in answers.statements} | {""}
+    reported = NOTHING.union(*(statement.inventoried for statement in answers.statements))
+    taken_over = reported if policy.takes_over and not ledger.begun else NOTHING
+    unclaimed = observed.providers.keys() - ledger.holders.keys()
+    new = taken_over | unclaimed
+    for uuid in (uuid for uuid in observed.providers if uuid in new):
+        if policy.root not in observed or observed.root_of(uuid) != policy.root:
+            continue
+        provider, row = observed.providers[uuid], dict(ledger.holdings_on(uuid))
+        if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:
+            row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
+        derived = (own_uuid(policy.root, provider.name, name) for name in names)
+        if uuid in unclaimed and uuid != policy.root and uuid in derived:
+            classes = NOTHING if uuid in reported else frozenset(provider.inventory)
+            row[OWN_UUID] = Holding(True, classes)
+        more[uuid] = row
+    # In attach mode the other service still manages the providers that it created.
+    for statement in () if policy.attached else answers.statements:
+        for uuid in statement.adopted & observed.providers.keys():
+            row = dict(more.get(uuid, ledger.holdings_on(uuid)))
+            if not any(held.provider for held in row.values()):
+                held = row.get(statement.manager, NONE)
+                row[statement.manager] = held.joined(everything_on(observed.providers[uuid]))
+                more[uuid] = row
+    more = {uuid: row for uuid, row in more.items() if row != ledger.holdings_on(uuid)}
+    return replace(ledger, holders={**ledger.holders, **more}) if more else ledger

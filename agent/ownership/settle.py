@@ -31,31 +31,50 @@ yes                   N                 M denies it by      stays, also while N 
 
 A provider (its name, its parent) and a class are exclusive; traits and aggregates are
 shared.  Without a ledger nothing counts as released, except the claims that
-:mod:`agent.ownership.unrecorded` adds.  :mod:`agent.ownership.removed` handles claims that a
-restored Placement brings back.  :mod:`agent.ownership.policy` limits what may be asserted;
-:mod:`agent.ownership.provider_settlement` settles one provider, this module the tree.
+:func:`agent.ownership.policy.with_unrecorded_claims` adds.  :class:`agent.ownership.policy.Policy`
+limits what may be asserted, and :mod:`agent.ownership.placing` what the tree as a whole allows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import NamedTuple
 
-from agent.ownership.ledger import DRIVER, NOTHING, Holders, Ledger, joined, manager_text
+from agent.ownership.ledger import (
+    AGENT,
+    DRIVER,
+    FILES,
+    NONE,
+    NOTHING,
+    NOVA_COMPUTE,
+    OWN_UUID,
+    STATUS,
+    Drained,
+    Holders,
+    Holding,
+    Ledger,
+    driver_of,
+    joined,
+    manager_text,
+)
 from agent.ownership.placing import PlaceChanges
-from agent.ownership.policy import Policy
-from agent.ownership.provider_settlement import ProviderSettlement
-from agent.ownership.settlement import Denial, Drained, Settlement
-from agent.ownership.statement import Statements
-from agent.ownership.unrecorded import with_unrecorded_claims
+from agent.ownership.policy import Policy, with_unrecorded_claims
+from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
+
+Denial = tuple[str, str]
+"""A provider's UUID, and the trait or aggregate that a manager asserts absent from it."""
+STAND_INS = frozenset({OWN_UUID, NOVA_COMPUTE})
+"""Managers that stand for an owner that no ledger has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """``desired`` is what Placement shall have; ``ledger`` is saved before Placement is written.
 
-    ``before`` is the ledger until now with the additions of :mod:`agent.ownership.unrecorded`.
+    ``before`` is the ledger until now with the additions of ``with_unrecorded_claims``.
     ``denials`` are traits and aggregates in Placement that a driver asserts absent and no manager
     here claims, with that driver's manager: they are removed unless contested.
     """
@@ -65,6 +84,21 @@ class Settled:
     problems: tuple[Problem, ...]
     before: Ledger
     denials: Mapping[Denial, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What one settlement is made from."""
+
+    observed: Snapshot
+    ledger: Ledger
+    answers: Statements
+    policy: Policy
+    drained: Drained
+    silent: frozenset[str]
+    """Managers whose claims stay as they are in this settlement."""
+    may_deny: bool
+    """Whether the claims of all configured managers are known, so that denials can be checked."""
 
 
 def settle(
@@ -80,75 +114,265 @@ def settle(
     they are configured, then files, then the agent.
     """
     before = with_unrecorded_claims(ledger, observed, answers, policy)
-    settlement = Settlement(observed, before, answers, policy, drained or {})
-    each = {uuid: ProviderSettlement(settlement, uuid) for uuid in settlement.collect_assertions()}
-    changed = {uuid: provider.after() for uuid, provider in each.items()}
-    rows = {uuid: provider.row() for uuid, provider in each.items()}
-    leaving = [uuid for uuid, provider in each.items() if provider.is_leaving()]
-    _place(settlement, changed, leaving)
-    _refuse_removals(settlement)
-    desired, after = observed.with_changes(changed), _next_ledger(settlement, rows)
-    return Settled(desired, after, tuple(settlement.problems), before, settlement.denials)
+    managers, answered = before.managers(), answers.answered()
+    missing = answers.silent | answers.waiting
+    complete = missing <= {AGENT, STATUS}
+    silent = frozenset(
+        manager
+        for manager in managers
+        if answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
+    )
+    # Unreadable files may claim traits that no ledger has: see Policy.allowed.
+    known = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
+    inputs = Inputs(observed, before, answers, policy, drained or {}, silent, missing <= known)
+
+    # Each provider by itself.
+    uuids = dict.fromkeys(chain(before.holders, *(each.assertions for each in answers.statements)))
+    unchanged = _unchanged(inputs)
+    settled = {uuid: settle_provider(inputs, uuid) for uuid in uuids if uuid not in unchanged}
+    problems = dict.fromkeys(chain(*(each.problems for each in settled.values())))
+
+    # The tree as a whole: names, parents, and what can be removed.
+    changes = {uuid: each.after for uuid, each in settled.items()}
+    leaving = [uuid for uuid, each in settled.items() if each.leaves]
+    places = PlaceChanges(observed, policy, changes)
+    for below in (child for uuid in places.check(leaving) for child in observed.children(uuid)):
+        if below not in leaving:
+            row = before.holdings_on(below)
+            owner = next((manager for manager, held in row.items() if held.provider), None)
+            why = "created by another service"
+            if owner is not None:
+                why = f"{manager_text(owner)} still reports it"
+            text = f"kept together with its removed parent: {why}"
+            problems[Problem(below, observed.providers[below].name, text)] = None
+    for provider, text in places.undone:
+        problems[Problem(provider.uuid, provider.name, text)] = None
+    for statement in answers.statements:
+        for uuid in statement.removed - statement.adopted:
+            if uuid in observed and not before.holdings_on(uuid):
+                text = (
+                    f"removal by {manager_text(statement.manager)} ignored: created by another "
+                    f"service (to take it over: computectl adopt {uuid})"
+                )
+                problems[Problem(uuid, observed.providers[uuid].name, text)] = None
+
+    return Settled(
+        observed.with_changes(changes),
+        _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}),
+        tuple(problems),
+        before,
+        {denial: who for each in settled.values() for denial, who in each.denials.items()},
+    )
 
 
-def _next_ledger(settlement: Settlement, rows: Mapping[str, Holders]) -> Ledger:
+def _unchanged(inputs: Inputs) -> set[str]:
+    """Return the providers that need no settlement: almost all in almost all periods.
+
+    Their only manager asserts what it asserted before, and Placement has exactly that.
+    """
+    observed, rows = inputs.observed.providers, inputs.ledger.holders
+    unchanged, others = set[str](), set(inputs.drained)
+    for statement in inputs.answers.statements:
+        others.update(statement.assertions if statement.manager in inputs.silent else ())
+        others.update(
+            uuid
+            for uuid, absent in statement.denied.items()
+            if absent.within(observed.get(uuid)) != NONE
+        )
+        for uuid, (holding, provider) in statement.assertions.items():
+            row = rows.get(uuid, {})
+            same = provider is observed.get(uuid) and row.get(statement.manager) == holding
+            (unchanged if same and len(row) == 1 else others).add(uuid)
+    return unchanged - others
+
+
+def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
     """Return the new ledger; it begins with the first statement of a driver."""
-    before, seen = settlement.ledger, _seen(settlement)
+    before, statements, seen = inputs.ledger, inputs.answers.statements, NOTHING
+    root = inputs.observed.get(inputs.policy.root) if inputs.policy.attached else None
+    if root is not None:  # this agent's traits on another service's root that Placement has had
+        row = before.holdings_on(root.uuid)
+        claims = [held for manager, held in row.items() if manager in inputs.silent]
+        claims += [
+            one.assertions[root.uuid].holding for one in statements if root.uuid in one.assertions
+        ]
+        seen = before.seen | joined(row.values()).traits & root.traits
+        seen &= joined(claims).traits
     changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
     if before.begun and not changed and seen == before.seen:
         return before
     holders = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
-    answered = any(each.manager.startswith(DRIVER) for each in settlement.answers.statements)
+    answered = any(each.manager.startswith(DRIVER) for each in statements)
     return replace(before, holders=holders, seen=seen, begun=before.begun or answered)
 
 
-def _seen(settlement: Settlement) -> frozenset[str]:
-    """Return this agent's traits on another service's root that Placement has had."""
-    root = settlement.observed.get(settlement.policy.root) if settlement.policy.attached else None
-    if root is None:
-        return NOTHING
-    holders = settlement.ledger.holdings_on(root.uuid)
-    assertions = (each.assertions.get(root.uuid) for each in settlement.answers.statements)
-    wanted = [assertion.holding for assertion in assertions if assertion is not None]
-    silent = [held for manager, held in holders.items() if manager in settlement.silent_managers]
-    seen = settlement.ledger.seen | joined(holders.values()).traits & root.traits
-    return seen & joined([*wanted, *silent]).traits
+class SettledProvider(NamedTuple):
+    """One provider: ``after`` as it shall be, ``None`` if it is neither observed nor asserted."""
+
+    after: Provider | None
+    holders: Holders
+    leaves: bool
+    """Whether it is to be removed."""
+    problems: list[Problem]
+    denials: Mapping[Denial, str]
 
 
-# -- the tree as a whole
+def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after the other
+    inputs: Inputs, uuid: str
+) -> SettledProvider:
+    """Return what one provider shall be, who holds what of it, and whether it leaves."""
+    policy, answers, before = inputs.policy, inputs.answers, inputs.observed.get(uuid)
+    held_before = inputs.ledger.holdings_on(uuid)
+    problems: list[Problem] = []
 
+    # What is asserted of it, who is silent, and what is released.
+    assertions: list[tuple[str, Assertion]] = []
+    for statement in answers.statements:
+        if uuid in statement.assertions:
+            manager, assertion = statement.manager, statement.assertions[uuid]
+            allowed, reasons = policy.allowed(manager, assertion, inputs.observed, inputs.ledger)
+            name = (before or assertion.provider).name
+            problems += [Problem(uuid, name, reason) for reason in reasons]
+            if allowed is not None:
+                assertions.append((manager, allowed))
+    is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
+    silent = inputs.silent if is_reported else inputs.silent | STAND_INS
+    silent_claims = joined(held for manager, held in held_before.items() if manager in silent)
+    answered = joined(held for manager, held in held_before.items() if manager not in silent)
+    asserted = joined(assertion.holding for _, assertion in assertions)
+    released = answered.without(silent_claims).without(asserted)
 
-def _place(
-    settlement: Settlement, changed: dict[str, Provider | None], leaving: Sequence[str]
-) -> None:
-    """Undo changes that the tree as a whole does not allow; remove the providers that leave."""
-    places = PlaceChanges(settlement.observed, settlement.policy, changed)
-    for uuid in places.check(leaving):
-        for below in settlement.observed.children(uuid):
-            if below not in leaving:
-                settlement.add_problem(
-                    settlement.observed.providers[below], _why_kept(settlement, below)
-                )
-    for provider, text in places.undone:
-        settlement.add_problem(provider, text)
-
-
-def _why_kept(settlement: Settlement, uuid: str) -> str:
-    owner = next(
-        (who for who, held in settlement.ledger.holdings_on(uuid).items() if held.provider), None
+    # Its name and parent: a silent owner's, else those of the first manager that asserts it.
+    places = {manager: each.provider for manager, each in assertions if each.holding.provider}
+    silent_owners = (
+        m for m, held in held_before.items() if held.provider and m in silent - STAND_INS
     )
-    if owner is None:
-        return "kept together with its removed parent: created by another service"
-    return f"kept together with its removed parent: {manager_text(owner)} still reports it"
+    if before is not None and (silent_owner := next(silent_owners, None)) is not None:
+        places = {silent_owner: before, **places}
+    owner, place = next(iter(places.items()), ("", before))
+    after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
+    if place is not None:
+        subject = before or Provider(uuid, place.name, place.parent_uuid)
 
+        def add_problem(text: str) -> None:
+            problems.append(Problem(uuid, subject.name, text))
 
-def _refuse_removals(settlement: Settlement) -> None:
-    for statement in settlement.answers.statements:
-        for uuid in statement.removed - statement.adopted:
-            provider = settlement.observed.get(uuid)
-            if provider is not None and not settlement.ledger.holdings_on(uuid):
-                settlement.add_problem(
-                    provider,
-                    f"removal by {manager_text(statement.manager)} ignored: created by another "
-                    f"service (to take it over: computectl adopt {uuid})",
+        for manager, other in places.items():
+            if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
+                add_problem(
+                    f"name and parent of {manager_text(manager)} ignored: {manager_text(owner)} "
+                    "reports this provider"
                 )
+
+        # Its classes: a silent owner keeps one unless a driver before it in order asserts it.
+        inventory = dict(subject.inventory)
+        if policy.may_drop(uuid):
+            for name in released.classes & inventory.keys():
+                del inventory[name]
+        for name in silent_claims.classes & inventory.keys():
+            holders = (manager for manager, held in held_before.items() if name in held.classes)
+            class_owners[name] = next(manager for manager in holders if manager in silent)
+        for manager, assertion in assertions:
+            for name in assertion.holding.classes:
+                record = assertion.provider.inventory[name]
+                class_owner = class_owners.get(name, manager)
+                yields = class_owner in inputs.silent and answers.takes_precedence(
+                    manager, class_owner
+                )
+                is_taken = class_owner != manager and not yields
+                is_held = any(name in held.classes for held in held_before.values())
+                is_foreign = name in subject.inventory and not is_held
+                if is_taken and driver_of(manager) == driver_of(class_owner):
+                    continue
+                if manager == FILES and (is_taken or is_foreign):
+                    lines = (each.places.get((uuid, name)) for each in answers.statements)
+                    add_problem(
+                        f"{next(filter(None, lines), FILES)}: {name} of the file ignored: a driver "
+                        "reports it, or another service has set it; remove it from the file, or "
+                        "from Placement"
+                    )
+                elif is_taken:
+                    if record.with_defaults(inventory[name]) != inventory[name]:
+                        add_problem(
+                            f"{name} of {manager_text(manager)} ignored: "
+                            f"{manager_text(class_owner)}, which is before it in compute_driver, "
+                            "reports another inventory"
+                        )
+                else:
+                    observed = subject.inventory.get(name)
+                    reserved = inputs.drained.get(uuid, {}).get(name)
+                    if observed is not None and reserved is not None:
+                        observed = replace(observed, reserved=min(reserved, record.total))
+                    inventory[name], class_owners[name] = record.with_defaults(observed), manager
+
+        # Its traits and aggregates, which managers share.
+        denied, denials = _denied(inputs, uuid)
+        after = Provider(
+            uuid,
+            place.name,
+            place.parent_uuid,
+            inventory,
+            (subject.traits - released.traits | asserted.traits) - denied.traits,
+            (subject.aggregates - released.aggregates | asserted.aggregates) - denied.aggregates,
+        )
+
+    # It leaves once its claim is released, but not while silent managers claim anything of it.
+    leaves = before is not None and released.provider
+    leaves = leaves and uuid != policy.root and policy.may_drop(uuid)
+    if leaves and not answers.waiting:
+        silent_holders = held_before.keys() & silent - STAND_INS
+        leaves = all(driver_of(manager) == AGENT for manager in silent_holders)
+
+    # Who holds it from now on.  Released claims stay until Placement no longer has them.
+    now: dict[str, Holding] = {}
+    for manager, assertion in assertions:
+        named = assertion.holding.classes
+        now[manager] = assertion.holding._replace(
+            provider=assertion.holding.provider and manager == owner,
+            classes=frozenset(name for name in named if class_owners.get(name, manager) == manager),
+        )
+    kept = (held for manager, held in held_before.items() if manager in inputs.silent - STAND_INS)
+    still_claimed = joined([asserted, *kept])
+    for manager, held in held_before.items():
+        if manager in inputs.silent:
+            left = held.without(still_claimed) if manager == NOVA_COMPUTE else held
+        elif now.get(manager) == held:
+            continue
+        else:
+            # The provider is created again, and read afterwards: keep what may still exist.
+            is_missed = before is None and still_claimed.provider
+            left = (held if is_missed else held.within(before)).without(still_claimed)
+        now[manager] = now.get(manager, NONE).joined(left)
+    holders_now = {who: held for who, held in now.items() if held != NONE and who != OWN_UUID}
+    return SettledProvider(after, holders_now, leaves, problems, denials)
+
+
+def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
+    """Return the traits and aggregates to be removed whoever set them, and the drivers' denials.
+
+    The agent's denials always count.  A driver's denial counts if the ledger has the provider
+    and it is neither foreign nor another service's root, if the claims of all managers are
+    known, and if neither the agent nor another manager claims the name.
+    """
+    result, denials, row = NONE, dict[Denial, str](), inputs.ledger.holdings_on(uuid)
+    is_ours = any(held.provider for holder, held in row.items() if holder not in STAND_INS)
+    for statement in inputs.answers.statements:
+        names, manager = statement.denied.get(uuid, NONE), statement.manager
+        if names != NONE and driver_of(manager) != AGENT:
+            if not (inputs.may_deny and is_ours and inputs.policy.may_drop(uuid)):
+                continue
+            asserted = (
+                other.assertions[uuid].holding
+                for other in inputs.answers.statements
+                if other.manager != manager and uuid in other.assertions
+            )
+            silent = (row[holder] for holder in row.keys() & inputs.silent - {manager})
+            agents = Holding(traits=inputs.policy.agent_traits)
+            names = names.within(inputs.observed.get(uuid))
+            names = names.without(joined([agents, *asserted, *silent]))
+            both = [*names.traits, *names.aggregates]
+            denials.update({(uuid, name): manager for name in both})
+            waits = frozenset(name for name in both if (uuid, name) in inputs.policy.contested)
+            names = names.without(Holding(False, NOTHING, waits, waits))
+        result = result.joined(names)
+    return result, denials

@@ -24,9 +24,8 @@ class Statement:
 
     ``removed`` are the providers that the manager removed by name, ``gone`` those and all below
     them, ``adopted`` those that it takes over from another service.  ``denied`` are traits and
-    aggregates that it asserts absent, by provider: see
-    :meth:`agent.ownership.settlement.Settlement.denied`.  ``places`` has the file and line of each
-    assertion of a provider file, by provider and name.
+    aggregates that it asserts absent, by provider: see :mod:`agent.ownership.settle`.
+    ``places`` has the file and line of each assertion of a provider file, by provider and name.
     """
 
     manager: str
@@ -53,25 +52,14 @@ class Statements:
     """Drivers that were not called yet: silent until then, but their claims keep no provider."""
 
     def with_answer(
-        self, statements: tuple[Statement, ...], silent: frozenset[str]
+        self, statements: tuple[Statement, ...] = (), silent: frozenset[str] = NOTHING
     ) -> "Statements":
-        """Return the statements after another manager has answered."""
+        """Return the statements after another manager has answered or failed.
+
+        What a manager in ``silent`` leaves out of its statement is not removed.
+        """
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
-
-    def with_pending_reshape(
-        self, statements: tuple[Statement, ...], silent: frozenset[str]
-    ) -> "Statements":
-        """Return the statements after another driver has asked for a reshape.
-
-        What it asserted before that counts; what it left out is not removed.
-        """
-        drivers = {driver_of(statement.manager) for statement in statements}
-        return self.with_answer(statements, silent | drivers)
-
-    def with_failed(self, manager: str) -> "Statements":
-        """Return the statements after another manager has failed."""
-        return replace(self, silent=self.silent | {manager})
 
     def takes_precedence(self, manager: str, other: str) -> bool:
         """Return whether a manager gets an exclusive claim that another, silent one has."""
@@ -100,39 +88,17 @@ class Statements:
         return frozenset(driver_of(statement.manager) for statement in self.statements)
 
 
-class TreeEdits(NamedTuple):
-    """A driver's edits of its tree, and the base snapshot and ledger that they were made on."""
+class DriverStatements(NamedTuple):
+    """The statements of a driver, one per source, after what they follow from: its tree's edits."""
 
     base: Snapshot
     ledger: Ledger
     edits: Mapping[str, Provider | None]
     removed_below: frozenset[str]
     claims: Mapping[str, SourceClaims]
-
-    @classmethod
-    def from_tree(cls, tree: ProviderTree, ledger: Ledger) -> "TreeEdits":
-        """Return the edits made so far, copied: later edits of the tree don't change them."""
-        claims = {source: each.copy() for source, each in tree.claims.items()}
-        return cls(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), claims)
-
-    def gone(self) -> frozenset[str]:
-        """Return the UUIDs of the providers that were removed."""
-        return frozenset(uuid for uuid, provider in self.edits.items() if provider is None)
-
-    def changed_since(self, last: "TreeEdits", source: str) -> dict[str, None]:
-        """Return the UUIDs of providers on which a source may assert other claims than ``last``."""
-        claims = self.claims[source].changed_since(last.claims[source])
-        base, ledger = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
-        return claims | dict.fromkeys([*base, *ledger, *self.edits, *last.edits])
-
-
-@dataclass(frozen=True, slots=True)
-class DriverStatements:
-    """The statements of a driver, one per source; ``silent`` are its sources that failed."""
-
-    tree_edits: TreeEdits
-    statements: tuple[Statement, ...]
-    silent: frozenset[str]
+    statements: tuple[Statement, ...] = ()
+    silent: frozenset[str] = NOTHING
+    """The driver's sources that failed."""
 
 
 def driver_statements(
@@ -143,18 +109,68 @@ def driver_statements(
     What the driver asserted before and left in the tree counts as asserted again.  ``last`` are
     its statements of an earlier period; with them only what changed since is computed.
     """
-    tree_edits = TreeEdits.from_tree(tree, ledger)
-    if last is not None and last.tree_edits == tree_edits:
+    # Copies: if the driver goes on editing the tree, the statements don't change.
+    copied = {source: claims.copy() for source, claims in tree.claims.items()}
+    now = DriverStatements(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), copied)
+    if last is not None and last._replace(statements=(), silent=NOTHING) == now:
         return last
-    silent = frozenset(source for source, claims in tree_edits.claims.items() if claims.silent)
-    statements = tuple(
-        _statement(driver, source, tree_edits, tree, last)
-        for source in tree_edits.claims
-        if not source or source not in silent
-    )
-    return DriverStatements(
-        tree_edits, statements, frozenset(f"{driver}/{source}" for source in silent)
-    )
+    gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
+    statements = []
+    for source, claims in copied.items():
+        if source and claims.silent:
+            continue
+        manager = f"{driver}/{source}" if source else driver
+        before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
+        if last is not None and before is not None:
+            assertions = dict(before.assertions)
+            uuids = claims.changed_since(last.claims[source])
+            uuids |= dict.fromkeys(now.base.changed_since(last.base))
+            uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
+            uuids |= dict.fromkeys([*now.edits, *last.edits])
+        else:
+            held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
+            assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
+        for uuid in uuids:
+            provider = tree.provider(uuid)
+            holding = NONE
+            if provider is not None:
+                holding = _holding(claims, provider, ledger.holding_of(uuid, manager))
+            if provider is not None and holding != NONE:
+                assertions[uuid] = Assertion(holding, provider)
+            else:
+                assertions.pop(uuid, None)
+        absent_traits, absent_aggregates = claims.absent_traits, claims.absent_aggregates
+        statements.append(
+            Statement(
+                manager,
+                assertions,
+                removed=NOTHING if source else gone - now.removed_below,
+                gone=NOTHING if source else gone,
+                inventoried=frozenset(claims.classes),
+                adopted=frozenset(claims.adopted),
+                denied={
+                    uuid: Holding(
+                        traits=absent_traits.get(uuid, NOTHING),
+                        aggregates=absent_aggregates.get(uuid, NOTHING),
+                    )
+                    for uuid in absent_traits.keys() | absent_aggregates.keys()
+                },
+            )
+        )
+    silent = (f"{driver}/{source}" for source, claims in copied.items() if claims.silent)
+    return now._replace(statements=tuple(statements), silent=frozenset(silent))
+
+
+def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
+    """Return what a source claims on a provider: what it named, and what it claimed before."""
+    uuid = provider.uuid
+    now = Holding(
+        before.provider or uuid in claims.placed or uuid in claims.classes,
+        claims.classes.get(uuid, before.classes),
+        (NOTHING if uuid in claims.renewed else before.traits) | claims.traits.get(uuid, NOTHING),
+        before.aggregates | claims.aggregates.get(uuid, NOTHING),
+    ).within(provider)
+    return before if now == before else now
 
 
 def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
@@ -180,67 +196,3 @@ def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
         if classes and not staying and uuid not in ledger.holders:
             del assertions[uuid]
     return replace(statement, assertions=assertions)
-
-
-def _statement(
-    driver: str,
-    source: str,
-    tree_edits: TreeEdits,
-    tree: ProviderTree,
-    last: DriverStatements | None,
-) -> Statement:
-    manager, claims = f"{driver}/{source}" if source else driver, tree_edits.claims[source]
-    gone = NOTHING if source else tree_edits.gone()
-    return Statement(
-        manager,
-        _assertions(manager, source, tree_edits, tree, last),
-        removed=gone - tree_edits.removed_below,
-        gone=gone,
-        inventoried=frozenset(claims.classes),
-        adopted=frozenset(claims.adopted),
-        denied={
-            uuid: Holding(
-                traits=claims.absent_traits.get(uuid, NOTHING),
-                aggregates=claims.absent_aggregates.get(uuid, NOTHING),
-            )
-            for uuid in claims.absent_traits.keys() | claims.absent_aggregates.keys()
-        },
-    )
-
-
-def _assertions(
-    manager: str,
-    source: str,
-    tree_edits: TreeEdits,
-    tree: ProviderTree,
-    last: DriverStatements | None,
-) -> dict[str, Assertion]:
-    claims, ledger = tree_edits.claims[source], tree_edits.ledger
-    before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
-    if last is not None and before is not None:
-        assertions, uuids = (
-            dict(before.assertions),
-            tree_edits.changed_since(last.tree_edits, source),
-        )
-    else:
-        held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
-    for uuid in uuids:
-        provider, held_before = tree.provider(uuid), ledger.holding_of(uuid, manager)
-        holding = NONE if provider is None else _holding(claims, provider, held_before)
-        if provider is not None and holding != NONE:
-            assertions[uuid] = Assertion(holding, provider)
-        else:
-            assertions.pop(uuid, None)
-    return assertions
-
-
-def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
-    uuid = provider.uuid
-    now = Holding(
-        before.provider or uuid in claims.placed or uuid in claims.classes,
-        claims.classes.get(uuid, before.classes),
-        (NOTHING if uuid in claims.renewed else before.traits) | claims.traits.get(uuid, NOTHING),
-        before.aggregates | claims.aggregates.get(uuid, NOTHING),
-    ).within(provider)
-    return before if now == before else now

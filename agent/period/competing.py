@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, manager_text
-from agent.ownership.settlement import Denial
+from agent.ownership.settle import Denial
 from agent.period.service_tag import service_of, tags_of_others
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories

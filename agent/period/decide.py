@@ -5,13 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from agent.attach.leaving import LeavingChildren
 from agent.ownership.ledger import AGENT, FILES, STATUS, Holding, Ledger
-from agent.ownership.policy import MANAGED_BY_NOVA, Policy
-from agent.ownership.removed import noting_removed
+from agent.ownership.policy import MANAGED_BY_NOVA, Policy, with_unrecorded_claims
 from agent.ownership.result_cache import ResultCache
-from agent.ownership.settle import Settled, settle
-from agent.ownership.settlement import Denial
+from agent.ownership.settle import Denial, Settled, settle
 from agent.ownership.statement import Statement, Statements
-from agent.ownership.unrecorded import with_unrecorded_claims
 from agent.period.driver_answers import DriverAnswers, DriverQueries
 from agent.period.rules import Rules
 from agent.period.service_tag import tags_of_others
@@ -104,7 +101,7 @@ class Decider:
         plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
         problems = (*plan.problems, *settled.problems, *files.problems)
         theirs = self.uuid if self.rules.attached else None
-        ledger = noting_removed(settled.ledger, self.ledger, view, theirs)
+        ledger = settled.ledger.with_removed_since(self.ledger, view, theirs)
         return Decision(
             answer,
             replace(plan, problems=problems),
@@ -120,13 +117,13 @@ class Decider:
         drivers, observed = answer.statements, view.snapshot
         files, statements = Asserted(), drivers
         if self.entries is None:
-            statements = statements.with_failed(FILES)
+            statements = statements.with_answer(silent=frozenset({FILES}))
         else:
             base = observed
             if self.entries.all():
                 base = self._settle(view, drivers, policy).desired
             files = asserted(self.entries, base, policy, self.ledger)
-            statements = statements.with_answer((files.statement,), frozenset())
+            statements = statements.with_answer((files.statement,))
         if policy.attached:
             ledger = with_unrecorded_claims(self.ledger, observed, drivers, policy)
             theirs = Statement(AGENT, denied=_managed_by_nova(observed, ledger))

@@ -93,13 +93,14 @@ class DriverQueries:
                 answer = self.cache.driver_statements(_manager(loaded), tree, self.ledger)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
-                collected = collected.with_failed(_manager(loaded))
+                collected = collected.with_answer(silent=frozenset({_manager(loaded)}))
                 continue
             statements, silent = answer.statements, answer.silent
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
-                collected = collected.with_pending_reshape(statements, silent)
+                silent |= {_manager(loaded)}  # what it left out is not removed
+                collected = collected.with_answer(statements, silent)
                 continue
             collected = collected.with_answer(statements, silent)
             if allocations is not None and edited is not None:

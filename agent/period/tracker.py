@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from agent.attach.foreign_roots import root_awaited
 from agent.attach.leaving import children_outside, delete_orphans, refused_as_too_old
 from agent.ownership.ledger import Holding, Ledger, everything_on, joined, manager_text
-from agent.ownership.removed import with_restored
 from agent.ownership.result_cache import ResultCache
 from agent.period.competing import CompetingOwners
 from agent.period.decide import Decider, Decision
@@ -270,7 +269,7 @@ class Tracker:
             self.node,
             self.drivers,
             self.rules,
-            with_restored(self.ledger, self.view, self.uuid),
+            self.ledger.with_restored(self.view, self.uuid),
             self.service_tag,
             self.new_state,
             repeats_only,

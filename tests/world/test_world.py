@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.ownership import settle as settle_module
+from agent.ownership.ledger import NOTHING
 from agent.ownership.policy import Policy
-from agent.ownership.provider_settlement import ProviderSettlement
 from agent.ownership.statement import Statement, Statements
 from agent.period import decide as decide_module
 from agent.period.rules import Rules
@@ -111,17 +112,21 @@ def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _removes_foreign_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent removes foreign inventory."""
-    after = ProviderSettlement.after
+    settle_provider = settle_module.settle_provider
 
-    def own(self):
-        said = {name for _, one in self.sayings for name in one.holding.classes}
-        found = after(self)
-        if found is None or not said:
-            return found
-        records = found.inventory.items()
-        return replace(found, inventory={name: one for name, one in records if name in said})
+    def own(inputs, uuid):
+        settled = settle_provider(inputs, uuid)
+        asserted = [
+            one.assertions[uuid] for one in inputs.answers.statements if uuid in one.assertions
+        ]
+        names = {name for one in asserted for name in one.holding.classes}
+        if settled.after is None or not names:
+            return settled
+        records = settled.after.inventory.items()
+        inventory = {name: record for name, record in records if name in names}
+        return settled._replace(after=replace(settled.after, inventory=inventory))
 
-    monkeypatch.setattr(ProviderSettlement, "after", own)
+    monkeypatch.setattr(settle_module, "settle_provider", own)
 
 
 def _writes_to_novas_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +155,14 @@ def _forgets_a_vanished_node(monkeypatch: pytest.MonkeyPatch) -> None:
 def _reports_nothing_for_a_failing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent treats a driver that cannot answer as one that reports nothing."""
 
-    def nothing(self, manager):
-        return self.with_answer((Statement(manager),), frozenset())
+    with_answer = Statements.with_answer
 
-    monkeypatch.setattr(Statements, "with_failed", nothing)
+    def nothing(self, statements=(), silent=NOTHING):
+        if statements:
+            return with_answer(self, statements, silent)
+        return with_answer(self, tuple(map(Statement, silent)))
+
+    monkeypatch.setattr(Statements, "with_answer", nothing)
 
 
 def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,19 @@ from dataclasses import replace
 import pytest
 
 from agent.ownership.driver_snapshot import snapshot_for_driver
-from agent.ownership.ledger import AGENT, FILES, NOVA_COMPUTE, RESTORED, Holding, Ledger, Removed
+from agent.ownership.ledger import (
+    AGENT,
+    FILES,
+    MOST_REMOVED,
+    NOVA_COMPUTE,
+    RESTORED,
+    Drained,
+    Holding,
+    Ledger,
+    Removed,
+)
 from agent.ownership.policy import DISABLED, Policy
-from agent.ownership.removed import MOST, noting_removed, with_restored
 from agent.ownership.settle import Settled, settle
-from agent.ownership.settlement import Drained
 from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -371,41 +379,41 @@ def test_what_was_removed_goes_once_more_under_an_earlier_generation_only(
     generation: int, goes: bool
 ) -> None:
     """Under the same or a later one somebody else has set it since."""
-    ledger = with_restored(REMOVED, view(there(root(), device(0, A)), generation), ROOT)
+    ledger = REMOVED.with_restored(view(there(root(), device(0, A)), generation), ROOT)
     assert (ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)) is goes
 
 
 def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:
     removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
-    ledger = with_restored(removed, view(there(root(), device(8)), 99), ROOT)
+    ledger = removed.with_restored(view(there(root(), device(8)), 99), ROOT)
     assert ledger.holding_of(DEVICE, RESTORED) == holding("VCPU", provider=True)
 
 
 def test_what_a_manager_claims_again_is_not_removed_once_more() -> None:
     ledger = REMOVED.adding(ONE, DEVICE, holding(traits=A))
-    assert with_restored(ledger, view(there(root(), device(0, A)), 4), ROOT) is ledger
+    assert ledger.with_restored(view(there(root(), device(0, A)), 4), ROOT) is ledger
 
 
 def test_what_was_held_and_is_gone_is_remembered_with_the_generation_by_then() -> None:
     before = kept(HOST, (ONE, DEVICE, holding("VCPU", f"{A} {B}", provider=True)))
     after = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
-    noted = noting_removed(after, before, view(there(root(), device(8, B)), 5))
+    noted = after.with_removed_since(before, view(there(root(), device(8, B)), 5))
     assert noted.removed == {DEVICE: Removed(5, holding(traits=A))}
-    assert noting_removed(noted, noted, view(there(root(), device(8, B)), 6)) == noted
+    assert noted.with_removed_since(noted, view(there(root(), device(8, B)), 6)) == noted
 
 
 def test_it_is_forgotten_once_a_later_generation_is_over_or_somebody_made_the_provider() -> None:
     """A generation that went back is a restored Placement's, and holds from then on."""
-    older = noting_removed(REMOVED, REMOVED, view(there(root(), device()), 4))
+    older = REMOVED.with_removed_since(REMOVED, view(there(root(), device()), 4))
     assert older.removed == {DEVICE: Removed(4, holding(traits=A))}
-    gone = noting_removed(REMOVED, REMOVED, view(there(root()), 0))
+    gone = REMOVED.with_removed_since(REMOVED, view(there(root()), 0))
     assert not gone.removed
 
 
 def test_no_more_providers_are_remembered_than_fit() -> None:
-    uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST + 3)]
+    uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST_REMOVED + 3)]
     before = kept(*((ONE, uuid, holding(provider=True)) for uuid in uuids))
-    noted = noting_removed(Ledger(begun=True), before, view(there(root()), 0))
+    noted = Ledger(begun=True).with_removed_since(before, view(there(root()), 0))
     assert list(noted.removed) == uuids[3:]
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.ownership.ledger import NONE, Holding, Ledger, driver_of
-from agent.ownership.policy import Policy
+from agent.ownership.policy import DISABLED, Policy
 from agent.ownership.settle import settle
 from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Provider
@@ -182,7 +182,7 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Statements
         for uuid, one in statement.assertions.items():
             after = settled.desired.get(uuid)
             if after is not None and (uuid == ROOT or ledger.is_ours(uuid)):
-                assert one.holding.traits <= after.traits | POLICY.reserved
+                assert one.holding.traits <= after.traits | {DISABLED}
 
 
 @few
