@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, exposition, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -26,7 +25,6 @@ READABLE = 0o644
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Upper bounds of histogram buckets in seconds: SHORT for calls, LONG for periods."""
-STARTING = "no period was done yet"
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values with a number; ``None`` if it is not known."""
 
@@ -36,7 +34,6 @@ class Exposition:
     """The metrics of one process, served over HTTP and written to a file."""
 
     settings: MonitoringSettings
-    every: float = EVERY
     _servers: list[PageServer] = field(default_factory=list)
     _wake: threading.Event = field(default_factory=threading.Event)
     _ended: bool = False
@@ -67,7 +64,7 @@ class Exposition:
         checks, why = self.checks(), self.stuck()
         lines = [*filter(None, [why]), *map(str, checks)]
         well = bool(checks) and why is None and all(check.ok for check in checks)
-        return _answer(lines or [STARTING], well=well)
+        return _answer(lines or ["no period was done yet"], well=well)
 
     def start(self) -> None:
         """Start to serve and to write, in threads."""
@@ -103,16 +100,14 @@ class Exposition:
             return
         try:
             with self._writing:
-                self._replace(path)
+                text = generate_latest(self.collected)
+                files.replace(path, text, durable=False, mode=READABLE)
         except OSError as err:
             if not self._unwritable:
                 LOG.warning("[monitoring] textfile %s can't be written: %s", path, err.strerror)
             self._unwritable = True
         else:
             self._unwritable = False
-
-    def _replace(self, path: Path) -> None:
-        files.replace(path, generate_latest(self.collected), durable=False, mode=READABLE)
 
     def note(self, _: object) -> None:
         """Write the textfile soon: there are new numbers."""
@@ -122,7 +117,7 @@ class Exposition:
         while not self._ended:
             self._wake.clear()
             self.write()
-            self._wake.wait(self.every)
+            self._wake.wait(EVERY)
 
 
 def _answer(lines: Iterable[str], *, well: bool) -> Answer:

@@ -1,57 +1,244 @@
-"""An agent's metrics and health: counters, gauges read on request, and their sources."""
+"""An agent's metrics and health: what is counted, what is read on request, and their sources."""
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent.loop import Loop
-from agent.metrics.exposition import Exposition, Rows, gauge
-from agent.metrics.numbers import PREFIX, Numbers
+from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
-from agent.reporting.reports import Check, Severity
-from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
+from agent.reporting.reports import Check, Occasion, Report, Severity
+from agent.reporting.status import AgentStatus
 from agent.service import Service
 from agent.switching.host_status import HostStatus
-from drivers.loader import LoadedDriver
+from agent.switching.notices import Called, HeartbeatDone, Notice
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
-CallObserver = Callable[[str, str, str, float], object]
-"""Called after each request: method, route, outcome, seconds."""
-OK, ERROR = "ok", "error"
-_UUID = re.compile(r"/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?=/|$)")
-_NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/]+$")
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+PREFIX = "compute_agent"
+
+
+class Numbers:
+    """Counts reports, notices of the host's status, and calls to Placement and to drivers.
+
+    Any thread may call these methods: Prometheus's counters are locked.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
+        self._clock = clock
+        self._failed: dict[str, dict[str, str]] = {}
+
+        self.periods = seconds(
+            "period_seconds",
+            "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
+            ["occasion"],
+            buckets=LONG,
+        )
+        self.replans = counter("replans", "Plans made again after a conflict with another writer.")
+        self.operations = counter(
+            "operations", "Operations that Placement has acknowledged.", ["operation"]
+        )
+        self.refused = counter("operations_refused", "Operations that Placement has refused.")
+        self.requests = counter(
+            "placement_requests", "Calls to Placement.", ["method", "route", "outcome"]
+        )
+        self.request_times = seconds(
+            "placement_request_seconds", "How long calls to Placement took.", ["method", "route"]
+        )
+        self.driver_times = seconds(
+            "driver_call_seconds",
+            "How long methods of drivers took.",
+            ["driver", "method"],
+            buckets=LONG,
+        )
+        self.driver_failures = counter(
+            "driver_call_failures", "Methods of drivers that raised, or hung.", ["driver", "method"]
+        )
+        self.source_failures = counter(
+            "source_failures", "Periods in which a driver could not read a source.", ["source"]
+        )
+        self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
+        self.heartbeat_times = seconds("heartbeat_seconds", "How long heartbeats took.")
+        self.last_heartbeat = Gauge(
+            "last_heartbeat_timestamp_seconds",
+            "When the registry last answered a heartbeat.",
+            namespace=PREFIX,
+            registry=self.registry,
+        )
+        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", ["method", "outcome"])
+        self.rpc_times = seconds(
+            "rpc_call_seconds", "How long it took to answer them.", buckets=LONG
+        )
+
+    def __call__(self, reports: Sequence[Report]) -> None:
+        """Count the reports of a period or switch, as a listener of the service."""
+        for report in reports:
+            self.periods.labels(report.occasion.value).observe(report.seconds)
+            self.replans.inc(report.tries - 1)
+            for operation in report.done:
+                self.operations.labels(type(operation).__name__).inc()
+            before = self._failed.get(report.node, {})
+            now = {uuid: str(err) for uuid, err in report.failed.items()}
+            # Later reports repeat a refusal; it counts once.
+            self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))
+            self._failed[report.node] = now
+            if report.occasion is Occasion.PERIOD:  # a switch repeats the conditions of the period
+                for part in report.degraded:
+                    self.source_failures.labels(part).inc()
+
+    def on_notice(self, notice: Notice) -> None:
+        """Count heartbeats and RPC calls, as a subscriber of the host's status."""
+        if isinstance(notice, HeartbeatDone):
+            self.heartbeats.labels("failed" if notice.error else "ok").inc()
+            self.heartbeat_times.observe(notice.seconds)
+            if not notice.error:
+                self.last_heartbeat.set(self._clock())
+        elif isinstance(notice, Called):
+            self.rpc_calls.labels(notice.method, notice.outcome).inc()
+            self.rpc_times.observe(notice.seconds)
+
+    def placement_called(self, method: str, route: str, outcome: str, seconds: float) -> None:
+        """Count a call to Placement."""
+        self.requests.labels(method, route, outcome).inc()
+        self.request_times.labels(method, route).observe(seconds)
+
+    def driver_called(self, driver: str, method: str, seconds: float, failed: bool) -> None:
+        """Count a call of a driver's method."""
+        self.driver_times.labels(driver, method).observe(seconds)
+        if failed:
+            self.driver_failures.labels(driver, method).inc()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts(Collector):
+    """Collects gauges; ``status`` returns that of ``status.json``, ``None`` before a period."""
+
+    status: Callable[[], AgentStatus | None]
+    nodes: Nodes
+    loop: Loop
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges; called in the thread of the request."""
+        status = self.status() or AgentStatus("", 0, None, 0.0, None, ())
+        yield from self._of_service(status)
+        yield from self._of_nodes(status)
+        queue = self.loop.commands.qsize()
+        yield _gauge("loop_queue_length", "Jobs that wait for the loop's thread.", [((), queue)])
+
+    def _of_service(self, status: AgentStatus) -> Iterator[Metric]:
+        facts = status.service
+        yield _gauge(
+            "build_info", "The agent's version.", [((status.agent_version,), 1)], "version"
+        )
+        yield _gauge("interval_seconds", "Seconds between two periods.", [((), status.interval)])
+        disabled = None if facts.disabled is None else float(facts.disabled)
+        yield _gauge("disabled", "Whether this host takes no new guests.", [((), disabled)])
+        why = [((facts.reason or "",), 1.0)] if facts.disabled else []
+        yield _gauge("disabled_info", "Why this host takes no new guests.", why, "reason")
+        yield _gauge(
+            "check_ok",
+            "Whether this part of the agent's health is well, as /readyz says it.",
+            [((check.name,), float(check.ok)) for check in status.checks],
+            "check",
+        )
+
+    def _of_nodes(self, status: AgentStatus) -> Iterator[Metric]:
+        nodes = [((node.node,), node) for node in status.nodes]
+        yield _gauge(
+            "node_ok",
+            "Whether all of the node is reported.",
+            [(label, float(node.ok)) for label, node in nodes],
+            "node",
+        )
+        yield _gauge(
+            "last_success_timestamp_seconds",
+            "When all of the node was last reported.",
+            [(label, node.last_ok) for label, node in nodes],
+            "node",
+        )
+        yield _gauge(
+            "reshapes_pending",
+            "Drivers that wait for a reshape.",
+            [(label, len(node.reshape_pending)) for label, node in nodes],
+            "node",
+        )
+        yield _gauge(
+            "draining",
+            "Providers and inventories that are kept for the guests that use them.",
+            [(label, len(node.texts(Severity.INFO))) for label, node in nodes],
+            "node",
+        )
+        yield _gauge(
+            "conditions",
+            "Conditions that need an operator.",
+            [(label, len(node.texts(Severity.ERROR))) for label, node in nodes],
+            "node",
+        )
+        took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}
+        yield _gauge(
+            "source_seconds",
+            "How long a driver's source, such as a call of libvirt's, took the last time.",
+            [((name,), seconds) for name, seconds in took.items()],
+            "source",
+        )
+        trackers = [((each.node,), each) for each in list(self.nodes.trackers.values())]
+        yield _gauge(
+            "providers",
+            "Providers of the node's tree, and those that share with it.",
+            [(label, len(tracker.view.snapshot)) for label, tracker in trackers],
+            "node",
+        )
+        epoch = time.time() - time.monotonic()
+        verified = [(label, tracker.root.verified_at) for label, tracker in trackers]
+        yield _gauge(
+            "last_verification_timestamp_seconds",
+            "When the tree was last compared with what Placement has.",
+            [(label, None if at is None else epoch + at) for label, at in verified],
+            "node",
+        )
+
+
+def _gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    return gauge(f"{PREFIX}_{name}", text, labels, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Placement's API; passes each request to ``observer``."""
+    """Placement's API; each request is counted."""
 
     api: API
-    observer: CallObserver
+    numbers: Numbers
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
-        began, outcome = time.monotonic(), ERROR
+        began, outcome = time.monotonic(), "error"
         try:
             answer = self.api.request(method, path, json=json, needs=needs)
-            outcome = OK
+            outcome = "ok"
         except PlacementError as err:
             outcome = outcome_of(err)
             raise
         finally:
-            self.observer(method, route_of(path), outcome, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            self.numbers.placement_called(method, route_of(path), outcome, seconds)
         return answer
+
+
+_UUID = re.compile(r"/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?=/|$)")
+_NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/]+$")
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def route_of(path: str) -> str:
@@ -66,102 +253,6 @@ def route_of(path: str) -> str:
 def outcome_of(err: PlacementError) -> str:
     """Return the kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
     return _WORDS.sub("_", type(err).__name__).lower()
-
-
-_OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
-    ("node_ok", "Whether all of the node is reported.", lambda node: float(node.ok)),
-    (
-        "last_success_timestamp_seconds",
-        "When all of the node was last reported.",
-        lambda node: node.last_ok,
-    ),
-    (
-        "reshapes_pending",
-        "Drivers that wait for a reshape.",
-        lambda node: len(node.reshape_pending),
-    ),
-    (
-        "draining",
-        "Providers and inventories that are kept for the guests that use them.",
-        lambda node: len(node.texts(Severity.INFO)),
-    ),
-    (
-        "conditions",
-        "Conditions that need an operator.",
-        lambda node: len(node.texts(Severity.ERROR)),
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Facts(Collector):
-    """Collects gauges; ``status`` returns that of ``status.json``, ``None`` before a period."""
-
-    status: Callable[[], AgentStatus | None]
-    nodes: Nodes
-    loop: Loop
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges; called in the thread of the request."""
-        status = self.status()
-        yield from self._service(status)
-        yield from self._nodes(status.nodes if status is not None else ())
-        yield from self._trees()
-        queue = self.loop.commands.qsize()
-        yield _gauge(
-            "loop_queue_length", "Jobs that wait for the loop's thread.", (), [((), queue)]
-        )
-
-    def _service(self, status: AgentStatus | None) -> Iterator[Metric]:
-        version = status.agent_version if status is not None else ""
-        facts = status.service if status is not None else ServiceFacts()
-        yield _gauge("build_info", "The agent's version.", ("version",), [((version,), 1)])
-        yield _gauge(
-            "interval_seconds",
-            "Seconds between two periods.",
-            (),
-            [((), status.interval if status is not None else None)],
-        )
-        disabled = None if facts.disabled is None else float(facts.disabled)
-        yield _gauge("disabled", "Whether this host takes no new guests.", (), [((), disabled)])
-        why = [((facts.reason or "",), 1.0)] if facts.disabled else []
-        yield _gauge("disabled_info", "Why this host takes no new guests.", ("reason",), why)
-        checks = status.checks if status is not None else ()
-        yield _gauge(
-            "check_ok",
-            "Whether this part of the agent's health is well, as /readyz says it.",
-            ("check",),
-            [((check.name,), float(check.ok)) for check in checks],
-        )
-
-    def _nodes(self, nodes: Sequence[NodeStatus]) -> Iterator[Metric]:
-        for name, text, value in _OF_NODES:
-            yield _gauge(name, text, ("node",), [((node.node,), value(node)) for node in nodes])
-        took = {name: spent for node in nodes for name, spent in node.took.items()}
-        text = "How long a driver's source, such as a call of libvirt's, took the last time."
-        rows = [((name,), spent) for name, spent in took.items()]
-        yield _gauge("source_seconds", text, ("source",), rows)
-
-    def _trees(self) -> Iterator[Metric]:
-        trackers = list(self.nodes.trackers.values())
-        yield _gauge(
-            "providers",
-            "Providers of the node's tree, and those that share with it.",
-            ("node",),
-            [((tracker.node,), len(tracker.view.snapshot)) for tracker in trackers],
-        )
-        epoch = time.time() - time.monotonic()
-        verified = [((tracker.node,), tracker.root.verified_at) for tracker in trackers]
-        yield _gauge(
-            "last_verification_timestamp_seconds",
-            "When the tree was last compared with what Placement has.",
-            ("node",),
-            [(labels, None if at is None else epoch + at) for labels, at in verified],
-        )
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
-    return gauge(f"{PREFIX}_{name}", text, labels, rows)
 
 
 @dataclass(slots=True)
@@ -179,7 +270,7 @@ class Monitoring(Exposition):
 
     def measured(self, api: API) -> API:
         """Return Placement's API with its calls counted."""
-        return Measured(api, self.numbers.placement_called)
+        return Measured(api, self.numbers)
 
     def listen(
         self,
@@ -192,7 +283,8 @@ class Monitoring(Exposition):
         self._status = status
         service.listeners.append(self.numbers)
         host.subscribe(self.numbers.on_notice)
-        self._listen_to_drivers(service.nodes.drivers)
+        for loaded in service.nodes.drivers:
+            loaded.calls.on_call = partial(self.numbers.driver_called, loaded.name)
         self.numbers.registry.register(Facts(status, service.nodes, loop))
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
         if self.settings.textfile is not None:
@@ -207,7 +299,3 @@ class Monitoring(Exposition):
         """See :class:`Exposition`."""
         status = self._status()
         return None if status is None else status.stuck(self.clock())
-
-    def _listen_to_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
-        for loaded in drivers:
-            loaded.calls.on_call = partial(self.numbers.driver_called, loaded.name)

@@ -72,12 +72,10 @@ class PageServer:
             except OSError as err:
                 why = err.strerror or str(err)
                 if why != logged:
-                    LOG.warning(
-                        "Metrics and health can't be served at %s: %s ([monitoring] %s); retrying",
-                        self.where,
-                        why,
-                        self.option,
+                    text = (
+                        "Metrics and health can't be served at %s: %s ([monitoring] %s); retrying"
                     )
+                    LOG.warning(text, self.where, why, self.option)
                 logged = why
                 self.ended.wait(self.retry_after)
                 continue
@@ -105,25 +103,17 @@ def over_unix(path: Path, pages: Pages) -> PageServer:
     """Return a server on a unix socket; a socket that an ended agent left is replaced."""
 
     def make() -> BaseServer:
-        with suppress(FileNotFoundError):
-            _refuse_in_use(path)
+        if path.exists() and not path.is_socket():
+            raise FileExistsError(17, "exists, and is not a socket")
+        with socket.socket(socket.AF_UNIX) as probe, suppress(FileNotFoundError):
+            probe.settimeout(PATIENCE)
+            with suppress(ConnectionRefusedError):
+                probe.connect(str(path))
+                raise FileExistsError(17, "another process listens on it")
             path.unlink()
         return UnixServer(str(path), _handler(pages))
 
     return PageServer(str(path), "listen_socket", make)
-
-
-def _refuse_in_use(path: Path) -> None:
-    """Check that the path may be removed.
-
-    :raises OSError: it is no socket, or a process listens on it.
-    """
-    if not path.is_socket() and path.exists():
-        raise FileExistsError(17, "exists, and is not a socket")
-    with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
-        probe.settimeout(PATIENCE)
-        probe.connect(str(path))
-        raise FileExistsError(17, "another process listens on it")
 
 
 class _Threads(BaseServer):

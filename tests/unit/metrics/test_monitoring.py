@@ -21,8 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent import config
 from agent.loop import Loop
 from agent.metrics import exposition
-from agent.metrics.monitoring import Facts, Measured, Monitoring, outcome_of, route_of
-from agent.metrics.numbers import Numbers
+from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
@@ -74,7 +73,7 @@ def test_calls_are_counted_by_method_route_and_outcome() -> None:
                 raise errors.pop(0)
             return {"traits": []}
 
-    api = Measured(Api(), numbers.placement_called)
+    api = Measured(Api(), numbers)
     for kind in (Conflict, Unreachable, RuntimeError):
         with pytest.raises(kind):
             api.request("PUT", f"/resource_providers/{UUID}/traits", json={})

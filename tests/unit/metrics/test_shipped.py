@@ -16,8 +16,7 @@ import yaml
 from prometheus_client import Metric, ProcessCollector
 
 from agent.loop import Loop
-from agent.metrics.monitoring import Facts
-from agent.metrics.numbers import PREFIX, Numbers
+from agent.metrics.monitoring import PREFIX, Facts, Numbers
 from agent.metrics.opts import MonitoringSettings
 from compute_registry import metrics as registry
 from compute_registry.metrics import RegistryMonitoring
@@ -164,4 +163,4 @@ def test_each_alert_is_shown_firing_and_not_firing(alert: str) -> None:
 )
 def test_every_number_is_counted_somewhere(name: str) -> None:
     counted = inspect.getsource(Numbers).count(f"self.{name}.")
-    assert counted > 0, f"agent/metrics/numbers.py makes {name}, and counts it nowhere"
+    assert counted > 0, f"agent/metrics/monitoring.py makes {name}, and counts it nowhere"
