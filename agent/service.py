@@ -53,19 +53,17 @@ class Service:
         :raises DriverError: the first driver failed; DriverNotReady if it may succeed later.
         """
         for number, loaded in enumerate(self.nodes.drivers):
-            if loaded.can(Lifecycle):
-                try:
-                    _open(loaded, self.host)
-                except DriverError as err:
-                    if number == 0:
-                        raise
-                    loaded.opening.failed = err
+            try:
+                _open(loaded, self.host)
+            except DriverError as err:
+                if number == 0:
+                    raise
+                loaded.opening.failed = err
 
     def close(self) -> None:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
-            if loaded.can(Lifecycle):
-                _close(loaded, self.host)
+            _close(loaded, self.host)
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a driver call that hangs, or ``None``.
@@ -98,7 +96,7 @@ class Service:
 
     def _open_others(self) -> None:
         for loaded in self.nodes.drivers:
-            if loaded.can(Lifecycle) and loaded.opening.failed is not None:
+            if loaded.opening.failed is not None:
                 _close(loaded, self.host)
                 _open_again(loaded, self.host)
 
@@ -166,7 +164,7 @@ def _with_period(switched: Report, period: Report | None) -> Report:
 
 def _open(loaded: LoadedDriver, host: str) -> None:
     try:
-        loaded.init_host(host)
+        loaded.call(Lifecycle.init_host, host)
     except DriverHangs as err:
         raise DriverHangs(f"driver {loaded.name} could not start: {err}") from err
     except DriverError:
@@ -190,7 +188,7 @@ def _open_again(loaded: LoadedDriver, host: str) -> None:
 
 def _close(loaded: LoadedDriver, host: str) -> None:
     try:
-        loaded.cleanup_host(host)
+        loaded.call(Lifecycle.cleanup_host, host)
     except DriverHangs as err:
         LOG.warning(
             "Driver %s: cleanup_host did not return, not waiting for it: %s", loaded.name, err
@@ -225,12 +223,12 @@ class HostEnabled:
         if disabled is None:
             return
         for loaded in self.drivers:
-            if not loaded.can(Switched) or self.last.get(loaded.name) is (not disabled):
+            if self.last.get(loaded.name) is (not disabled):
                 continue
             if loaded.opening.failed is not None:
                 continue  # notified once it is open
             try:
-                loaded.set_host_enabled(enabled=not disabled)
+                loaded.call(Switched.set_host_enabled, not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 LOG.warning(
                     "Driver %s: set_host_enabled(%s) failed, retrying next period: %s",

@@ -16,7 +16,7 @@ from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
 from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
-from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
+from drivers.api import Allocations, ComputeDriver, DriverContext, Lifecycle, ProviderTree
 from drivers.deadline import WITHIN, Calls, DriverHangs
 from drivers.loaded import LoadedDriver
 from reportclient.client import Client
@@ -58,7 +58,7 @@ class Stage:
     def open(self, make: MakeDriver | None = None) -> LoadedDriver:
         """Create a driver and call ``init_host``.  :raises DriverRaised: either failed."""
         loaded = self.create(make)
-        checked_call("init_host", lambda: loaded.init_host(self.context.host))
+        checked_call("init_host", lambda: loaded.call(Lifecycle.init_host, self.context.host))
         return loaded
 
     def create(self, make: MakeDriver | None = None) -> LoadedDriver:
@@ -88,7 +88,7 @@ class Stage:
 
     def clean_up(self, loaded: LoadedDriver) -> None:
         """Call ``cleanup_host`` if the driver has it.  :raises DriverRaised: it failed."""
-        checked_call("cleanup_host", lambda: loaded.cleanup_host(self.context.host))
+        checked_call("cleanup_host", lambda: loaded.call(Lifecycle.cleanup_host, self.context.host))
 
     def close(self) -> None:
         """Call ``cleanup_host`` of all drivers; ignore their errors."""

@@ -1,7 +1,8 @@
-"""Optional abilities of drivers, as small protocols.
+"""Optional methods of drivers, as small protocols.  Pure.
 
 A driver has an ability if it defines the protocol's methods.  The agent checks this once, when
-it loads the driver (:class:`drivers.loaded.LoadedDriver`).
+it loads the driver (:class:`drivers.loaded.LoadedDriver`).  The first line of each method says when
+it is called; ``computectl driver port-check`` prints it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,28 +10,31 @@ from typing import Any, Protocol, runtime_checkable
 
 
 @runtime_checkable
+class Configurable(Protocol):
+    """A driver with options of its own."""
+
+    @classmethod
+    def list_opts(cls) -> list[tuple[str, list[Any]]]:
+        """Called once, before the driver is created, to register its options.
+
+        Return ``[(group, [oslo.config options])]``.
+        """
+
+
+@runtime_checkable
 class Lifecycle(Protocol):
     """A driver that opens and closes resources; the methods are named as in Nova."""
 
     def init_host(self, host: str) -> None:
-        """Called once, before any other method.
+        """Called once, first; it has to return within seconds.
 
-        It must return within seconds: a backend that can't be reached yet is reported later,
-        by raising :class:`DriverNotReady` from other methods.  If ``init_host`` raises, the
-        agent calls ``cleanup_host`` and then ``init_host`` again.
+        A backend that can't be reached yet is reported later, by raising :class:`DriverNotReady`
+        from other methods.  If ``init_host`` raises, the agent calls ``cleanup_host`` and then
+        ``init_host`` again.
         """
 
     def cleanup_host(self, host: str) -> None:
-        """Called once at the end, also after a failed ``init_host``."""
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A driver with options of its own; they are registered before the driver is created."""
-
-    @classmethod
-    def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """Return ``[(group, [oslo.config options])]``."""
+        """Called once, last; also after a failed init_host."""
 
 
 @runtime_checkable
@@ -38,7 +42,10 @@ class Identified(Protocol):
     """A driver whose backend has a UUID for each node; the method is named as in Nova."""
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
-        """Return ``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
+        """Called at each period, without arguments.
+
+        Return ``{uuid: nodename}`` for nodes of ``get_available_nodes``.
+        """
 
 
 @runtime_checkable
@@ -46,7 +53,7 @@ class Watched(Protocol):
     """A driver that notices by itself when its connection to the hypervisor is lost or back."""
 
     def watch(self, notify: Callable[[str | None], None], /) -> None:
-        """Called once, after ``init_host``.
+        """Called once, after init_host.
 
         The driver calls ``notify(reason)`` when the hypervisor can't be reached, with a short
         text, and ``notify(None)`` when it can: first when it knows the state, then at each
@@ -59,7 +66,10 @@ class Degradable(Protocol):
     """A driver that can name the parts it could not read and reports with their last values."""
 
     def degraded(self) -> Mapping[str, str]:
-        """Return ``{part: reason}``; empty if every part was read."""
+        """Called after each period.
+
+        Return ``{part: reason}``; empty if every part was read.
+        """
 
 
 @runtime_checkable
@@ -67,7 +77,10 @@ class Timed(Protocol):
     """A driver that measures how long its sources take, for ``computectl status --sources``."""
 
     def took(self) -> Mapping[str, float]:
-        """Return ``{source: seconds}``: how long the last read of each source took."""
+        """Called after each period: seconds by source.
+
+        Return ``{source: seconds}``: how long the last read of each source took.
+        """
 
 
 @runtime_checkable
@@ -75,21 +88,12 @@ class Switched(Protocol):
     """A driver to be notified whether its host takes new guests; named as in Nova."""
 
     def set_host_enabled(self, enabled: bool) -> object:
-        """Called when the status is first known and at each change, in the loop's thread.
+        """Called at the start and at each change; the agent writes the trait itself.
 
-        The agent writes COMPUTE_STATUS_DISABLED itself, whether or not this call succeeds.
-        The result is ignored.  An exception is logged, and the call is repeated in the next
-        period.
+        It is called in the loop's thread, and its result is ignored.  The agent writes
+        COMPUTE_STATUS_DISABLED whether or not this call succeeds.  An exception is logged, and the
+        call is repeated in the next period.
         """
-
-
-OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Watched, Degradable, Timed, Switched)
-"""Checked when a driver is loaded: it defines all methods of a protocol, or none of them."""
-
-
-def methods(ability: type) -> tuple[str, ...]:
-    """Return the method names of a protocol."""
-    return tuple(name for name in vars(ability) if not name.startswith("_"))
 
 
 @runtime_checkable
@@ -116,3 +120,23 @@ class LegacyResources(Protocol):
 
     def get_available_resource(self, nodename: str) -> Mapping[str, Any]:
         """Return Nova's dict; ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""
+
+
+LEGACY: tuple[type, ...] = (LegacyInventory, LegacyTraits, LegacyResources)
+"""Used in place of ``update_provider_tree``, see :mod:`drivers.legacy`."""
+OPTIONAL: tuple[type, ...] = (
+    *(Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched),
+    *LEGACY,
+)
+"""All of them.  A driver defines all methods of a protocol, or none of them."""
+
+
+def methods(*abilities: type) -> tuple[str, ...]:
+    """Return the method names of protocols."""
+    return tuple(
+        name for ability in abilities for name in vars(ability) if not name.startswith("_")
+    )
+
+
+ABILITY_OF = {name: ability for ability in OPTIONAL for name in methods(ability)}
+"""The protocol of each optional method."""

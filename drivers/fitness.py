@@ -3,16 +3,12 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 
-from drivers.abilities import OPTIONAL, methods
+from drivers.abilities import LEGACY, OPTIONAL, methods
 from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver
-from drivers.legacy import OLDER, older_methods
+from drivers.legacy import older_methods
 
-_NOVAS = ("update_provider_tree", *OLDER)
-_METHODS = (
-    "get_available_nodes",
-    *_NOVAS,
-    *(name for ability in OPTIONAL for name in methods(ability)),
-)
+_NOVAS = ("update_provider_tree", *methods(*LEGACY))
+_METHODS = ("get_available_nodes", "update_provider_tree", *methods(*OPTIONAL))
 _CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
     "get_available_nodes": ((), "(self)"),
     "update_provider_tree": (

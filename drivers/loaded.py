@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from drivers.abilities import OPTIONAL
-from drivers.api import ComputeDriver, Degradable, Identified, Lifecycle, Switched, Timed, Watched
+from drivers.abilities import ABILITY_OF, OPTIONAL, Degradable, Identified, Timed
+from drivers.api import ComputeDriver
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
 from drivers.fitness import capabilities_problem
@@ -22,6 +22,9 @@ from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger(__name__)
+
+Arguments = ParamSpec("Arguments")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -60,27 +63,23 @@ class LoadedDriver:
         """Whether the driver has the methods of this protocol."""
         return ability in self.abilities
 
-    def init_host(self, host: str) -> None:
-        """Call the driver's ``init_host``.  :raises BaseException: the driver's exception."""
-        self._call_optional(Lifecycle, "init_host", host)
+    def call(
+        self,
+        method: Callable[Concatenate[Any, Arguments], T],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> T | None:
+        """Call an optional method; return ``None`` if the driver does not have it.
 
-    def cleanup_host(self, host: str) -> None:
-        """Call the driver's ``cleanup_host``.  :raises BaseException: the driver's exception."""
-        self._call_optional(Lifecycle, "cleanup_host", host)
+        ``method`` is that of the protocol: ``loaded.call(Switched.set_host_enabled, True)``.
 
-    def watch(self, notify: Callable[[str | None], None]) -> None:
-        """Call the driver's ``watch``.  :raises BaseException: the driver's exception."""
-        self._call_optional(Watched, "watch", notify)
-
-    def set_host_enabled(self, *, enabled: bool) -> None:
-        """Call the driver's ``set_host_enabled``.  :raises BaseException: its exception."""
-        self._call_optional(Switched, "set_host_enabled", enabled)
-
-    def _call_optional(self, ability: type, method: str, *arguments: object) -> Any:
-        """Call an optional method; return ``None`` if the driver does not have it."""
-        if not self.can(ability):
+        :raises BaseException: the driver's exception.
+        """
+        name = method.__name__
+        if not self.can(ABILITY_OF[name]):
             return None
-        return self.calls(method, lambda: getattr(self.driver, method)(*arguments))
+        answer: T = self.calls(name, lambda: getattr(self.driver, name)(*arguments, **named))
+        return answer
 
     def update_provider_tree(
         self, tree: ProviderTree, node: str, allocations: Allocations | None
@@ -159,7 +158,7 @@ class LoadedDriver:
         """
         if not self.can(Identified):
             return {}
-        answer: object = self._call_optional(Identified, "get_nodenames_by_uuid")
+        answer: object = self.call(Identified.get_nodenames_by_uuid)
         if not isinstance(answer, Mapping):
             raise DriverError(
                 f"get_nodenames_by_uuid() returned {answer!r}, not {{uuid: nodename}}"
@@ -184,7 +183,7 @@ class LoadedDriver:
             return {}
         part = f"driver {self.name}"
         try:
-            answer: object = self._call_optional(Degradable, "degraded")
+            answer: object = self.call(Degradable.degraded)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
             return {part: f"degraded() failed: {error_text(err)}"}
         if not isinstance(answer, Mapping):
@@ -194,7 +193,7 @@ class LoadedDriver:
     def took(self) -> dict[str, float]:
         """Return seconds by source; empty if the driver has no valid ones.  Raises nothing."""
         try:
-            answer: object = self._call_optional(Timed, "took")
+            answer: object = self.call(Timed.took)
             if isinstance(answer, Mapping):
                 seconds = {str(name): float(value) for name, value in answer.items()}
                 return {name: value for name, value in seconds.items() if isfinite(value)}

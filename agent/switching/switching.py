@@ -131,7 +131,7 @@ class Switching:
 def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
     """Start the driver's ``watch``; a driver that fails in it is used all the same."""
     try:
-        loaded.watch(tell)
+        loaded.call(Watched.watch, tell)
     except (Exception, SystemExit) as err:
         LOG.warning(
             "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",

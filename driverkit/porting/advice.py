@@ -14,11 +14,12 @@ from driverkit.porting.nova_api import (
     MUST,
     NEWEST,
     OLDER_METHODS,
-    OPTIONAL,
     TREE_LOOKS,
     TREE_METHODS,
     instead_of,
 )
+from drivers import abilities
+from drivers.abilities import ABILITY_OF, OPTIONAL
 
 TREE = "provider_tree"
 
@@ -111,10 +112,12 @@ def _classes(source: DriverSource) -> Iterator[Diagnostic]:
         if not {NEWEST, *OLDER_METHODS} & own.keys():
             text = "nothing says what a node has"
             yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
-        for one, other in (("init_host", "cleanup_host"), ("cleanup_host", "init_host")):
-            if one in own and other not in own:
-                text = f"beside {one}: both are called, or none; it may be empty"
-                yield Diagnostic(own[one].lineno, MUST, f"{driver.name}: no {other}", text)
+        for ability in OPTIONAL:
+            names = abilities.methods(ability)
+            there = [name for name in names if name in own]
+            for name in [name for name in names if name not in own] if there else ():
+                text = f"beside {there[0]}: both are called, or none; it may be empty"
+                yield Diagnostic(own[there[0]].lineno, MUST, f"{driver.name}: no {name}", text)
 
 
 def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
@@ -203,7 +206,7 @@ def _called(function: Function) -> Diagnostic:
         verdict, advice = MUST, "allocations=None has to be its last argument"
     if not isinstance(function, ast.FunctionDef):
         verdict, advice = MUST, "it can't be async"
-    elif name in OPTIONAL and _only_raises(function):
+    elif name in ABILITY_OF and name not in OLDER_METHODS and _only_raises(function):
         verdict, advice = MUST, "it only raises: leave it out, for having it is to be called"
     return Diagnostic(function.lineno, verdict, f"{name}()", advice)
 

@@ -1,38 +1,36 @@
 """Differences between Nova's driver interface and ours, as tables.  Pure."""
 
 from collections.abc import Mapping
+from inspect import getdoc
 
+from drivers.abilities import ABILITY_OF, LEGACY, methods
 from reportclient.provider_tree import ProviderTree
 
 MUST, LOOK, DROP, FINE = "must", "look", "drop", "fine"
 """It fails as it is; it works and means something else; nobody needs it; it stays."""
 
+NEWEST = "update_provider_tree"
+OLDER_METHODS = methods(*LEGACY)
 OLDER = "an older way: it works, and update_provider_tree can say more (docs/porting.rst)"
+
+
+def _when_called(method: str) -> str:
+    """Return the first line of the method's description in :mod:`drivers.abilities`."""
+    line = (getdoc(getattr(ABILITY_OF[method], method)) or "").partition("\n")[0]
+    return line[:1].lower() + line[1:].rstrip(".")
+
+
 CALLED: Mapping[str, tuple[str, str]] = {
     "__init__": (FINE, ""),
     "get_available_nodes": (FINE, "called at each period, without arguments"),
-    "update_provider_tree": (FINE, "called at each period and node"),
-    "init_host": (FINE, "called once, first; it has to return within seconds"),
-    "cleanup_host": (FINE, "called once, last"),
-    "get_nodenames_by_uuid": (FINE, "called at each period, without arguments"),
-    "set_host_enabled": (FINE, "told at each change; the agent writes the trait itself"),
-    "get_inventory": (LOOK, OLDER),
-    "get_traits": (LOOK, OLDER),
-    "get_available_resource": (LOOK, OLDER),
-    "list_opts": (FINE, "called once, before the driver is made"),
-    "watch": (FINE, "called once, after init_host"),
-    "degraded": (FINE, "called after each period"),
-    "took": (FINE, "called after each period: seconds by source"),
+    NEWEST: (FINE, "called at each period and node"),
+    **{method: (FINE, _when_called(method)) for method in ABILITY_OF},
+    **dict.fromkeys(OLDER_METHODS, (LOOK, OLDER)),
 }
 """The methods that the agent calls."""
 
-NEWEST = "update_provider_tree"
-OLDER_METHODS = ("get_inventory", "get_traits", "get_available_resource")
-
 HELPERS = frozenset({"_get_allocation_ratios", "_get_reserved_host_disk_gb_from_config"})
 """Of Nova's base class, and of ours as well."""
-OPTIONAL = frozenset(CALLED) - {"__init__", "get_available_nodes", NEWEST, *OLDER_METHODS}
-"""Those that need not be there at all."""
 
 TREE_METHODS = frozenset(name for name in dir(ProviderTree) if not name.startswith("_"))
 TREE_LOOKS: Mapping[str, str] = {

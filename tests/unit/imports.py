@@ -135,6 +135,7 @@ PURE = (
     "agent/switching/machine.py",
     "agent/registry/errors.py",
     "reportclient/request_filter.py",
+    "drivers/abilities.py",
     "drivers/errors.py",
     "drivers/inventory.py",
     "drivers/diagnostics.py",

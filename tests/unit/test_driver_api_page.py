@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-from drivers import api
+from drivers import abilities, api
 from reportclient.provider_tree import ProviderTree
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "driver-api.rst").read_text()
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs" / "driver-api.rst").read_text()
 TABLES = PAGE.partition("The tree's methods")[2].partition("\nOwnership\n=")[0]
+OPTIONAL = PAGE.partition("Optional abilities\n")[2].partition("``capabilities``\n")[0]
+PROTOCOLS = [one for one in vars(abilities).values() if getattr(one, "_is_protocol", False)]
+CALLERS = [*(REPOSITORY / "drivers").glob("load*.py"), *(REPOSITORY / "agent").rglob("*.py")]
 METHODS = {name for name in dir(ProviderTree) if not name.startswith("_")}
 
 
@@ -29,6 +34,23 @@ def test_no_other_method_is_there() -> None:
 )
 def test_each_name_of_the_api_is_there(name: str) -> None:
     assert f"``{name}``" in PAGE or f"``{name}" in PAGE
+
+
+@pytest.mark.parametrize(
+    "ability", [one for one in PROTOCOLS if one is not Protocol], ids=lambda one: one.__name__
+)
+def test_each_optional_method_is_listed_exported_called_and_described(ability: type) -> None:
+    name = ability.__name__
+    assert ability in abilities.OPTIONAL
+    assert getattr(api, name) is ability and name in api.__all__
+    assert f"``{name}``" in OPTIONAL
+    for method in abilities.methods(ability):
+        assert f"``{method}(" in OPTIONAL
+        if ability not in abilities.LEGACY:
+            assert (getattr(ability, method).__doc__ or "").startswith("Called ")
+            calls = (f"loaded.call({name}.{method}", f"self.call({name}.{method}", f".{method}()")
+            code = "".join(path.read_text() for path in CALLERS)
+            assert any(call in code for call in calls), "the agent does not call it"
 
 
 def test_the_version_is_the_present_one() -> None:
