@@ -1,39 +1,30 @@
-"""Configuration: oslo.config in, frozen settings out.
+"""Configuration files: oslo.config in, frozen settings out.
 
 An invalid configuration file is refused at start; the error names the file, the line and the
 option.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import io
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from oslo_config import cfg
 
-from agent import opts
-from agent.config_files import (
-    WrongValue,
-    check_values,
-    files_of,
-    line_of,
-    parse,
-    with_line,
-)
-from agent.metrics import opts as metrics_opts
-from agent.metrics.opts import MonitoringSettings
-from agent.period.rules import Rules
-from agent.registry import opts as registry_opts
-from agent.registry.opts import RegistrySettings
+from agent import opts, version
+from agent.registry.opts import RegistryConfigError
 from agent.reporting import logs
-from agent.version import version
 from drivers.opts import register, where_read
 from reportclient import http
 from reportclient.replies import GROUP
-from reportclient.schedule import PERIOD
 
 PROJECT = "compute-agent"
+DEFAULT = "DEFAULT"
 NAMES_OF_OTHERS = {
     "DEFAULT": frozenset({"rpc_response_timeout", "long_rpc_timeout"}),
     "libvirt": frozenset({"cpu_model", "rbd_connect_timeout"}),
@@ -45,30 +36,19 @@ NAMES_OF_OTHERS = {
 ALIKE, ALIKE_SHORT = 0.8, 0.75
 """Least similarity (``difflib`` ratio) of a typo to the name that is meant; the second: of names
 with fewer than six letters."""
+_VALUE = re.compile(r"option (\S+) in (\S+)")
+_ARGUMENT = re.compile(r"argument --(\S+): (.*)")
+_SECTION = re.compile(r"\s*\[([^]]+)\]")
+_SECRET = re.compile(
+    r"^(?:\w*(?:password|secret|access_token|auth_token)\w*)\s*[=:]\s*\S"
+    r"|^\w+\s*[=:]\s*\w[\w+.-]*://[^/\s:@]*:[^/\s@]+@",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that sets a password, or a URL that contains one."""
 
 
 class ConfigError(Exception):
     """The configuration is invalid; the text names the file, the line and the option."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The agent's own settings; times in seconds, ``None`` for never."""
-
-    host: str
-    state_path: Path
-    drivers: tuple[str, ...]
-    interval: float | None
-    first_within: float
-    at_once: bool
-    shutdown_within: float
-    rules: Rules
-    bulk_chunk: int
-    registry: RegistrySettings
-    provider_config: Path = Path(opts.PROVIDER_CONFIG_LOCATION)
-    transport_url: str = ""
-    exchange: str = "nova"
-    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
 
 
 def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
@@ -84,12 +64,7 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
     if command_line:
         logs.register(conf)
-    try:
-        parse(conf, args, project=PROJECT, prog=PROJECT, version=version())
-    except cfg.ConfigFilesNotFoundError as err:
-        raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
-    except (cfg.Error, WrongValue) as err:
-        raise ConfigError(" ".join(str(err).split())) from err
+    parse(conf, args, prog=PROJECT)
     return conf
 
 
@@ -106,67 +81,92 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
-        raise ConfigError(with_line(where_read(str(err)))) from err
+        raise ConfigError(with_line(str(err))) from err
 
 
-def settings(conf: cfg.ConfigOpts) -> Settings:
+def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     """Return the agent's settings.  :raises ConfigError: an option has an invalid value."""
+    check_values(conf)
     try:
-        check_values(conf)
-        return _settings(conf)
-    except WrongValue as err:
-        raise ConfigError(str(err)) from err
-    except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
-        raise ConfigError(with_line(where_read(str(err)))) from err
+        return opts.settings(conf)
+    except (RegistryConfigError, ValueError) as err:
+        raise ConfigError(with_line(str(err))) from err
 
 
-def _settings(conf: cfg.ConfigOpts) -> Settings:
-    seconds = conf.update_resources_interval
-    interval = None if seconds < 0 else float(seconds or PERIOD)
-    if conf.registry.access == "rpc" and not conf.transport_url:
-        raise ConfigError("[registry] access = rpc needs transport_url")
-    refresh = conf.compute.resource_provider_association_refresh
-    if not conf.host.strip():
-        raise ConfigError("host is empty: name this service, or leave the option out")
-    if not conf.compute.owner_trait:
-        raise ConfigError("[compute] owner_trait is empty: name a trait, or leave the option out")
-    if not conf.compute_driver:
-        raise ConfigError("compute_driver is empty: name a driver, or leave the option out")
-    return Settings(
-        host=conf.host,
-        state_path=Path(conf.state_path).absolute(),
-        drivers=tuple(conf.compute_driver),
-        interval=interval,
-        at_once="dev" in conf and conf.dev,
-        first_within=min(conf.periodic_fuzzy_delay, 2 * (interval or 0.0)),
-        shutdown_within=float(conf.graceful_shutdown_timeout),
-        rules=Rules(
-            owner_traits=tuple(conf.compute.owner_trait),
-            verify_every=float(refresh) if refresh else None,
-            audit_every=float(conf.compute.audit_interval) or None,
-            reshape_when_running=conf.compute.reshape_when_running,
-            at_once=conf.placement.max_concurrency,
-            nodes_at_once=conf.compute.max_concurrent_nodes,
-            remove_after=_seconds(conf.compute.vanished_node_delay),
-            attached=conf.compute.root_provider == "attach",
-            remove_child_after=_seconds(conf.compute.removed_child_delay),
-            period=interval or PERIOD,
-        ),
-        bulk_chunk=conf.compute.bulk_inventory_writes,
-        registry=registry_opts.settings(conf),
-        provider_config=Path(conf.compute.provider_config_location),
-        transport_url=conf.transport_url,
-        exchange=conf.control_exchange,
-        monitoring=metrics_opts.settings(conf),
-    )
+def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
+    """Parse the arguments and configuration files of the program ``prog`` into ``conf``.
+
+    For an invalid value in a file of an option that is an argument as well, oslo.config would end
+    the process; here that is an exception, since a running agent rereads its files.
+
+    :raises ConfigError: a file does not exist, can't be read or has an invalid value.
+    """
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            conf(list(args), project=PROJECT, prog=prog, version=version())
+    except cfg.ConfigFilesNotFoundError as err:
+        raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
+    except cfg.Error as err:
+        raise ConfigError(with_line(" ".join(str(err).split()))) from err
+    except OSError as err:
+        raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
+    except UnicodeDecodeError as err:
+        culprit = next(filter(_is_not_utf8, _files_named(args, prog)), "a file")
+        raise ConfigError(f"{culprit} is not UTF-8 text: {err}") from err
+    except SystemExit as end:
+        wrong = _ARGUMENT.fullmatch(printed.getvalue().strip())
+        if end.code != 1 or wrong is None:
+            sys.stderr.write(printed.getvalue())
+            raise
+        files = _files_named(args, prog)
+        places = (f"{file}, line {n}" for file in files if (n := line_of(file, None, wrong[1])))
+        where = next(places, "the configuration")
+        text = f"Value for option {wrong[1]} in {where} is not valid: {wrong[2]}"
+        raise ConfigError(text) from None
 
 
-def _seconds(value: int) -> float | None:
-    return None if value < 0 else float(value)
+def _files_named(args: Sequence[str], prog: str) -> Iterator[Path]:
+    """Yield the configuration files that exist, the last first; they need not be parsed yet."""
+    paths = [Path(re.sub(r"^--config-(file|dir)=", "", argument)) for argument in args]
+    for path in (*reversed(paths), *map(Path, cfg.find_config_files(PROJECT, prog))):
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from sorted(path.glob("*.conf"), reverse=True)
 
 
-def _settable_by_argument() -> list[cfg.Opt]:
-    return [option for option in opts.DEFAULT if option.dest in {"state_path", "compute_driver"}]
+def _is_not_utf8(path: Path) -> bool:
+    """Return whether the file is the one that oslo.config's error does not name."""
+    try:
+        path.read_text(encoding="utf-8")
+    except OSError:
+        return False
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def check_values(conf: cfg.ConfigOpts) -> None:
+    """Check the value of every registered option.
+
+    :raises ConfigError: a value is invalid, or refers to an option that does not exist.
+    """
+    for name in conf:
+        value = _value(conf, conf, name, DEFAULT)
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            for option in value:
+                _value(conf, value, option, name)
+
+
+def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
+    try:
+        return options[option]
+    except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
+        text = "$ refers to an option that does not exist: write $$ for a $"
+        raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
+    except (cfg.Error, ValueError) as err:
+        raise ConfigError(with_line(str(err))) from err
 
 
 def refuse_typos(conf: cfg.ConfigOpts) -> None:
@@ -176,11 +176,9 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the line and the name that is probably meant.
     """
-    own = {group for group, _ in opts.list_opts()} | {GROUP}
-    for path in files_of(conf):
-        for meant, error in _typos(path, conf):
-            if meant in own:
-                raise ConfigError(error)
+    for meant, error in _typos(conf):
+        if meant in _own_groups():
+            raise ConfigError(error)
 
 
 def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
@@ -188,9 +186,36 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
 
     That is no error: the group may be that of a driver that is not loaded any more.
     """
-    own = {group for group, _ in opts.list_opts()} | {GROUP}
-    typos = [typo for path in files_of(conf) for typo in _typos(path, conf)]
-    return [text for meant, text in typos if meant not in own]
+    return [text for meant, text in _typos(conf) if meant not in _own_groups()]
+
+
+def _own_groups() -> set[str]:
+    return {group for group, _ in opts.list_opts()} | {GROUP}
+
+
+def _typos(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
+    """Yield the group that is meant (``DEFAULT`` for a mistyped option), and the error text."""
+    ours = {DEFAULT: {name.replace("-", "_") for name in conf}}
+    for group in conf:
+        if isinstance(conf[group], cfg.ConfigOpts.GroupAttr):
+            ours[DEFAULT].discard(group)
+            ours[group] = {option.replace("-", "_") for option in conf[group]}
+    for path in files_of(conf):
+        for section, options in _sections(path).items():
+            if section not in ours:
+                for near in difflib.get_close_matches(section, ours, 1, ALIKE):
+                    where = line_of(path, section, None)
+                    yield near, f"{path}:{where}: no group [{section}]; is [{near}] meant?"
+                continue
+            for name in options:
+                plain, known = name.replace("-", "_"), ours[section]
+                if plain in known or plain in NAMES_OF_OTHERS.get(section, ()):
+                    continue
+                alike = ALIKE_SHORT if len(plain) < 6 else ALIKE
+                for near in difflib.get_close_matches(plain, known, 1, alike):
+                    where = line_of(path, section, name)
+                    text = f"{path}:{where}: no option {name} in [{section}]; is {near} meant?"
+                    yield DEFAULT, text
 
 
 Written: TypeAlias = dict[tuple[str, str], list[str]]
@@ -212,41 +237,72 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
     return written
 
 
-def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
-    """Yield the group that is meant (``DEFAULT`` for a mistyped option), and the error text."""
-    ours = _registered(conf)
-    for section, options in _sections(path).items():
-        near = difflib.get_close_matches(section, ours, 1, ALIKE)
-        if section not in ours:
-            if near:
-                where = line_of(path, section, None)
-                yield near[0], f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
-            continue
-        for name in options:
-            for text in _option_typo(path, section, name, ours[section]):
-                yield "DEFAULT", text
-
-
 def _sections(path: Path) -> dict[str, dict[str, list[str]]]:
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(str(path), sections).parse()
     return sections
 
 
-def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterator[str]:
-    plain = name.replace("-", "_")
-    if plain in known or plain in NAMES_OF_OTHERS.get(section, ()):
-        return
-    near = difflib.get_close_matches(plain, known, 1, ALIKE_SHORT if len(plain) < 6 else ALIKE)
-    if near:
-        where = line_of(path, section, name)
-        yield f"{path}:{where}: no option {name} in [{section}]; is {near[0]} meant?"
+def _settable_by_argument() -> list[cfg.Opt]:
+    return [option for option in opts.DEFAULT if option.dest in {"state_path", "compute_driver"}]
 
 
-def _registered(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    groups = {"DEFAULT": {name.replace("-", "_") for name in conf}}
-    for name in conf:
-        if isinstance(conf[name], cfg.ConfigOpts.GroupAttr):
-            groups["DEFAULT"].discard(name)
-            groups[name] = {option.replace("-", "_") for option in conf[name]}
-    return groups
+def files_of(conf: Any) -> Iterator[Path]:
+    """Yield the configuration files that ``conf`` was read from."""
+    yield from map(Path, conf.config_file or ())
+    for directory in conf.config_dir or ():
+        yield from sorted(Path(directory).glob("*.conf"))
+
+
+def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
+    """Return ``[group] name in FILE, line N``; without file and line if no file has the option."""
+    option = name if group == DEFAULT else f"[{group}] {name}"
+    for file in reversed(list(files_of(conf))):
+        line = line_of(file, group, name)
+        if line is not None:
+            return f"{option} in {file}, line {line}"
+    return option
+
+
+def with_line(text: str) -> str:
+    """Return an error text of oslo.config as "… option NAME in FILE, line N …"."""
+    text = where_read(text)
+    match = _VALUE.search(text)
+    line = None if match is None else line_of(Path(match[2]), None, match[1])
+    if match is None or line is None:
+        return text
+    return f"{text[: match.end()]}, line {line}{text[match.end() :]}"
+
+
+def line_of(file: Path, group: str | None, name: str | None) -> int | None:
+    """Return the line of an option, or with ``name`` ``None`` of a group's header.
+
+    With ``group`` ``None`` the option may be in any group.  The last occurrence counts.
+    """
+    option = re.escape(name or "").replace("_", "[-_]")
+    wanted = re.compile(rf"{option}\s*[=:]") if name else _SECTION
+    place, section = None, DEFAULT
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    for number, line in enumerate(lines, start=1):
+        header = _SECTION.match(line)
+        section = header[1] if header else section
+        if group in (None, section) and wanted.match(line):
+            place = number
+    return place
+
+
+def open_secrets(files: Iterable[Path]) -> Iterator[str]:
+    """Yield a warning, with the next step, for each file with a password that all may read."""
+    for path in files:
+        try:
+            mode = path.stat().st_mode
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        secret = _SECRET.search(text)
+        if mode & stat.S_IROTH and secret:
+            line = text[: secret.start()].count("\n") + 1
+            yield f"{path}:{line} has a password, and every user may read it: chmod o-r {path}"

@@ -7,6 +7,7 @@ into that queue.
 import logging
 import queue
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,6 +37,17 @@ class Job:
             self.done.set_result(self.work())
         except Exception as err:  # noqa: BLE001  raised by Future.result
             self.done.set_exception(err)
+
+
+def in_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """Run ``work``, which may hang, in a daemon thread; return the future of its result.
+
+    The process can end without waiting for the thread.  ``Future.result`` raises what ``work``
+    raised.
+    """
+    job = Job(work)
+    threading.Thread(target=job.run, name=name, daemon=True).start()
+    return job.done
 
 
 @dataclass(slots=True)

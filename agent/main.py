@@ -23,9 +23,9 @@ from contextlib import ExitStack, suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from agent import config, opts
+from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
-from agent.config_files import files_of, open_secrets, option_place
+from agent.config import files_of, open_secrets, option_place
 from agent.loop import Loop
 from agent.nodes.identity import (
     IdentityError,
@@ -45,7 +45,6 @@ from agent.state.driver_store import DriverStore
 from agent.state.files import unusable_files
 from agent.state.lock import InUse, lock_directory
 from agent.switching.switching import host_status, switching
-from agent.version import version
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
@@ -154,14 +153,14 @@ def _run(args: list[str], stack: ExitStack) -> int:
     return 0
 
 
-def _own_uuid(settings: config.Settings) -> str:
+def _own_uuid(settings: opts.Settings) -> str:
     """Return this host's UUID; in attach mode none is created, and the text may be empty."""
     if settings.rules.attached:
         return saved_compute_id(settings.state_path)
     return compute_id(settings.state_path)
 
 
-def _transport(settings: config.Settings, conf: Any) -> Any:
+def _transport(settings: opts.Settings, conf: Any) -> Any:
     """Return the message bus; ``None`` without transport_url, and for --once without RPC."""
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
@@ -186,7 +185,7 @@ def _dev(conf: Any, stack: ExitStack) -> Any:
     )
 
 
-def _monitoring(settings: config.Settings) -> Monitoring | None:
+def _monitoring(settings: opts.Settings) -> Monitoring | None:
     """Return metrics and health if they are enabled.
 
     :raises ConfigError: prometheus-client is not installed.

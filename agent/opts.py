@@ -1,11 +1,16 @@
-"""The agent's options.  Those that mean the same as Nova's have Nova's names."""
+"""The agent's options and settings.  Options that mean the same as Nova's have Nova's names."""
 
 import socket
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from oslo_config import cfg
 
 from agent.metrics import opts as metrics
+from agent.metrics.opts import MonitoringSettings
+from agent.period.rules import Rules
 from agent.registry import opts as registry
+from agent.registry.opts import RegistrySettings
 from drivers import opts as driver_opts
 from reportclient import schedule
 
@@ -192,3 +197,72 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         (metrics.GROUP, metrics.MONITORING),
         *registry.list_opts(),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The agent's own settings; times in seconds, ``None`` for never."""
+
+    host: str
+    state_path: Path
+    drivers: tuple[str, ...]
+    interval: float | None
+    first_within: float
+    at_once: bool
+    shutdown_within: float
+    rules: Rules
+    bulk_chunk: int
+    registry: RegistrySettings
+    provider_config: Path = Path(PROVIDER_CONFIG_LOCATION)
+    transport_url: str = ""
+    exchange: str = "nova"
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+
+
+def settings(conf: cfg.ConfigOpts) -> Settings:
+    """Return the agent's settings.
+
+    :raises ValueError: (or RegistryConfigError) an option has an invalid value.
+    """
+    seconds = conf.update_resources_interval
+    interval = None if seconds < 0 else float(seconds or schedule.PERIOD)
+    if conf.registry.access == "rpc" and not conf.transport_url:
+        raise ValueError("[registry] access = rpc needs transport_url")
+    refresh = conf.compute.resource_provider_association_refresh
+    if not conf.host.strip():
+        raise ValueError("host is empty: name this service, or leave the option out")
+    if not conf.compute.owner_trait:
+        raise ValueError("[compute] owner_trait is empty: name a trait, or leave the option out")
+    if not conf.compute_driver:
+        raise ValueError("compute_driver is empty: name a driver, or leave the option out")
+    return Settings(
+        host=conf.host,
+        state_path=Path(conf.state_path).absolute(),
+        drivers=tuple(conf.compute_driver),
+        interval=interval,
+        at_once="dev" in conf and conf.dev,
+        first_within=min(conf.periodic_fuzzy_delay, 2 * (interval or 0.0)),
+        shutdown_within=float(conf.graceful_shutdown_timeout),
+        rules=Rules(
+            owner_traits=tuple(conf.compute.owner_trait),
+            verify_every=float(refresh) if refresh else None,
+            audit_every=float(conf.compute.audit_interval) or None,
+            reshape_when_running=conf.compute.reshape_when_running,
+            at_once=conf.placement.max_concurrency,
+            nodes_at_once=conf.compute.max_concurrent_nodes,
+            remove_after=_seconds(conf.compute.vanished_node_delay),
+            attached=conf.compute.root_provider == "attach",
+            remove_child_after=_seconds(conf.compute.removed_child_delay),
+            period=interval or schedule.PERIOD,
+        ),
+        bulk_chunk=conf.compute.bulk_inventory_writes,
+        registry=registry.settings(conf),
+        provider_config=Path(conf.compute.provider_config_location),
+        transport_url=conf.transport_url,
+        exchange=conf.control_exchange,
+        monitoring=metrics.settings(conf),
+    )
+
+
+def _seconds(value: int) -> float | None:
+    return None if value < 0 else float(value)

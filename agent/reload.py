@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent import config
+from agent import config, opts
 from agent.loop import Loop
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
@@ -33,7 +33,7 @@ class Reload:
     service: Service
     loop: Loop
     status_file: StatusFile
-    settings: config.Settings
+    settings: opts.Settings
     adapter: Any
     """keystoneauth's adapter to Placement."""
     switching: Switching

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.bus.errors import NoAnswer, Sign
 from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
-from agent.in_thread import in_thread
+from agent.loop import in_thread
 
 WITHIN = 3.0
 """Seconds."""

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from agent import version
 from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
 from agent.registry.store import SqlRegistry
 from agent.reporting.reports import Check
-from agent.version import version
 from compute_registry.rest.application import Application, StartResponse
 from compute_registry.rest.request import Environ
 from compute_registry.web import route_of

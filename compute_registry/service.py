@@ -16,11 +16,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent import version
 from agent.bus import messaging
 from agent.bus.errors import MessagingError
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config_files import files_of, open_secrets, option_place
+from agent.config import files_of, open_secrets, option_place
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -30,7 +31,7 @@ from agent.registry.permission import RegistryPermissions
 from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
-from agent.version import version
+from compute_registry import config
 from compute_registry.calls import AgentCalls
 from compute_registry.database.opening import open_database
 from compute_registry.endpoint import RegistryEndpoint
@@ -68,7 +69,7 @@ class Reload:
         self._requested.clear()
         self.systemd.reloading()
         try:
-            opts.read_again(self.conf, self.args)
+            config.read_again(self.conf, self.args)
             self.follow(opts.settings(self.conf))
         except opts.RegistryConfigError as err:
             LOG.warning("The configuration could not be read again, nothing is changed: %s", err)
@@ -86,13 +87,13 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, signal.SIG_IGN)
     words = list(sys.argv[1:] if args is None else args)
     try:
-        conf = opts.load_config(words)
+        conf = config.load(words)
         if conf.host_key_of is not None:
-            sys.stdout.write(f"{opts.key_of(conf)}\n")
+            sys.stdout.write(f"{config.key_of(conf)}\n")
             return
-        logs.start(conf, opts.PROG)
+        logs.start(conf, config.PROG)
         logs.quiet_bus()
-        LOG.info("%s %s", opts.PROG, version())
+        LOG.info("%s %s", config.PROG, version())
         for warning in open_secrets(files_of(conf)):
             LOG.warning("%s", warning)
         systemd = Systemd.from_environment()
@@ -103,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
         process.run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
-        logs.complain(f"{opts.PROG}: {err}")
+        logs.complain(f"{config.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
     # Threads that wait for a broker that is away would be waited for.

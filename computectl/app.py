@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 
-from agent.version import version
+from agent import version
 from computectl.shared.command_session import Session
 from computectl.shared.errors import CommandError, argument_error
 from computectl.shared.screen import Terminal

@@ -28,7 +28,7 @@ import oslo_messaging  # noqa: E402  after the backend
 from oslo_messaging.rpc import dispatcher, server  # noqa: E402
 
 from agent.bus.errors import NoAnswer, RemoteFault, Sign, TransportUnavailable  # noqa: E402
-from agent.in_thread import in_thread  # noqa: E402
+from agent.loop import in_thread  # noqa: E402
 
 __all__ = ["RpcClient", "Target", "dispatcher", "oslo_messaging", "server", "transport"]
 

@@ -33,7 +33,7 @@ from agent.bus.errors import (
     NotPermitted,
     Permit,
 )
-from agent.in_thread import in_thread
+from agent.loop import in_thread
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
 

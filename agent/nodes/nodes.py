@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from agent.attach.foreign_roots import ForeignRoots
-from agent.config import Settings
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
+from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.period.rules import Rules
 from agent.period.service_tag import tag_of

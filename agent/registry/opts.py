@@ -1,23 +1,14 @@
-"""The registry's options, for compute-registry, for agents, and for computectl."""
+"""The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
-from agent.bus.signing import host_key
-from agent.config_files import WrongValue, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
-from agent.registry.checks import is_host
-from agent.reporting import logs
-from agent.version import version
-from drivers.opts import where_read
-from reportclient.http import register_opts as register_placement
 
 GROUP = "registry"
-PROG = "compute-registry"
 FILE_NAME = "services.sqlite"
 
 REGISTRY: list[cfg.Opt] = [
@@ -134,23 +125,6 @@ AUDIT: list[cfg.Opt] = [
         help="HTTP methods that are left out, such as GET,HEAD.",
     ),
 ]
-STANDALONE: list[cfg.Opt] = [
-    cfg.StrOpt("state-path", default="/var/lib/compute-agent", help="Directory for the database."),
-    cfg.StrOpt(
-        "transport_url",
-        default="",
-        secret=True,
-        help="The message bus, such as rabbit://user:password@host:5672/.",
-    ),
-    cfg.StrOpt("control_exchange", default="nova", help="The exchange that agents listen on."),
-]
-COMMAND_LINE: list[cfg.Opt] = [
-    cfg.StrOpt(
-        "host-key-of",
-        metavar="HOST",
-        help="Print the host_key of this host's agent, by [registry] master_key, and end.",
-    ),
-]
 
 
 class RegistryConfigError(Exception):
@@ -198,53 +172,6 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
     }
     same = {one.name for one in fields(RegistrySettings)} - others.keys()
     return RegistrySettings(**others, **{name: group[name] for name in same})
-
-
-def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
-    """compute-registry's configuration.  :raises RegistryConfigError: it can't be used."""
-    conf = cfg.ConfigOpts()
-    conf.register_opts(REGISTRY, GROUP)
-    conf.register_opts(AUDIT, AUDIT_GROUP)
-    conf.register_opts(STANDALONE)
-    register_placement(conf, mutable=False)
-    conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
-    conf.register_cli_opts(COMMAND_LINE)
-    logs.register(conf)
-    try:
-        parse(conf, args, project="compute-agent", prog=PROG, version=version())
-        check_values(conf)
-        settings(conf)
-        metrics_opts.settings(conf)
-    except cfg.ConfigFilesNotFoundError as err:
-        missing = ", ".join(err.config_files)
-        raise RegistryConfigError(f"no such configuration file: {missing}") from err
-    except (cfg.Error, OSError, ValueError, WrongValue) as err:
-        raise RegistryConfigError(with_line(where_read(" ".join(str(err).split())))) from err
-    return conf
-
-
-def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
-    """Read the files again; options that may change while it runs get their new values.
-
-    :raises RegistryConfigError: they can't be used; nothing is changed.
-    """
-    load_config(args)
-    try:
-        conf.mutate_config_files()
-    except (cfg.Error, ValueError) as err:
-        raise RegistryConfigError(with_line(where_read(str(err)))) from err
-
-
-def key_of(conf: cfg.ConfigOpts) -> str:
-    """Return the key of a hypervisor.
-
-    :raises RegistryConfigError: there is no master key, or no service can have this name.
-    """
-    if not is_host(conf.host_key_of):
-        raise RegistryConfigError(f"--host-key-of {conf.host_key_of!a}: not a valid host name")
-    if not conf[GROUP].master_key:
-        raise RegistryConfigError("[registry] master_key is not set: there is nothing to sign with")
-    return host_key(conf[GROUP].master_key, conf.host_key_of)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from agent.version import DISTRIBUTION, version
+from agent import DISTRIBUTION, version
 from reportclient.plain_text import plain
 
 if TYPE_CHECKING:

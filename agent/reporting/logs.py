@@ -18,7 +18,7 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
-from agent.version import version
+from agent import version
 from reportclient.plain_text import plain
 
 CONTINUED = "  "

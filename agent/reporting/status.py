@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent import version
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.state import files
 from agent.switching.notices import FactsChanged, Notice
-from agent.version import version
 from reportclient.errors import PlacementError
 from reportclient.plain_text import ago, error_text
 

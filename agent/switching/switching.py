@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.config import Settings
 from agent.loop import Loop
+from agent.opts import Settings
 from agent.registry.access import agent_address, open_registry
 from agent.registry.api import Registry
 from agent.registry.errors import HostTaken

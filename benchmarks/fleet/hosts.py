@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from agent.config import Settings
+from agent.opts import Settings
 from agent.reporting.reports import Report
 from agent.service import Service
 from agent.switching.notices import HeartbeatDone, Notice

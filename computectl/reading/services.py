@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
-from agent.config_files import option_place
+from agent.config import option_place
 from agent.period.traits import DISABLED
 from agent.registry import errors
 from agent.registry.api import Registry

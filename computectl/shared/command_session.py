@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from agent import config
+from agent import config, opts
 from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
 from agent.state.lock import InUse, lock_directory
 from agent.state.roots import RootStore
@@ -24,7 +24,7 @@ class Session:
     """The agent's configuration, and what a command reads with it."""
 
     conf: Any
-    settings: config.Settings
+    settings: opts.Settings
 
     @classmethod
     def from_config_files(cls, files: Sequence[str], directories: Sequence[str]) -> "Session":

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from agent.registry.opts import COMMAND_LINE as OF_THE_REGISTRY
+from compute_registry.config import COMMAND_LINE as OF_THE_REGISTRY
 from computectl.app import ComputeCtl
 
 REPOSITORY = Path(__file__).resolve().parents[2]

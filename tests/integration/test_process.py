@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent import version
 from agent.nodes.identity import FILE_NAME
-from agent.version import version
 from tests.registries import registry_at
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy, answered, unauthorized

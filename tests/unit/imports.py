@@ -42,9 +42,9 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "os_traits": ("*",),
     "oslo_config": (
         "agent/config.py",
-        "agent/config_files.py",
         "agent/main.py",
         "agent/bus/messaging.py",
+        "compute_registry/config.py",
         "driverkit/context.py",
         "*opts.py",
     ),

@@ -13,8 +13,8 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from agent import config, opts
-from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistryConfigError
+from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
 from reportclient import http
 from reportclient.errors import AuthenticationFailed
@@ -133,7 +133,7 @@ def test_a_wrong_value_of_what_logs_or_of_an_argument_is_refused_with_its_place(
         config.settings(config.load(words, command_line=opts.COMMAND_LINE))
     if option != "once":
         with pytest.raises(RegistryConfigError, match=f"{option} in {path}, line 3 is not valid"):
-            registry_opts.load_config(words)
+            registry_config.load(words)
     assert capsys.readouterr().err == ""
 
 

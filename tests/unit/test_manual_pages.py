@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from agent.registry.opts import COMMAND_LINE as REGISTRY_COMMAND_LINE
+from compute_registry.config import COMMAND_LINE as REGISTRY_COMMAND_LINE
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "man"
 

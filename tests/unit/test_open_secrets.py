@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config_files import open_secrets
+from agent.config import open_secrets
 
 
 def told(tmp_path: Path, text: str, mode: int) -> list[str]:

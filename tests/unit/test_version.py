@@ -7,12 +7,12 @@ from importlib import metadata
 import pytest
 
 from agent import config
-from agent.registry import opts
+from compute_registry import config as registry_config
 from computectl import app
 
 
 @pytest.mark.parametrize(
-    "tell", [config.load, opts.load_config, app.main], ids=["agent", "registry", "ctl"]
+    "tell", [config.load, registry_config.load, app.main], ids=["agent", "registry", "ctl"]
 )
 def test_a_command_tells_its_version(tell, capsys) -> None:
     with pytest.raises(SystemExit) as ended:

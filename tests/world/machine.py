@@ -13,7 +13,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.caller import Caller
-from agent.config import Settings
 from agent.loop import Loop
 from agent.nodes.identity import (
     IdentityError,
@@ -23,6 +22,7 @@ from agent.nodes.identity import (
 )
 from agent.nodes.nodes import Nodes
 from agent.nodes.workers import Job, Workers
+from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from agent import version
 from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from agent.registry.store import WatchedRegistry
-from agent.version import version
 from compute_registry.database.opening import open_database
 from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
 from compute_registry.web import route_of

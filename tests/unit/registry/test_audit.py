@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.registry import opts
+from agent.registry.opts import RegistryConfigError
+from compute_registry import config
 from compute_registry.web import with_audit
 from tests.unit.registry.test_rest import UUID, Api
 
@@ -21,7 +22,7 @@ def audited(tmp_path: Path, audit_map: Path) -> Any:
         "[audit_middleware_notifications]\nuse_oslo_messaging = false\n"
     )
     api = Api()
-    api.application = with_audit(api.application, opts.load_config(["--config-file", str(file)]))
+    api.application = with_audit(api.application, config.load(["--config-file", str(file)]))
     return api
 
 
@@ -45,5 +46,5 @@ def test_a_change_is_an_event_with_who_and_how_it_ended(
 
 
 def test_a_map_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(opts.RegistryConfigError, match="audit_map_file .*/nothing"):
+    with pytest.raises(RegistryConfigError, match="audit_map_file .*/nothing"):
         audited(tmp_path, tmp_path / "nothing")
