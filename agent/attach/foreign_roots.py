@@ -16,23 +16,21 @@ class RootAwaited(Exception):
 class ForeignRoots:
     """UUIDs of roots by node name; ``awaited`` has the reason for each node without one."""
 
-    compute_id: str = ""
-    """The UUID in the ``compute_id`` file; empty without the file."""
     by_name: dict[str, str] = field(default_factory=dict)
     awaited: dict[str, Exception] = field(default_factory=dict)
 
     def resolve_uuids(
-        self, nodes: Iterable[str], reported: Mapping[str, str], api: API
+        self, nodes: Iterable[str], reported: Mapping[str, str], compute_id: str, api: API
     ) -> dict[str, str]:
         """Return the root's UUID of each node that has one.
 
-        It is the one that the driver reports (``reported``, by node), else that of ``compute_id``
-        on a host with one node, else that of the root provider with the node's name.  Each name
-        that is not known yet is one GET.
+        It is the one that the driver reports (``reported``, by node), else that of the file
+        ``compute_id`` (empty without the file) on a host with one node, else that of the root
+        provider with the node's name.  Each name that is not known yet is one GET.
         """
         names = list(nodes)
         self.awaited = {}
-        alone = self.compute_id if len(names) == 1 else ""
+        alone = compute_id if len(names) == 1 else ""
         uuids = {}
         for name in names:
             uuid = (

@@ -128,8 +128,7 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
     try:
         return document.load(parse)
     except Unreadable as err:
-        passes = getattr(err.__cause__, "errno", None) in _PASSING
-        raise (IdentityNotReady if passes else IdentityError)(str(err)) from err
+        raise _error(str(err), err.__cause__) from err
     except Unusable as err:
         own = document.path.with_name(FILE_NAME)
         raise IdentityError(
@@ -155,8 +154,9 @@ def _read(path: Path, in_table: str = "") -> str:
         ) from None
 
 
-def _error(text: str, err: OSError) -> IdentityError:
-    return (IdentityNotReady if err.errno in _PASSING else IdentityError)(text)
+def _error(text: str, cause: BaseException | None) -> IdentityError:
+    passes = getattr(cause, "errno", None) in _PASSING
+    return (IdentityNotReady if passes else IdentityError)(text)
 
 
 def root_uuids(

@@ -183,8 +183,9 @@ class Nodes:
             for tracker in self.trackers.values():
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                     self.foreign_roots.forget(tracker.node)
-            self.foreign_roots.compute_id = self.own_uuid
-            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.breaker)
+            uuids = self.foreign_roots.resolve_uuids(
+                names, from_driver, self.own_uuid, self.breaker
+            )
             tag = ""
         else:
             uuids = self.table.uuids(names, self.own_uuid, from_driver)
@@ -216,27 +217,25 @@ class Nodes:
         root.load_saved_view()
         provider = root.view.snapshot.get(uuid)
         node = name or (uuid if provider is None else provider.name)
-        tracker = Tracker(root, node, self.drivers, self.rules, self.additions, saved)
-        tracker.new_state = self._store is None or self._store.is_new
-        tracker.ledger = saved.ledger if saved is not None else tracker.ledger
-        tracker.ledger = self._ledger_of_mode(tracker)
+        ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
-            tracker.view = View(drained=tracker.view.drained)
+            root.view = View(drained=root.view.drained)
+        tracker = Tracker(root, node, self.drivers, self.rules, self.additions, saved, ledger)
+        tracker.new_state = self._store is None or self._store.is_new
         return tracker
 
-    def _ledger_of_mode(self, tracker: Tracker) -> Ledger:
+    def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:
         """Return the ledger for the present [compute] root_provider; warn if that has changed.
 
         Of a root that was this agent's and is attached now, the ledger keeps only the owner traits,
         so that they are removed.
         """
-        ledger, uuid = tracker.ledger, tracker.uuid
         if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
             LOG.warning(
                 "Node %s: [compute] root_provider was attach and is own now: this agent reports "
                 "the root. Stop nova-compute on this host; what it reported and no driver here "
                 "reports stays until you remove it",
-                tracker.node,
+                node,
             )
         if not self.rules.attached or not ledger.is_ours(uuid):
             return ledger
@@ -244,7 +243,7 @@ class Nodes:
             "Node %s: [compute] root_provider was own and is attach now: nova-compute reports the "
             "root's inventory and traits, this agent its children. To give back the whole host, "
             "run computectl retire --hand-back",
-            tracker.node,
+            node,
         )
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
