@@ -90,6 +90,7 @@ class Loop:
     _schedule: Schedule | None = None
     _asked: bool = False
     _rest_until: float = -inf
+    """The earliest time of the next requested period."""
     _failed: int = 0
     """Number of requested periods that failed in a row."""
     _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
@@ -107,7 +108,9 @@ class Loop:
             if self.stopping:
                 break
             well = period() is not False
-            self._rest(failed_again=asked and not well)
+            self._failed = self._failed + 1 if asked and not well else 0
+            rest = doubled(self.gap, self._failed, self.longest_gap)
+            self._rest_until = self.clock() + rest
             missed = 0 if asked else schedule.after(self.clock())
             if missed:
                 LOG.warning(
@@ -115,7 +118,8 @@ class Loop:
                     schedule.interval,
                     missed,
                 )
-        self._cancel_jobs()
+        while not self.commands.empty():
+            self.commands.get().done.cancel()
 
     def stop(self) -> None:
         """End the loop after the current period.  Threads and signal handlers may call it."""
@@ -154,11 +158,6 @@ class Loop:
 
     def _note_asked(self) -> None:
         self._asked = True
-
-    def _rest(self, *, failed_again: bool) -> None:
-        """Set the earliest time of the next requested period."""
-        self._failed = self._failed + 1 if failed_again else 0
-        self._rest_until = self.clock() + doubled(self.gap, self._failed, self.longest_gap)
 
     def _wait(self, schedule: Schedule) -> bool:
         """Sleep and run jobs until a period is due or requested, or the loop ends.
@@ -202,8 +201,3 @@ class Loop:
                 LOG.exception("A scheduled job failed")
         while not self.stopping and not self.commands.empty():
             self.commands.get().run()
-
-    def _cancel_jobs(self) -> None:
-        """Cancel the jobs that wait: the loop has ended."""
-        while not self.commands.empty():
-            self.commands.get().done.cancel()

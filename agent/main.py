@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib import metadata
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
 from agent.config import files_of, open_secrets, option_place
-from agent.loop import Loop
+from agent.loop import Loop, in_thread
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -91,8 +91,13 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(args: list[str], stack: ExitStack) -> int:
     conf = config.load(args, command_line=opts.COMMAND_LINE)
-    _ignore_signals(once=conf.once)
-    _start_logging(conf)
+    # Until their handlers are installed; SIGHUP ends a run of one period.
+    for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
+        signal.signal(number, _log_ignored)
+    logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
+    LOG.info("compute-agent %s", version())
+    for warning in open_secrets(files_of(conf)):
+        LOG.warning("%s", warning)
     settings = config.settings(conf)
     locked = lock_directory(settings.state_path)
     if locked is not None:
@@ -113,7 +118,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
-    nodes = Nodes.from_settings(settings, drivers, api, _own_uuid(settings))
+    # In attach mode no UUID is created, and the text may be empty.
+    own_uuid = saved_compute_id if settings.rules.attached else compute_id
+    nodes = Nodes.from_settings(settings, drivers, api, own_uuid(settings.state_path))
     status = host_status(
         settings,
         loop,
@@ -151,13 +158,6 @@ def _run(args: list[str], stack: ExitStack) -> int:
     reload = Reload(conf, args, service, loop, status_file, settings, adapter, switches)
     _until_stopped(reload, calls)
     return 0
-
-
-def _own_uuid(settings: opts.Settings) -> str:
-    """Return this host's UUID; in attach mode none is created, and the text may be empty."""
-    if settings.rules.attached:
-        return saved_compute_id(settings.state_path)
-    return compute_id(settings.state_path)
 
 
 def _transport(settings: opts.Settings, conf: Any) -> Any:
@@ -215,19 +215,6 @@ def _adapter(conf: Any) -> Any:
         config.refuse_typos(conf)
 
 
-def _start_logging(conf: Any) -> None:
-    logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
-    LOG.info("compute-agent %s", version())
-    for warning in open_secrets(files_of(conf)):
-        LOG.warning("%s", warning)
-
-
-def _ignore_signals(*, once: bool) -> None:
-    """Ignore SIGUSR1, SIGUSR2 and, unless ``once``, SIGHUP until their handlers are installed."""
-    for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if once else (signal.SIGHUP,))):
-        signal.signal(number, _log_ignored)
-
-
 def _log_ignored(number: int, _: object) -> None:
     LOG.info("Ignoring %s", signal.Signals(number).name)
 
@@ -243,8 +230,9 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
-    else:
-        _ready_at_the_latest(service)
+    else:  # also while Placement is away
+        why = "the first report is not finished yet"
+        _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
@@ -275,10 +263,9 @@ def _wait_interruptibly(done: Future[None]) -> None:
         signal.set_wakeup_fd(-1)
 
 
-def _ready_at_the_latest(service: Service) -> None:
-    """Tell systemd after READY_WITHIN that the unit is up, also while Placement is away."""
-    why = "the first report is not finished yet"
-    timer = threading.Timer(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+def _call_later(seconds: float, work: Callable[[], object]) -> None:
+    """Call ``work`` after so many seconds, if the process still runs."""
+    timer = threading.Timer(seconds, work)
     timer.daemon = True
     timer.start()
 
@@ -287,26 +274,20 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
     """Stop the loop, and exit after graceful_shutdown_timeout at the latest."""
     reload.service.systemd.stopping()
     reload.loop.stop()
-    within = reload.settings.shutdown_within
-    timer = threading.Timer(within, _exit_overdue, [calls, within])
-    timer.daemon = True
-    timer.start()
-    watcher = threading.Thread(target=_exit_if_driver_hangs, args=[reload.service, calls])
-    watcher.daemon = True
-    watcher.start()
+    stopped, within = time.monotonic(), reload.settings.shutdown_within
 
+    def exit_overdue() -> None:
+        LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
+        calls.leave()
+        os._exit(FAILED)
 
-def _exit_if_driver_hangs(service: Service, calls: DriverCalls) -> None:
-    """Exit once a driver has hung for DRIVER_WITHIN; the agent writes nothing in that time."""
-    stopped = time.monotonic()
-    while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
-        time.sleep(0.1)
-    LOG.warning("Stopped without waiting: %s", why)
-    calls.leave()
-    os._exit(0)
+    def exit_if_driver_hangs() -> None:
+        """Exit once a driver has hung for DRIVER_WITHIN; the agent writes nothing in that time."""
+        while (why := reload.service.hanging(stopped, DRIVER_WITHIN)) is None:
+            time.sleep(0.1)
+        LOG.warning("Stopped without waiting: %s", why)
+        calls.leave()
+        os._exit(0)
 
-
-def _exit_overdue(calls: DriverCalls, within: float) -> None:
-    LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
-    calls.leave()
-    os._exit(FAILED)
+    _call_later(within, exit_overdue)
+    in_thread(exit_if_driver_hangs, "stop")

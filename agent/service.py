@@ -37,10 +37,10 @@ class Service:
     listeners: list[Listener] = field(default_factory=list)
     _ready: bool = False
     _last: dict[str, Report] = field(default_factory=dict)
-    _enabled: "HostEnabled" = field(init=False)
+    _enabled: dict[str, bool] = field(default_factory=dict)
+    """What each driver was last notified of, by its name; only the loop's thread uses it."""
 
     def __post_init__(self) -> None:
-        self._enabled = HostEnabled(self.nodes.drivers)
         if self.status is not None:
             self.status.subscribe(self._on_notice)
 
@@ -82,10 +82,13 @@ class Service:
         :raises Exception: the error of a report that is ``fatal``: the agent has to stop.
         """
         self.systemd.feed()
-        self._open_others()
+        for loaded in self.nodes.drivers:
+            if loaded.opening.failed is not None:
+                _close(loaded, self.host)
+                _open_again(loaded, self.host)
         disabled = self.status.disabled if self.status is not None else None
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
-        self._enabled.notify_drivers(disabled)
+        self.notify_drivers(disabled)
         if self.status is not None:
             self.status.period_done(reports, self.nodes.any_disabled())
         self._publish(reports)
@@ -94,22 +97,43 @@ class Service:
                 raise report.error
         return all(report.ok for report in reports)
 
-    def _open_others(self) -> None:
+    def notify_drivers(self, disabled: bool | None) -> None:
+        """Call ``set_host_enabled`` of each driver that does not have this status yet.
+
+        Errors of drivers are logged: the agent writes the trait whatever a driver does.
+        """
+        if disabled is None:
+            return
         for loaded in self.nodes.drivers:
+            if self._enabled.get(loaded.name) is (not disabled):
+                continue
             if loaded.opening.failed is not None:
-                _close(loaded, self.host)
-                _open_again(loaded, self.host)
+                continue  # notified once it is open
+            try:
+                loaded.call(Switched.set_host_enabled, not disabled)
+            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
+                LOG.warning(
+                    "Driver %s: set_host_enabled(%s) failed, retrying next period: %s",
+                    loaded.name,
+                    not disabled,
+                    error_text(err),
+                )
+            else:
+                self._enabled[loaded.name] = not disabled
 
     def _on_notice(self, notice: Notice) -> None:
-        """Tell drivers, then listeners, that the trait was written."""
+        """Notify drivers, then listeners, that the trait was written."""
         if isinstance(notice, Written):
-            self._enabled.notify_drivers(self.status.disabled if self.status is not None else None)
+            self.notify_drivers(self.status.disabled if self.status is not None else None)
             self.after_switch(notice.reports)
 
     def after_switch(self, reports: Sequence[Report]) -> None:
         """Publish the reports of a switch, with the conditions of the last period."""
         if self._last:
-            self._publish([_with_period(report, self._last.get(report.node)) for report in reports])
+            last = self._last
+            self._publish(
+                [last[new.node].with_switch(new) if new.node in last else new for new in reports]
+            )
 
     def _publish(self, reports: Sequence[Report]) -> None:
         more = self.status.conditions() if self.status is not None else ()
@@ -143,23 +167,6 @@ class Service:
         else:
             self.systemd.ready(status)
             self._ready = True
-
-
-def _with_period(switched: Report, period: Report | None) -> Report:
-    """Return the report of a switch with the conditions of the period before it."""
-    if period is None:
-        return switched
-    return replace(
-        period,
-        occasion=switched.occasion,
-        seconds=switched.seconds,
-        done=switched.done,
-        calls=switched.calls,
-        tries=switched.tries,
-        error=switched.error,
-        failed={**period.failed, **switched.failed},
-        draining=period.draining - switched.failed.keys(),
-    )
 
 
 def _open(loaded: LoadedDriver, host: str) -> None:
@@ -203,38 +210,3 @@ def _status(reports: Sequence[Report]) -> str:
     if wrong:
         return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
     return f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"
-
-
-@dataclass(slots=True)
-class HostEnabled:
-    """Tells drivers whether the host is enabled; only the loop's thread uses it.
-
-    ``last`` is the last ``enabled`` that each driver accepted, by its name.
-    """
-
-    drivers: Sequence[LoadedDriver]
-    last: dict[str, bool] = field(default_factory=dict)
-
-    def notify_drivers(self, disabled: bool | None) -> None:
-        """Call ``set_host_enabled`` of each driver that does not have this status yet.
-
-        Errors of drivers are logged: the agent writes the trait whatever a driver does.
-        """
-        if disabled is None:
-            return
-        for loaded in self.drivers:
-            if self.last.get(loaded.name) is (not disabled):
-                continue
-            if loaded.opening.failed is not None:
-                continue  # notified once it is open
-            try:
-                loaded.call(Switched.set_host_enabled, not disabled)
-            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
-                LOG.warning(
-                    "Driver %s: set_host_enabled(%s) failed, retrying next period: %s",
-                    loaded.name,
-                    not disabled,
-                    error_text(err),
-                )
-            else:
-                self.last[loaded.name] = not disabled

@@ -5,7 +5,7 @@ Log, status file, metrics, systemd and commands show them.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from reportclient.plain_text import error_text
@@ -110,6 +110,20 @@ class Report:
     """Whether the agent has to stop because of ``error``."""
     besides: tuple[Condition, ...] = ()
     """Conditions of the whole host."""
+
+    def with_switch(self, switch: "Report") -> "Report":
+        """Return the report of a later switch with the conditions of this one, a period's."""
+        return replace(
+            self,
+            occasion=switch.occasion,
+            seconds=switch.seconds,
+            done=switch.done,
+            calls=switch.calls,
+            tries=switch.tries,
+            error=switch.error,
+            failed={**self.failed, **switch.failed},
+            draining=self.draining - switch.failed.keys(),
+        )
 
     @property
     def ok(self) -> bool:

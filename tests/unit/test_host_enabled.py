@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.loop import Loop
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.systemd import Systemd
-from agent.service import HostEnabled, Service
+from agent.service import Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
@@ -76,7 +76,7 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
 
 def test_one_that_failed_is_told_again_and_the_others_are_told_anyway(caplog) -> None:
     first, second = Hears(fails=1), Hears()
-    told = HostEnabled(NoNodes(first, second).drivers)
+    told = Service("host1", NoNodes(first, second), Systemd(), bool)
     told.notify_drivers(True)
     told.notify_drivers(True)
     told.notify_drivers(True)
