@@ -140,9 +140,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *unusable_files(settings.state_path),
     ]
     service.listeners.append(status_file)
-    status.subscribe(status_file.on_notice)
+    switches.on_facts = status_file.write_service
     if monitoring is not None:
-        monitoring.listen(service, status, loop, lambda: status_file.written)
+        monitoring.listen(service, switches, loop, lambda: status_file.written)
         stack.callback(monitoring.stop)
     if dev is not None:
         service.listeners.append(dev.show(nodes, once=conf.once))

@@ -10,7 +10,6 @@ from agent.reporting.narrator import Narrator
 from agent.reporting.reports import Condition, Report, errors
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
-from agent.switching.notices import Notice, Written
 from drivers.api import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
@@ -42,7 +41,7 @@ class Service:
 
     def __post_init__(self) -> None:
         if self.status is not None:
-            self.status.subscribe(self._on_notice)
+            self.status.on_written = self._note_written
 
     def open(self) -> None:
         """Call ``init_host`` of the drivers.
@@ -121,11 +120,10 @@ class Service:
             else:
                 self._enabled[loaded.name] = not disabled
 
-    def _on_notice(self, notice: Notice) -> None:
+    def _note_written(self, reports: Sequence[Report]) -> None:
         """Notify drivers, then listeners, that the trait was written."""
-        if isinstance(notice, Written):
-            self.notify_drivers(self.status.disabled if self.status is not None else None)
-            self.after_switch(notice.reports)
+        self.notify_drivers(self.status.disabled if self.status is not None else None)
+        self.after_switch(reports)
 
     def after_switch(self, reports: Sequence[Report]) -> None:
         """Publish the reports of a switch, with the conditions of the last period."""

@@ -17,8 +17,7 @@ from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Check, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus
 from agent.service import Service
-from agent.switching.host_status import HostStatus
-from agent.switching.notices import Called, HeartbeatDone, Notice
+from agent.switching.switching import Switching
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
@@ -26,7 +25,7 @@ PREFIX = "compute_agent"
 
 
 class Numbers:
-    """Counts reports, notices of the host's status, and calls to Placement and to drivers.
+    """Counts reports, heartbeats, and calls over RPC, to Placement and to drivers.
 
     Any thread may call these methods: Prometheus's counters are locked.
     """
@@ -96,16 +95,17 @@ class Numbers:
                 for part in report.degraded:
                     self.source_failures.labels(part).inc()
 
-    def on_notice(self, notice: Notice) -> None:
-        """Count heartbeats and RPC calls, as a subscriber of the host's status."""
-        if isinstance(notice, HeartbeatDone):
-            self.heartbeats.labels("failed" if notice.error else "ok").inc()
-            self.heartbeat_times.observe(notice.seconds)
-            if not notice.error:
-                self.last_heartbeat.set(self._clock())
-        elif isinstance(notice, Called):
-            self.rpc_calls.labels(notice.method, notice.outcome).inc()
-            self.rpc_times.observe(notice.seconds)
+    def heartbeat_done(self, seconds: float, error: str | None) -> None:
+        """Count a heartbeat."""
+        self.heartbeats.labels("failed" if error else "ok").inc()
+        self.heartbeat_times.observe(seconds)
+        if not error:
+            self.last_heartbeat.set(self._clock())
+
+    def rpc_answered(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a call to this host over RPC."""
+        self.rpc_calls.labels(method, outcome).inc()
+        self.rpc_times.observe(seconds)
 
     def placement_called(self, method: str, route: str, outcome: str, seconds: float) -> None:
         """Count a call to Placement."""
@@ -275,14 +275,16 @@ class Monitoring(Exposition):
     def listen(
         self,
         service: Service,
-        host: HostStatus,
+        switches: Switching,
         loop: Loop,
         status: Callable[[], AgentStatus | None],
     ) -> None:
-        """Subscribe to service, host and drivers; ``status`` returns that of ``status.json``."""
+        """Subscribe to the parts of the agent; ``status`` returns that of ``status.json``."""
         self._status = status
         service.listeners.append(self.numbers)
-        host.subscribe(self.numbers.on_notice)
+        switches.heartbeat.on_done = self.numbers.heartbeat_done
+        if switches.server is not None:
+            switches.server.on_answered = self.numbers.rpc_answered
         for loaded in service.nodes.drivers:
             loaded.calls.on_call = partial(self.numbers.driver_called, loaded.name)
         self.numbers.registry.register(Facts(status, service.nodes, loop))

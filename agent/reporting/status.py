@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from agent import version
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.state import files
-from agent.switching.notices import FactsChanged, Notice
 from reportclient.errors import PlacementError
 from reportclient.plain_text import ago, error_text
 
@@ -153,9 +152,9 @@ class StatusFile:
             )
         )
 
-    def on_notice(self, notice: Notice) -> None:
+    def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
-        if isinstance(notice, FactsChanged) and self.written is not None:
+        if self.written is not None:
             self._write(replace(self.written, service=self.service()))
 
     def _write(self, status: AgentStatus) -> None:

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from agent.loop import in_thread
 from agent.registry.api import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
-from agent.registry.record import ServiceRecord
 from agent.switching.host_status import HostStatus
-from agent.switching.machine import ServiceStatus, Verdict, verdict
-from agent.switching.notices import Decided, HeartbeatDone, Notice, Serving
+from agent.switching.machine import Verdict, verdict
 
 LOG = logging.getLogger(__name__)
 
@@ -58,6 +56,8 @@ class Heartbeat:
     """Set to send the next heartbeat now."""
     name_conflict: str | None = None
     """The error that names another agent with this host name, if there is one."""
+    on_done: Callable[[float, str | None], object] = lambda *_: None
+    """Called after each heartbeat, in its thread, with its seconds and why it failed, if so."""
     _registry: Registry | None = None
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason that the record has if this agent's last write succeeded."""
@@ -77,10 +77,9 @@ class Heartbeat:
         self.connect, self.every, self._registry = connect, every, None
         self.wake.set()
 
-    def on_notice(self, notice: Notice) -> None:
-        """Send a heartbeat now if the status changed or calls can be answered."""
-        if isinstance(notice, Decided | Serving):
-            self.wake.set()
+    def beat_now(self) -> None:
+        """Have the thread send a heartbeat now: the status changed, or calls can be answered."""
+        self.wake.set()
 
     def read_once(self) -> None:
         """Read the record without sending a heartbeat.  Never raises."""
@@ -103,16 +102,23 @@ class Heartbeat:
         try:
             self._exchange()
         except HostTaken as err:
-            self._name_is_taken(err)
+            if self.name_conflict is None:
+                LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
+            self.name_conflict = str(err)
+            self.answered.set()
         except RegistryError as err:
             self._is_lost(err)
         except Exception as err:
             LOG.exception("A heartbeat failed")
             self.status.registry_lost = str(err)
         else:
-            self._is_back()
+            if self.status.registry_lost or self.name_conflict:
+                LOG.info("The registry answers again")
+            self.name_conflict = None
+            self.answered.set()
+            self.status.registry_answers()
         error = self.name_conflict or self.status.registry_lost
-        self.status.publish(HeartbeatDone(time.monotonic() - began, error))
+        self.on_done(time.monotonic() - began, error)
 
     def _run(self) -> None:
         while not self._ended:
@@ -122,6 +128,7 @@ class Heartbeat:
             self.wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
     def _exchange(self) -> None:
+        """Send heartbeats until record and status agree, or ``ROUNDS`` are over."""
         registry = self._opened()
         for _ in range(ROUNDS):
             before = self.status.current
@@ -136,9 +143,25 @@ class Heartbeat:
                 return
             if self.status.current is not before:
                 continue  # an RPC call came meanwhile, maybe with a later record
-            seen = self._seen_with(record, before)
-            settled = self._settled(record, seen)
-            if settled is not None and self.status.adopt(settled, seen):
+            seen = before
+            if self._tried == (record.version, record.disabled, record.disabled_reason):
+                # This agent wrote it; the reply was lost, or arrived after a later call.
+                seen = self.status.acknowledge(record.version)
+            decided = verdict(seen, record)
+            if decided in WARNINGS:
+                LOG.warning(WARNINGS[decided], record.status)
+            if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
+                self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
+                try:
+                    record = registry.set_status(
+                        self.host,
+                        disabled=bool(seen.disabled),
+                        reason=seen.reason,
+                        expected_version=record.version,
+                    )
+                except Changed:
+                    continue
+            if self.status.adopt(record, seen):
                 self._tried = None  # a later record may have the same values
                 return
         LOG.debug("Status and record changed in each try; the next heartbeat goes on")
@@ -148,52 +171,7 @@ class Heartbeat:
             self._registry = self.connect()
         return self._registry
 
-    def _seen_with(self, record: ServiceRecord, before: ServiceStatus) -> ServiceStatus:
-        """Return the status to compare with a record: acknowledged if this agent wrote it.
-
-        The reply to that write can be lost, or arrive after a later call.
-        """
-        tried, now = self._tried, (record.version, record.disabled, record.disabled_reason)
-        if tried is not None and tried == now:
-            return self.status.acknowledge(record.version)
-        return before
-
-    def _settled(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
-        """Return the record once it and the status agree; ``None``: start again."""
-        decided = verdict(seen, record)
-        if decided in WARNINGS:
-            LOG.warning(WARNINGS[decided], record.status)
-        if decided in (Verdict.RECORD, Verdict.RECORD_CHANGED):
-            return record
-        return self._write_record(record, seen)
-
-    def _write_record(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
-        """Write the status to the registry; return ``None`` if the record was changed meanwhile."""
-        self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
-        try:
-            return self._opened().set_status(
-                self.host,
-                disabled=bool(seen.disabled),
-                reason=seen.reason,
-                expected_version=record.version,
-            )
-        except Changed:
-            return None
-
-    def _is_back(self) -> None:
-        if self.status.registry_lost or self.name_conflict:
-            LOG.info("The registry answers again")
-        self.name_conflict = None
-        self.answered.set()
-        self.status.registry_answers()
-
     def _is_lost(self, err: Exception) -> None:
         if self.status.registry_lost is None:
             LOG.warning("The registry does not answer, the last known status holds: %s", err)
         self.status.registry_lost = str(err)
-
-    def _name_is_taken(self, err: HostTaken) -> None:
-        if self.name_conflict is None:
-            LOG.error("%s", err)
-        self.name_conflict = str(err)
-        self.answered.set()

@@ -3,6 +3,8 @@
 Any thread may report an event.  The new status is saved to disk first; then a job of the loop,
 which alone writes to Placement, sets or removes the trait, and retries soon if it can't.  A job
 writes the status at the time it runs, so the order of jobs does not matter.
+
+The status is saved in ``service.json``, for restarts while the registry is away.
 """
 
 import logging
@@ -11,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, one_line
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report
 from agent.state import files
-from agent.state.document import Unusable
+from agent.state.document import Document, Unusable
 from agent.switching.machine import (
     REASON_FOUND,
     Event,
@@ -27,8 +31,6 @@ from agent.switching.machine import (
     after_call,
     after_record,
 )
-from agent.switching.notices import Decided, Notice, PeriodDone, Written
-from agent.switching.service_file import ServiceFile
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
 
@@ -36,6 +38,9 @@ LOG = logging.getLogger(__name__)
 
 VERSION_5, VERSION_6 = "5.13", "6.5"
 """The versions of Nova's compute RPC API that are answered."""
+FILE_NAME = "service.json"
+_KEYS = ("disabled", "reason", "record_version", "told", "by_program")
+"""Keys of the file for the fields of :class:`ServiceStatus`, in their order."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0
@@ -55,11 +60,36 @@ LOG_LINES: Mapping[Event, tuple[int, str]] = {
 """Log level and text of the events that change the status."""
 
 
+def status_document(state_path: Path) -> Document:
+    """Return the document of the agent with this state directory."""
+    return Document(state_path / FILE_NAME)
+
+
+def saved_status(document: Document) -> ServiceStatus:
+    """Return the saved status; an unknown one if there is no file.
+
+    :raises agent.state.document.Unusable: naming the file.
+    """
+    return document.load(_parsed) or ServiceStatus()
+
+
+def save_status(document: Document, status: ServiceStatus) -> None:
+    """Save a status so that it survives a crash and a power cut.  :raises OSError:"""
+    document.save(dict(zip(_KEYS, astuple(status), strict=True)))
+
+
+def _parsed(fields: Mapping[str, Any]) -> ServiceStatus:
+    if not isinstance(fields["disabled"], bool | None):
+        raise TypeError(f"disabled is {fields['disabled']!r}")
+    return ServiceStatus(*(fields[key] for key in _KEYS))
+
+
 @dataclass(slots=True)
 class HostStatus:
-    """The status of this host; it is saved, written to Placement, and published."""
+    """The status of this host; it is saved, and written to Placement."""
 
-    file: ServiceFile
+    document: Document
+    """``service.json``."""
     loop: Loop
     write: Write
     longest_retry: float = LONGEST_RETRY
@@ -77,7 +107,12 @@ class HostStatus:
     """Set while the registry has the status of this host."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while the status changes."""
-    _listeners: list[Callable[[Notice], object]] = field(default_factory=list)
+    on_decided: Callable[[], object] = lambda: None
+    """Called when the status may have changed, and the registry may not have it yet."""
+    on_written: Callable[[Sequence[Report]], object] = lambda _: None
+    """Called in the loop's thread with the reports of writing the trait."""
+    on_period: Callable[[], object] = lambda: None
+    """Called in the loop's thread after each period."""
     _changed_at: float | None = None
     """When this process saw the record's last change, in seconds since the epoch."""
     _tries: int = 0
@@ -86,7 +121,7 @@ class HostStatus:
     def load(self) -> None:
         """Load the saved status; a file that can't be read counts as missing."""
         try:
-            self.current = self.file.load()
+            self.current = saved_status(self.document)
         except Unusable as err:
             LOG.warning("This host's status is unknown until the registry answers: %s", err)
 
@@ -94,17 +129,6 @@ class HostStatus:
     def disabled(self) -> bool | None:
         """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
         return self.current.disabled
-
-    def subscribe(self, listener: Callable[[Notice], object]) -> None:
-        """Have ``listener`` called with each notice, in the thread in which it happens."""
-        self._listeners.append(listener)
-
-    def publish(self, notice: Notice) -> None:
-        """Call all listeners with the notice."""
-        if isinstance(notice, Decided):
-            self.registered.clear()
-        for listener in self._listeners:
-            listener(notice)
 
     # -- events
 
@@ -144,7 +168,7 @@ class HostStatus:
         """At the first start: take the status from the trait on the roots (``found``)."""
         event = Event.FOUND_DISABLED if found else Event.FOUND_ENABLED
         if self._move(event, REASON_FOUND if found else None):
-            self.publish(Decided())
+            self._note_decision()
 
     def period_done(self, reports: Sequence[Report], found: bool | None) -> None:
         """Note the reports of a period; ``found``: whether the roots have the trait, if known."""
@@ -155,7 +179,7 @@ class HostStatus:
             self.waiting, self._tries = None, 0
         if found is not None:
             self.adopt_trait(found=found)
-        self.publish(PeriodDone(reports))
+        self.on_period()
 
     # -- the registry's side
 
@@ -221,17 +245,21 @@ class HostStatus:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
         self.current = status
         try:
-            self.file.save(status)
+            save_status(self.document, status)
         except OSError as err:
-            unsaved = f"{self.file.path} can't be written: {files.describe_error(err)}"
+            unsaved = f"{self.document.path} can't be written: {files.describe_error(err)}"
             if unsaved != self.unsaved:
                 LOG.warning("The status of this host is lost at a restart: %s", unsaved)
             self.unsaved = unsaved
         else:
             self.unsaved = None
 
+    def _note_decision(self) -> None:
+        self.registered.clear()
+        self.on_decided()
+
     def _post_write(self) -> Future[list[Report]]:
-        self.publish(Decided())
+        self._note_decision()
         return self.loop.post(self._write_trait)
 
     def _write_trait(self, *, again: bool = False) -> list[Report]:
@@ -240,18 +268,16 @@ class HostStatus:
         if disabled is None:
             return []
         reports = list(self.write(disabled, again))
-        self._note(next((why for why in map(_write_error, reports) if why is not None), None))
-        self.publish(Written(reports))
-        return reports
-
-    def _note(self, error: str | None) -> None:
-        if error is None:
+        errors = [why for why in map(_write_error, reports) if why is not None]
+        if not errors:
             self.waiting, self._tries = None, 0
-            return
-        self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {error}"
-        if not self._retry_is_set:
-            self._retry_is_set = True
-            self.loop.later(self.next_pause(), self._retry)
+        else:
+            self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {errors[0]}"
+            if not self._retry_is_set:
+                self._retry_is_set = True
+                self.loop.later(self.next_pause(), self._retry)
+        self.on_written(reports)
+        return reports
 
     def next_pause(self) -> float:
         """Return the seconds until the next try: random, with a limit that doubles each time.

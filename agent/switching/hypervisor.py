@@ -4,16 +4,21 @@ A loss disables at once.  A return has to last before it enables the host, and l
 often the connection was lost lately: a host that flaps stays disabled.
 """
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.loop import Loop
 from agent.registry.checks import one_line
 from agent.switching.host_status import HostStatus
-from agent.switching.notices import Notice, PeriodDone
+from drivers.api import Watched
+from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
+
+LOG = logging.getLogger(__name__)
 
 STEADY = 5.0
 """Seconds that a return has to last; doubled with each further loss within ``MEMORY`` seconds,
@@ -33,57 +38,63 @@ class Hypervisor:
     lost: dict[str, str] = field(default_factory=dict)
     """Why the connection is lost, by driver."""
     _losses: list[float] = field(default_factory=list)
-    _turn: int = 0
     _enable_at: float | None = None
+
+    def watch(self, drivers: Iterable[LoadedDriver]) -> None:
+        """Have drivers report losses and returns; one that is not open yet does so once it is."""
+        for loaded in drivers:
+            if loaded.can(Watched):
+                begin = partial(_watch, loaded, self.listener(loaded.name))
+                if loaded.opening.failed is None:
+                    begin()
+                else:
+                    loaded.opening.then = begin
 
     def listener(self, driver: str) -> Callable[[object], None]:
         """Return a driver's callback: it takes the reason of a loss, or ``None`` when connected."""
-        return lambda why: self._post(driver, None if why is None else _reason(why))
 
-    def on_notice(self, notice: Notice) -> None:
-        """After a period: enable a host that a record has disabled for a program meanwhile."""
-        if not isinstance(notice, PeriodDone):
-            return
-        if self._enable_at is not None and self.clock() >= self._enable_at:
-            self.status.hypervisor_back()
+        def report(why: object) -> None:
+            if why is not None:
+                text = error_text(why) if isinstance(why, BaseException) else str(why)
+                why = one_line(text) or "lost"
+            self.loop.post(lambda: self._handle(driver, why))
 
-    def _post(self, driver: str, why: str | None) -> None:
-        self.loop.post(lambda: self._handle(driver, why))
+        return report
 
     def _handle(self, driver: str, why: str | None) -> None:
         if why is not None:
-            self._is_lost(driver, why)
-        elif self.lost.pop(driver, None) is not None or self._enable_at is None:
-            self._is_back()
-
-    def _is_lost(self, driver: str, why: str) -> None:
-        known = driver in self.lost
-        self.lost[driver] = why
-        self._enable_at = None
-        self._turn += 1
-        if not known:
-            self._losses.append(self.clock())
-        self.status.hypervisor_lost(why)
-
-    def _is_back(self) -> None:
-        if self.lost:
+            if driver not in self.lost:
+                self._losses.append(self.clock())
+            self.lost[driver] = why
+            self._enable_at = None
+            self.status.hypervisor_lost(why)
             return
-        wait = self._wait()
-        self._enable_at = self.clock() + wait
-        turn = self._turn
-        self.loop.later(wait, lambda: self._enable(turn))
+        was_lost = self.lost.pop(driver, None) is not None
+        if self.lost or (self._enable_at is not None and not was_lost):
+            return
+        now = self.clock()
+        self._losses = [at for at in self._losses if at > now - MEMORY]
+        wait = doubled(self.steady, max(0, len(self._losses) - 1), LONGEST)
+        self._enable_at = now + wait
+        self.loop.later(wait, self.enable_if_due)
 
-    def _enable(self, turn: int) -> None:
-        if turn == self._turn:
+    def enable_if_due(self) -> None:
+        """Enable the host if the return has lasted, and nothing but the loss disabled it.
+
+        Called after each period, too: a record may have disabled it for a program meanwhile.
+        """
+        if self._enable_at is not None and self.clock() >= self._enable_at:
             self.status.hypervisor_back()
 
-    def _wait(self) -> float:
-        """Return the seconds that the connection has to last."""
-        since = self.clock() - MEMORY
-        self._losses = [at for at in self._losses if at > since]
-        return doubled(self.steady, max(0, len(self._losses) - 1), LONGEST)
 
-
-def _reason(why: object) -> str:
-    """Return the text of a driver's reason: an error, a text, or nothing."""
-    return one_line(error_text(why) if isinstance(why, BaseException) else str(why)) or "lost"
+def _watch(loaded: LoadedDriver, report: Callable[[object], None]) -> None:
+    """Start the driver's ``watch``; a driver that fails in it is used all the same."""
+    try:
+        loaded.call(Watched.watch, report)
+    except (Exception, SystemExit) as err:
+        LOG.warning(
+            "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",
+            loaded.name,
+            error_text(err),
+        )
+        LOG.debug("Driver %s", loaded.name, exc_info=err)

@@ -1,7 +1,7 @@
 """The state machine of a host that is enabled or disabled.  Pure.
 
-Two tables decide everything.  ``TABLE``: the next state for each event and state.
-``VERDICTS``: whether the registry's record or this agent's status holds.
+``TABLE`` has the next state for each event and state.  :func:`verdict` decides whether the
+registry's record or this agent's status holds.
 
 After each change of state the status is saved in ``service.json``, sent to the registry with
 the next heartbeat, and the trait is written to the roots (unless it was found there).  A
@@ -10,7 +10,7 @@ status is acknowledged if it came from the registry, or once the registry has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -130,48 +130,22 @@ class Verdict(Enum):
     OURS_IS_LATER = "the same, since the record is older"
 
 
-def _record_is_older(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    """Return whether a restored or recreated record would enable this host.
-
-    Losing the database must not enable a host, nor let a program enable a host that an operator
-    disabled.  Any other record that disables the host holds, whatever its age.
-    """
-    if ours.record_version is None or record.version >= ours.record_version:
-        return False
-    if ours.state is State.DISABLED:
-        return not record.disabled or record.is_auto
-    return bool(ours.disabled) and not record.disabled
-
-
-def _is_acknowledged(ours: ServiceStatus, _: ServiceRecord) -> bool:
-    return ours.acknowledged
-
-
-def _agree(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    same = bool(ours.disabled) == record.disabled
-    return same and (ours.state is State.AUTO) == record.is_auto
-
-
-def _operator_beats_program(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    """Return whether a new record has an operator's decision, against one of a program here."""
-    is_new = ours.record_version != record.version
-    return is_new and ours.by_program and record.disabled and not record.is_auto
-
-
-def _changed_since(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    return ours.record_version is not None and ours.record_version != record.version
-
-
-VERDICTS: tuple[tuple[Callable[[ServiceStatus, ServiceRecord], bool], Verdict], ...] = (
-    (_record_is_older, Verdict.OURS_IS_LATER),
-    (_is_acknowledged, Verdict.RECORD),
-    (_agree, Verdict.RECORD),
-    (_operator_beats_program, Verdict.RECORD_CHANGED),
-    (_changed_since, Verdict.RECORD_CHANGED),
-)
-"""The first predicate that is true decides; if none is, ``OURS``."""
-
-
 def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
     """Return whether the record or the status holds."""
-    return next((right for applies, right in VERDICTS if applies(ours, record)), Verdict.OURS)
+    by_operator = record.disabled and not record.is_auto
+    seen = ours.record_version
+    if seen is not None and record.version < seen:
+        # The record was restored or created anew.  It must not enable a host, nor let a program
+        # enable a host that an operator disabled; else a record that disables holds at any age.
+        overrides_operator = ours.state is State.DISABLED and not by_operator
+        if overrides_operator or (ours.disabled and not record.disabled):
+            return Verdict.OURS_IS_LATER
+    if ours.acknowledged:
+        return Verdict.RECORD
+    same_status = bool(ours.disabled) == record.disabled
+    if same_status and (ours.state is State.AUTO) == record.is_auto:
+        return Verdict.RECORD
+    # An operator's decision in a new record outweighs a program's here, even if no record was seen.
+    if record.version != seen and (seen is not None or (ours.by_program and by_operator)):
+        return Verdict.RECORD_CHANGED
+    return Verdict.OURS

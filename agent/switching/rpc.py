@@ -7,7 +7,6 @@ server sends the heartbeats that a caller with ``call_monitor_timeout`` expects.
 import logging
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller, reason_of
@@ -16,7 +15,6 @@ from agent.bus.messaging import Target
 from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.bus.server import RpcServer
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
-from agent.switching.notices import Called, Serving
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +52,7 @@ class ComputeEndpoint:
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
+        context = context if isinstance(context, dict) else {}
         why_asked = reason_of(context)
         LOG.info(
             "Asked to %s this host%s, %s",
@@ -61,7 +60,9 @@ class ComputeEndpoint:
             f" ({why_asked})" if why_asked else "",
             Caller.from_context(context),
         )
-        version = _record_version(context)
+        version = context.get(RECORD_VERSION)
+        if not isinstance(version, int) or isinstance(version, bool):
+            version = None
         if version is not None:
             written = self._status.follow_record(disabled=not enabled, version=version)
         elif (why := self._overtaken(context)) is not None:
@@ -81,14 +82,16 @@ class ComputeEndpoint:
             LOG.warning("Answering %r while stopping: the trait follows after the start", answer)
         return answer
 
-    def _overtaken(self, context: object) -> str | None:
+    def _overtaken(self, context: dict[str, Any]) -> str | None:
         """Return why the call is too late to change anything, or ``None``."""
-        if not isinstance(context, dict):
-            return None
         if context.get(WAITED):
             return "it waited in the queue while the agent did not listen"
-        sent = _sent_at(context)
-        if sent is not None and self._status.changed_after(sent):
+        try:
+            sent = datetime.fromisoformat(context[SENT])
+        except (LookupError, TypeError, ValueError):
+            return None
+        in_utc = sent if sent.tzinfo else sent.replace(tzinfo=UTC)
+        if self._status.changed_after(in_utc.timestamp()):
             return f"it was sent at {context[SENT]}, and the service record changed since"
         return None
 
@@ -97,21 +100,6 @@ class ComputeEndpoint5(ComputeEndpoint):
     """The RPC endpoint for callers of major version 5."""
 
     target: ClassVar[Any] = Target(version=VERSION_5)
-
-
-def _record_version(context: object) -> int | None:
-    """Return the record's version that computectl sends in the context, if any."""
-    version = context.get(RECORD_VERSION) if isinstance(context, dict) else None
-    return version if isinstance(version, int) and not isinstance(version, bool) else None
-
-
-def _sent_at(context: dict[str, Any]) -> float | None:
-    """Return when the call was sent, in seconds since the epoch by the caller's clock, if known."""
-    try:
-        sent = datetime.fromisoformat(context[SENT])
-    except (LookupError, TypeError, ValueError):
-        return None
-    return (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).timestamp()
 
 
 def _verb(enabled: bool) -> str:
@@ -128,12 +116,4 @@ def rpc_server(
     """Return the RPC server of this host, not started."""
     target = Target(exchange=exchange, topic=TOPIC, server=host)
     endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
-    # Then a heartbeat tells the registry at once that this host can be called.
-    serving = partial(status.publish, Serving())
-
-    def answered(method: str, outcome: str, seconds: float) -> None:
-        status.publish(Called(method, outcome, seconds))
-
-    return RpcServer(
-        transport, target, endpoints, on_serving=serving, permit=permit, on_answered=answered
-    )
+    return RpcServer(transport, target, endpoints, permit=permit)

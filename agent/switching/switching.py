@@ -18,13 +18,8 @@ from agent.registry.permission import AgentPermissions
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
-from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write
+from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
 from agent.switching.hypervisor import Hypervisor
-from agent.switching.notices import FactsChanged
-from agent.switching.service_file import ServiceFile
-from drivers.api import Watched
-from drivers.loaded import LoadedDriver
-from reportclient.plain_text import error_text
 
 if TYPE_CHECKING:
     from agent.bus.server import RpcServer
@@ -51,22 +46,14 @@ class Switching:
     server: RpcServer | None = None
     """``None`` without a message bus."""
     connect: Callable[[RegistrySettings], Registry] | None = None
+    on_facts: Callable[[], object] = lambda: None
+    """Called in the loop's thread when the facts have changed between periods."""
     _facts: ServiceFacts | None = None
 
     def read_once(self) -> None:
         """Load the saved status and read the record, for a run of a single period."""
         self.status.load()
         self.heartbeat.read_once()
-
-    def watch_drivers(self) -> None:
-        """Let drivers report the loss of their hypervisor, which disables this host."""
-        for loaded in self.service.nodes.drivers:
-            if loaded.can(Watched):
-                begin = partial(_watch, loaded, self.hypervisor.listener(loaded.name))
-                if loaded.opening.failed is None:
-                    begin()
-                else:
-                    loaded.opening.then = begin
 
     def start(self) -> None:
         """Get the record before the first period, if the registry answers; answer calls.
@@ -86,15 +73,15 @@ class Switching:
         else:
             self.server.start()
         if not self.service.nodes.rules.attached:
-            self.watch_drivers()
+            self.hypervisor.watch(self.service.nodes.drivers)
         self.status.loop.post(self.watch_facts)
 
     def watch_facts(self) -> None:
-        """Publish changed facts between periods: the broker was lost, or is back."""
+        """Note facts that changed between periods: the broker was lost, or is back."""
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
-            self.status.publish(FactsChanged())
+            self.on_facts()
         self.status.loop.later(FACTS_EVERY, self.watch_facts)
 
     def follow(self, settings: Settings) -> None:
@@ -113,38 +100,23 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
+        rpc = NO_RPC
+        if self.server is not None:
+            rpc = SERVING if self.server.is_connected() else "waiting for the broker"
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,
             registry=self.heartbeat.name_conflict or self.status.registry_lost,
-            rpc=self._rpc(),
+            rpc=rpc,
             attached=self.service.nodes.rules.attached,
             hypervisor="; ".join(self.hypervisor.lost.values()) or None,
         )
-
-    def _rpc(self) -> str:
-        if self.server is None:
-            return NO_RPC
-        return SERVING if self.server.is_connected() else "waiting for the broker"
-
-
-def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
-    """Start the driver's ``watch``; a driver that fails in it is used all the same."""
-    try:
-        loaded.call(Watched.watch, tell)
-    except (Exception, SystemExit) as err:
-        LOG.warning(
-            "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",
-            loaded.name,
-            error_text(err),
-        )
-        LOG.debug("Driver %s", loaded.name, exc_info=err)
 
 
 def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
     """Return the status of the host; ``write`` sets the trait on its roots."""
     return HostStatus(
-        ServiceFile.in_directory(settings.state_path),
+        status_document(settings.state_path),
         loop,
         write,
         settings.interval or LONGEST_RETRY,
@@ -163,14 +135,12 @@ def switching(
 
     ``transport``: ``None`` for no RPC.
     """
-    server = None
-    # In attach mode nova-compute, which owns the root, answers calls to this host.
-    if transport is not None and not settings.rules.attached:
-        server = _rpc_server(settings, status, transport)
+    attached = settings.rules.attached
 
     def connect(registry: RegistrySettings) -> Registry:
         return open_registry(registry, transport, host=settings.host)
 
+    server: RpcServer | None = None
     heartbeat = Heartbeat(
         partial(connect, settings.registry),
         settings.host,
@@ -180,17 +150,16 @@ def switching(
         # Without a version in its record this host is not called.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
-        attached=settings.rules.attached,
+        attached=attached,
     )
+    # In attach mode nova-compute, which owns the root, answers calls to this host.
+    if transport is not None and not attached:
+        from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
+
+        key = settings.registry.host_key
+        permit = AgentPermissions(key, settings.host) if key else None
+        server = rpc_server(transport, settings.host, status, settings.exchange, permit)
+        server.on_serving = heartbeat.beat_now  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop)
-    status.subscribe(heartbeat.on_notice)
-    status.subscribe(hypervisor.on_notice)
+    status.on_decided, status.on_period = heartbeat.beat_now, hypervisor.enable_if_due
     return Switching(status, hypervisor, heartbeat, service, server, connect)
-
-
-def _rpc_server(settings: Settings, status: HostStatus, transport: Any) -> RpcServer:
-    from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
-
-    key = settings.registry.host_key
-    permit = AgentPermissions(key, settings.host) if key else None
-    return rpc_server(transport, settings.host, status, settings.exchange, permit)

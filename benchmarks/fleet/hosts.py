@@ -20,7 +20,6 @@ from typing import Any
 from agent.opts import Settings
 from agent.reporting.reports import Report
 from agent.service import Service
-from agent.switching.notices import HeartbeatDone, Notice
 from benchmarks.fleet.large_host import LargeHypervisor, number_of
 from reportclient.http import API
 from tests.servers.fleet_hosts import begin, host
@@ -87,7 +86,7 @@ class Hosts:
         timed = Timed(api, self.figures)
         loop, service, switches = host(settings, timed, transport, LargeHypervisor)
         switches.server = None
-        switches.status.subscribe(self._note_heartbeat)
+        switches.heartbeat.on_done = self._note_heartbeat
         service.listeners.append(lambda reports: self._note(service, reports))
 
         def start() -> None:
@@ -116,10 +115,9 @@ class Hosts:
                 number = number_of(name)
                 LargeHypervisor.changed[number] = 1 - LargeHypervisor.changed.get(number, 0)
 
-    def _note_heartbeat(self, notice: Notice) -> None:
-        if isinstance(notice, HeartbeatDone):
-            self.figures.beats.append(round(1000 * notice.seconds, 2))
-            self.figures.beats_lost += notice.error is not None
+    def _note_heartbeat(self, seconds: float, error: str | None) -> None:
+        self.figures.beats.append(round(1000 * seconds, 2))
+        self.figures.beats_lost += error is not None
 
     def _note(self, service: Service, reports: Any) -> None:
         self.figures.periods += 1

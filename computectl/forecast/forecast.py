@@ -19,7 +19,7 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
-from agent.switching.service_file import ServiceFile
+from agent.switching.host_status import saved_status, status_document
 from computectl.shared.command_session import Session
 from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
@@ -184,7 +184,7 @@ class SavedStatus:
     def from_session(cls, session: Session) -> "SavedStatus":
         """Read ``service.json`` in the state directory.  Never raises."""
         try:
-            return cls(ServiceFile.in_directory(session.settings.state_path).load().disabled)
+            return cls(saved_status(status_document(session.settings.state_path)).disabled)
         except Unusable as err:
             return cls(None, str(err))
 

@@ -27,7 +27,7 @@ from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
-from agent.switching.service_file import ServiceFile
+from agent.switching.host_status import saved_status, status_document
 from tests.integration.switched import DISABLED
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
@@ -129,10 +129,9 @@ class World:
         return set(self.placement.request("GET", query)["provider_summaries"])
 
     def disabled_on_disk(self) -> set[str]:
-        kept = {
-            host: ServiceFile.in_directory(self.fleet.directory / host) for host in self.fleet.hosts
-        }
-        return {host for host, file in kept.items() if file.load().disabled}
+        directory = self.fleet.directory
+        saved = {host: saved_status(status_document(directory / host)) for host in self.fleet.hosts}
+        return {host for host, status in saved.items() if status.disabled}
 
     def kill_broker_and_registry(self) -> None:
         self.broker.kill9()

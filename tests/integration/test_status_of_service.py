@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.registry.store import SqlRegistry
+from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile
 from tests.integration.agent_host import AgentHost
 from tests.registries import registry_at
 from tests.servers.placement import RealPlacement
@@ -60,8 +60,8 @@ def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
 def test_a_plan_foresees_what_the_status_asks_for(
     host: AgentHost, registry: SqlRegistry, placement: RealPlacement
 ) -> None:
-    file = ServiceFile.in_directory(host.directory / "state")
-    file.save(ServiceStatus(disabled=True, reason="new disks", record_version=2))
+    document = status_document(host.directory / "state")
+    save_status(document, ServiceStatus(disabled=True, reason="new disks", record_version=2))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
     assert TRAIT in row["body"]["traits"]
@@ -72,7 +72,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]
     assert writes == [f"{row['method']} {row['path']}"], "the period does what the plan said"
     assert "nothing would change" in host.ctl("plan").out
-    file.save(ServiceStatus(disabled=False, record_version=3))
+    save_status(document, ServiceStatus(disabled=False, record_version=3))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert TRAIT not in row["body"]["traits"]
 
@@ -81,7 +81,7 @@ def test_a_plan_without_a_known_status_leaves_the_trait(
     host: AgentHost, placement: RealPlacement
 ) -> None:
     placement.stranger.add_trait(root_of(host), TRAIT)
-    path = ServiceFile.in_directory(host.directory / "state").path
+    path = status_document(host.directory / "state").path
     path.unlink(missing_ok=True)
     assert "nothing would change" in host.ctl("plan").out
     path.write_text("{")

@@ -17,8 +17,8 @@ from agent.registry.access import agent_address
 from agent.registry.record import BINARY
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
+from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
-from agent.switching.service_file import ServiceFile
 from compute_registry.database.opening import open_database
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
@@ -126,9 +126,8 @@ class Fleet(Server):
         generations = {one.uuid: WRITTEN for one in tree.walk()}
         view = View(tree, generations, Names(traits, classes))
         SavedRoot(RootStore.in_directory(state_path), uuid).save(uuid, view)
-        ServiceFile.in_directory(state_path).save(
-            ServiceStatus(disabled=False, record_version=UNTOUCHED)
-        )
+        status = ServiceStatus(disabled=False, record_version=UNTOUCHED)
+        save_status(status_document(state_path), status)
 
     def _records(self) -> Iterator[dict[str, object]]:
         """As heartbeats of long ago left them."""

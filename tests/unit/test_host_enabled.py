@@ -6,9 +6,8 @@ from agent.loop import Loop
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.switching.host_status import HostStatus
+from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 
@@ -57,7 +56,7 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
     driver, loop = Hears(), Loop(lambda: None)
     nodes = NoNodes(Deaf(DriverContext("host1", None)), driver)
     status = HostStatus(
-        ServiceFile.in_directory(tmp_path),
+        status_document(tmp_path),
         loop,
         lambda disabled, _: nodes.switch(0, disabled=disabled),
     )

@@ -17,14 +17,12 @@ from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
-from agent.state.document import Unusable
+from agent.state.document import Document, Unusable
 from agent.switching.heartbeat import Heartbeat
-from agent.switching.host_status import HostStatus
+from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus
-from agent.switching.notices import PeriodDone
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
-from agent.switching.service_file import ServiceFile
 from reportclient.errors import Unreachable
 from tests.registries import MemoryDatabase, registry_at
 
@@ -96,14 +94,14 @@ class World:
     def __post_init__(self) -> None:
         self.loop = Loop(lambda: None, clock=lambda: self.now)
         self.registry = FakeRegistry()
-        self.status = HostStatus(ServiceFile.in_directory(self.directory), self.loop, self.write)
+        self.status = HostStatus(status_document(self.directory), self.loop, self.write)
         self.status.load()
         self.heartbeat = Heartbeat(
             lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
         )
         self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
-        self.status.subscribe(self.heartbeat.on_notice)
-        self.status.subscribe(self.hypervisor.on_notice)
+        self.status.on_decided = self.heartbeat.beat_now
+        self.status.on_period = self.hypervisor.enable_if_due
         self.told = self.hypervisor.listener("libvirt")
 
     def write(self, disabled: bool, again: bool) -> Sequence[Report]:
@@ -150,7 +148,7 @@ def world(tmp_path: Path) -> World:
 
 def test_what_is_asked_is_on_disk_before_anything_is_written(world) -> None:
     world.status.switch(disabled=True)
-    assert ServiceFile.in_directory(world.directory).load().disabled is True
+    assert saved_status(status_document(world.directory)).disabled is True
     assert not world.writes
     world.step()
     assert world.placement
@@ -179,9 +177,9 @@ def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
 
 
 def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
-    world.status.file.path.write_text('{"version": 1, "disabled": "perhaps"}')
+    world.status.document.path.write_text('{"version": 1, "disabled": "perhaps"}')
     with pytest.raises(Unusable, match="service.json"):
-        world.status.file.load()
+        saved_status(world.status.document)
     again = World(world.directory)
     assert again.status.disabled is None
     assert "service.json" in caplog.text
@@ -189,7 +187,7 @@ def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\0", '{"version": 1}'])
 def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
-    world.status.file.path.write_text(text)
+    world.status.document.path.write_text(text)
     assert World(world.directory).status.disabled is None
 
 
@@ -197,7 +195,7 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     def full(self, status):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ServiceFile, "save", full)
+    monkeypatch.setattr(Document, "save", full)
     world.status.switch(disabled=True)
     world.step()
     assert world.placement
@@ -209,13 +207,13 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> No
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ServiceFile, "save", full)
+        patched.setattr(Document, "save", full)
         world.status.switch(disabled=True)
         world.status.period_done([], None)
         assert world.status.unsaved
     world.status.period_done([], None)
     assert not world.status.conditions()
-    assert ServiceFile.in_directory(world.directory).load().disabled
+    assert saved_status(status_document(world.directory)).disabled
 
 
 # -- tried again
@@ -596,7 +594,7 @@ def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) ->
     world.registry.operator(False)
     world.beat()
     assert not world.placement
-    world.status.publish(PeriodDone(()))
+    world.status.period_done([], None)
     world.step(600)
     assert not world.placement
 
@@ -656,7 +654,7 @@ def test_a_record_that_says_auto_only_later_is_enabled_after_the_next_period(wor
     world.registry.operator(True, "AUTO: gone")
     world.beat()
     assert world.placement
-    world.status.publish(PeriodDone(()))
+    world.status.period_done([], None)
     world.step()
     assert not world.placement
 
@@ -788,7 +786,7 @@ def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
         )
         == "disabled"
     )
-    assert ServiceFile.in_directory(world.directory).load().disabled is True
+    assert saved_status(status_document(world.directory)).disabled is True
 
 
 def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
@@ -796,10 +794,10 @@ def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
     assert (
         ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
     )
-    assert ServiceFile.in_directory(world.directory).load().disabled is True
+    assert saved_status(status_document(world.directory)).disabled is True
 
 
 def test_the_file_is_readable_by_people(world) -> None:
     world.status.switch(disabled=True, reason="new disks")
-    found = json.loads(world.status.file.path.read_text())
+    found = json.loads(world.status.document.path.read_text())
     assert (found["disabled"], found["reason"], found["told"]) == (True, "new disks", False)

@@ -23,9 +23,8 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
-from agent.switching.host_status import HostStatus
+from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
@@ -149,7 +148,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     placement, later = FakePlacement(), Later()
     nodes = Agent(placement, named={"first": First(["a"]), "later": later}, root=OWN).nodes
     drivers = nodes.drivers
-    status = HostStatus(ServiceFile.in_directory(tmp_path), Loop(lambda: None), lambda *_: [])
+    status = HostStatus(status_document(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
     heard: list[Any] = []

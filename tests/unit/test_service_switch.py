@@ -12,9 +12,8 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.switching.host_status import HostStatus
+from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile
 from reportclient.errors import Unreachable
 from tests.agents import ROOT, Agent, Away, Small, inventory
 
@@ -41,8 +40,8 @@ class FixedNodes:
 
 def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
-    loop, file = Loop(lambda: None), ServiceFile.in_directory(Path("/dev/null/none"))
-    status = HostStatus(file, loop, lambda *_: reports)
+    loop, document = Loop(lambda: None), status_document(Path("/dev/null/none"))
+    status = HostStatus(document, loop, lambda *_: reports)
     service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False, status)
     service.listeners.append(heard.append)
     return service, heard

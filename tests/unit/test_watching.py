@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.switching.switching import Switching
+from agent.loop import Loop
+from agent.switching.hypervisor import Hypervisor
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 
@@ -33,27 +34,19 @@ class Watching(ComputeDriver):
         self.tell = tell
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.said: list[tuple[str, str | None]] = []
-
-    def listener(self, name: str) -> Callable[[str | None], None]:
-        return lambda why: self.said.append((name, why))
-
-
 @pytest.mark.parametrize("error", [RuntimeError("no event loop"), SystemExit(3)])
-def test_a_watch_that_raises_is_told_and_the_other_drivers_are_watched(
+def test_a_watch_that_raises_is_logged_and_the_other_drivers_are_watched(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad, good, heard = Watching(error), Watching(), Heard()
+    bad, good, loop = Watching(error), Watching(), Loop(lambda: None)
     loaded = [LoadedDriver.from_driver("bad", bad), LoadedDriver.from_driver("good", good)]
-    service: Any = SimpleNamespace(nodes=SimpleNamespace(drivers=loaded))
-    hypervisor: Any = heard
-    nobody: Any = None
+    status: Any = SimpleNamespace(hypervisor_lost=lambda why: None)
+    hypervisor = Hypervisor(status, loop)
     with caplog.at_level(logging.WARNING):
-        Switching(nobody, hypervisor, nobody, service).watch_drivers()
+        hypervisor.watch(loaded)
     assert "Driver bad can't watch its hypervisor" in caplog.text
     assert str(error) in caplog.text
     assert good.tell is not None
     good.tell("it is gone")
-    assert heard.said == [("good", "it is gone")]
+    loop.run_jobs()
+    assert hypervisor.lost == {"good": "it is gone"}

@@ -31,7 +31,6 @@ from agent.reporting.reports import Occasion, Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import VERSION_6, HostStatus
-from agent.switching.notices import Serving
 from agent.switching.rpc import ComputeEndpoint
 from agent.switching.switching import Switching, host_status, switching
 from drivers.errors import DriverError
@@ -308,7 +307,7 @@ class Machine:
             ComputeEndpoint(status),
             process,
             Event(self.scheduler),
-            lambda: status.publish(Serving()),
+            beat.beat_now,
         )
         switches.server = None if self.setup.attached else server
         beat.address = self.address

@@ -19,8 +19,10 @@ from agent.ownership.statement import Statement, Statements
 from agent.period import decide as decide_module
 from agent.period.rules import Rules
 from agent.provider_config.files import ProviderFiles
+from agent.registry.record import ServiceRecord
 from agent.state.saved_root import SavedRoot
-from agent.switching import machine
+from agent.switching import heartbeat
+from agent.switching.machine import ServiceStatus, Verdict
 from reportclient import apply as apply_module
 from reportclient import root as root_module
 from reportclient.plan import SetAggregates, SetTraits
@@ -107,7 +109,13 @@ def _saves_the_ledger_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent accepts any record, also an older one from a backup that enables the host."""
-    monkeypatch.setattr(machine, "VERDICTS", machine.VERDICTS[1:])
+    decide = heartbeat.verdict
+
+    def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
+        decided = decide(ours, record)
+        return Verdict.RECORD if decided is Verdict.OURS_IS_LATER else decided
+
+    monkeypatch.setattr(heartbeat, "verdict", verdict)
 
 
 def _removes_foreign_inventory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,6 @@ from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
-from agent.switching.notices import Called, HeartbeatDone
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement
@@ -112,13 +111,13 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
 
 def test_heartbeats_and_calls_over_rpc_are_counted() -> None:
     numbers = Numbers(clock=lambda: 7.0)
-    numbers.on_notice(HeartbeatDone(0.1, "away"))
+    numbers.heartbeat_done(0.1, "away")
     assert value(numbers, "last_heartbeat_timestamp_seconds") == 0
-    numbers.on_notice(HeartbeatDone(0.1))
+    numbers.heartbeat_done(0.1, None)
     assert value(numbers, "last_heartbeat_timestamp_seconds") == 7.0
     for outcome in ("ok", "failed"):
         assert value(numbers, "heartbeats_total", outcome=outcome) == 1
-    numbers.on_notice(Called("set_host_enabled", "refused", 0.1))
+    numbers.rpc_answered("set_host_enabled", "refused", 0.1)
     said = {"method": "set_host_enabled", "outcome": "refused"}
     assert value(numbers, "rpc_calls_total", **said) == 1
     assert value(numbers, "rpc_call_seconds_sum") == 0.1

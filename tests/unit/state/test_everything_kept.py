@@ -15,8 +15,8 @@ from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.state.roots import FILE_NAME, RootStore
 from agent.state.saved_root import SavedRoot
+from agent.switching.host_status import save_status, saved_status, status_document
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile
 from drivers.api import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
@@ -38,12 +38,12 @@ def status(state: Path) -> None:
 
 
 def standing(state: Path) -> None:
-    file = ServiceFile.in_directory(state)
+    document = status_document(state)
     try:
-        file.load()
+        saved_status(document)
     except Unusable as err:
         assert "service.json" in str(err)
-    file.save(ServiceStatus(True, "reason", 3))
+    save_status(document, ServiceStatus(True, "reason", 3))
 
 
 def remembered(state: Path) -> None:
