@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from agent.period.service_tag import is_service_tag, service_of
-from agent.period.traits import DISABLED, identifying_traits
+from agent.period.traits import DISABLED, identifying_traits, is_service_tag, service_of
 from agent.reporting.reports import Condition
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.reading.steps_out import StepsOut

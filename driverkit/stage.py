@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from agent.ownership.ledger import Ledger
-from agent.period.decide import Decision
 from agent.period.rules import Rules
-from agent.period.tracker import Tracker
+from agent.period.tracker import Decision, Tracker
 from agent.reporting.reports import Report
 from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
 from drivers.api import Allocations, ComputeDriver, DriverContext, Lifecycle, ProviderTree

@@ -222,7 +222,6 @@ class Root:
         api: Counting,
         *,
         stop: Callable[[], bool] = never,
-        judged: Callable[[Outcome], Outcome] | None = None,
         foreign: ForeignClasses = nothing_foreign,
     ) -> Outcome:
         """Send a plan without refused operations; drain what can't be removed yet.
@@ -230,7 +229,6 @@ class Root:
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
-        :param judged: may change the outcome before errors are evaluated.
         :param foreign: returns the classes of a provider that are not to be drained.
         :raises reportclient.errors.PlacementError: another client wrote first: plan again.
         """
@@ -248,7 +246,6 @@ class Root:
             patience=patience,
         )
         outcome = self._acknowledged(sent, api)
-        outcome = judged(outcome) if judged else outcome
         self.remember_refusals(outcome, api)
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(drains, api)

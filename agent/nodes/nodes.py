@@ -6,16 +6,15 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent.attach.foreign_roots import ForeignRoots
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
+from agent.period.attach import ForeignRoots
 from agent.period.rules import Rules
-from agent.period.service_tag import tag_of
 from agent.period.tracker import Tracker
-from agent.period.traits import DISABLED, identifying_traits
+from agent.period.traits import DISABLED, identifying_traits, tag_of
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.roots import RootStore
@@ -23,7 +22,7 @@ from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.reader import providers_with_trait
+from reportclient.reader import provider_by_name, providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
@@ -183,9 +182,8 @@ class Nodes:
             for tracker in self.trackers.values():
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                     self.foreign_roots.forget(tracker.node)
-            uuids = self.foreign_roots.resolve_uuids(
-                names, from_driver, self.own_uuid, self.breaker
-            )
+            find = partial(provider_by_name, api=self.breaker)
+            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.own_uuid, find)
             tag = ""
         else:
             uuids = self.table.uuids(names, self.own_uuid, from_driver)

@@ -15,8 +15,8 @@ the node over at that moment causes a conflict, or creates the provider again.
 import logging
 from dataclasses import dataclass, replace
 
-from agent.period.service_tag import tags_of_others
 from agent.period.tracker import Tracker
+from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.explain import list_consumers

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, manager_text
 from agent.ownership.settle import Denial
-from agent.period.service_tag import service_of, tags_of_others
+from agent.period.traits import service_of, tags_of_others
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories
 from reportclient.snapshot import Snapshot

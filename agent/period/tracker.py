@@ -1,36 +1,65 @@
 """One period of one root: read, call the drivers, decide, write, save the acknowledged view."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.attach.foreign_roots import root_awaited
-from agent.attach.leaving import children_outside, delete_orphans, refused_as_too_old
-from agent.ownership.ledger import Holding, Ledger, everything_on, joined, manager_text
-from agent.ownership.result_cache import ResultCache
+from agent.ownership.ledger import (
+    AGENT,
+    FILES,
+    STATUS,
+    Holding,
+    Ledger,
+    everything_on,
+    joined,
+    manager_text,
+)
+from agent.ownership.policy import Policy, with_unrecorded_claims
+from agent.ownership.settle import Denial, Settled, settle
+from agent.period import attach
+from agent.period.ask import DriverAnswers, DriverQueries, LastResults
 from agent.period.competing import CompetingOwners
-from agent.period.decide import Decider, Decision
 from agent.period.rules import Rules
-from agent.period.traits import DISABLED
+from agent.period.traits import (
+    COMPUTE_NODE,
+    DISABLED,
+    agent_statements,
+    identifying_traits,
+    tags_of_others,
+)
+from agent.provider_config.asserted import asserted
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
-from reportclient.apply import Outcome, never
+from reportclient.apply import never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import Unreachable
+from reportclient.errors import PlacementError, Unreachable
 from reportclient.http import API
-from reportclient.plan import Plan, UpdateProvider
+from reportclient.model import Allocations, Provider
+from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.refusals import RESHAPE
+from reportclient.reshape import AllocationsBroken, used_providers
 from reportclient.root import Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one period writes; ``denials`` are those of :class:`agent.ownership.settle.Settled`."""
+
+    answer: DriverAnswers
+    plan: Plan
+    denials: Mapping[Denial, str] = field(default_factory=dict)
+    takes_over: bool = False
+    """Whether this agent takes the root over from nova-compute."""
 
 
 @dataclass(slots=True)
@@ -53,10 +82,12 @@ class Tracker:
     """Whether the start is over: every driver has answered once, and no reshape is pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
-    outside_since: dict[str, float] = field(default_factory=dict)
-    """When removed children were first seen outside another service's tree, by UUID (seconds)."""
-    cache: ResultCache = field(default_factory=ResultCache)
-    """Results of the period before."""
+    leaving: attach.LeavingChildren = field(init=False)
+    """The removed children of another service's root (attach mode)."""
+    last: LastResults = field(default_factory=LastResults)
+
+    def __post_init__(self) -> None:
+        self.leaving = attach.LeavingChildren(self.root.uuid)
 
     @property
     def uuid(self) -> str:
@@ -117,38 +148,42 @@ class Tracker:
         """
         self._refresh(self.root.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
-            raise root_awaited(self.node)
+            raise attach.root_awaited(self.node)
         return self._decide(self.root.api, now, disabled)
 
     def _once(
         self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
-        if self.rules.attached and self.uuid not in self.view.snapshot:
+        attached, before, ledger = self.rules.attached, self.view.snapshot, self.ledger
+        if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger()
-            return self._without_root(api)
-        before, ledger = self.view.snapshot, self.ledger
+            if self.rules.child_wait is not None:
+                self.root.send(attach.delete_orphans(before, self.uuid), api)
+            return Report(self.node, error=attach.root_awaited(self.node))
         decision = self._decide(api, now, disabled)
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, now, disabled, repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
-
-        def judged(outcome: Outcome) -> Outcome:
-            if self.rules.attached:
-                self.ledger = self.ledger.seen_on(outcome.view.snapshot.get(self.uuid))
-            return self._stay_inside(outcome)
-
-        outcome = self.root.write(
-            decision.plan, api, stop=stop, judged=judged, foreign=self.ledger.foreign_classes
-        )
+        try:
+            outcome = self.root.write(
+                decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
+            )
+        finally:  # also before a new plan, after a conflict
+            if attached:
+                self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
+        failed = self._without_too_old(outcome.failed)
         self._log_foreign(decision, before, ledger, now)
-        return self._report(decision, outcome)
+        return self._report(decision, failed, outcome.stopped_by)
 
     def _log_foreign(
         self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
     ) -> None:
-        """Log overwritten values of other services, and denied names that were removed."""
+        """Log what was overwritten or removed of others, and what nobody claims.
+
+        ``before`` and ``ledger`` are from before the write.
+        """
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
         for text in self.competing.overwritten(before, after, ledger):
             LOG.warning(
@@ -162,15 +197,11 @@ class Tracker:
                 before.providers[uuid].name,
                 manager_text(manager),
             )
-        self._name_unclaimed(decision, ledger)
-
-    def _name_unclaimed(self, decision: Decision, before: Ledger) -> None:
-        """Log once, after a ledger was lost, what stays although no manager claims it."""
         answer = decision.answer
-        if before.begun or decision.takes_over or answer.errors or answer.statements.silent:
+        if ledger.begun or decision.takes_over or answer.errors or answer.statements.silent:
             return
-        for uuid in self.ledger.holders:
-            provider = self.view.snapshot.get(uuid)
+        for uuid in self.ledger.holders:  # the ledger was lost: name what stays unclaimed
+            provider = after.get(uuid)
             if provider is None or not self.ledger.is_ours(uuid):
                 continue
             left = everything_on(provider).joined(Holding(aggregates=provider.aggregates))
@@ -215,28 +246,25 @@ class Tracker:
         return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
     def _refresh(self, api: API, now: float) -> None:
+        """Read Placement if it is time, and note what other services wrote meanwhile.
+
+        If it is unreachable and the view is certain, the period goes on with the view.
+        """
         self.activity = "reading Placement"
-        before = self.view.snapshot
-        if self._was_read(api, now) and not self.rules.attached:
+        before, was_read = self.view.snapshot, False
+        try:
+            was_read = self.root.refresh(api, now, self.ledger.holders.keys())
+        except Unreachable as err:
+            if not self.view.certain:
+                raise
+            self.root.unreachable = err
+        if was_read and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
             self.competing.check_root_owner(
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
         self.competing.note_records(before, self.view.snapshot)
-
-    def _was_read(self, api: API, now: float) -> bool:
-        """Read Placement if it is time; return whether it was read.
-
-        If it is unreachable and the view is certain, the period goes on with the view.
-        """
-        try:
-            return self.root.refresh(api, now, self.ledger.holders.keys())
-        except Unreachable as err:
-            if not self.view.certain:
-                raise
-            self.root.unreachable = err
-            return False
 
     def forget(self) -> None:
         """Delete the saved state of this root."""
@@ -254,70 +282,134 @@ class Tracker:
     def is_alone(self) -> bool:
         """Return whether the root has no children and no aggregates, but the service tag."""
         root = self.view.snapshot.get(self.uuid)
-        alone = root is not None and len(self.view.snapshot) == 1 and not root.aggregates
-        return alone and self._root_has(self.service_tag)
-
-    def _root_has(self, trait: str) -> bool:
-        root = self.view.snapshot.get(self.uuid)
-        return root is not None and trait in root.traits
+        if root is None or len(self.view.snapshot) > 1 or root.aggregates:
+            return False
+        return self.service_tag in root.traits
 
     def _decide(
         self, api: API, now: float, disabled: bool | None, *, repeats_only: bool = False
     ) -> Decision:
-        decider = Decider(
-            self.uuid,
-            self.node,
-            self.drivers,
-            self.rules,
-            self.ledger.with_restored(self.view, self.uuid),
-            self.service_tag,
-            self.new_state,
-            repeats_only,
-            self.competing.deferred_removals(now),
-            self.provider_files.entries,
-            self._outside_for(now),
-            self.cache,
-        )
-        may_reshape = self.rules.reshape_when_running or not self.started
+        """Call the drivers, settle what all managers assert, and plan; the ledger is replaced.
+
+        ``disabled`` is the service status, ``None`` if unknown.  With ``repeats_only`` nothing new
+        is claimed.
+        """
+        view, rules = self.view, self.rules
+        ledger = self.ledger.with_restored(view, self.uuid)
+        policy = self._policy(ledger, now, repeats_only=repeats_only)
+        may_reshape = rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
-        read = (lambda: dict(LazyAllocations(self.view, api))) if may_reshape else None
+        read = (lambda: dict(LazyAllocations(view, api))) if may_reshape else None
+        hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
         self.activity = "asking the drivers"
-        decision = decider.decide(self.view, disabled, read)
-        self.provider_files.record_met(self.uuid, decision.files.met)
-        answer, self.ledger = decision.answer, decision.ledger
+        queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
+        answer = queries.collect(read)
+
+        if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
+            self.provider_files.record_met(self.uuid, frozenset())
+            decision = Decision(answer, Plan())  # a new host, and all drivers failed
+        else:
+            settled = self._settled(ledger, answer, policy, now, disabled)
+            moved: Allocations | None = None
+            if answer.allocations is not None:
+                try:
+                    moved = answer.moved(view.snapshot, settled, policy)
+                except AllocationsBroken as err:
+                    answer = answer.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
+                    settled = self._settled(ledger, answer, policy, now, disabled)
+            in_use = used_providers(answer.allocations or {})
+            plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
+            plan = replace(plan, problems=(*plan.problems, *settled.problems))
+            theirs = self.uuid if rules.attached else None
+            ledger = settled.ledger.with_removed_since(ledger, view, theirs)
+            decision = Decision(answer, plan, settled.denials, policy.takes_over)
+        self.ledger = ledger
         for name in answer.reshape_pending:
             self.root.refusals.failed_reshape = answer.errors.get(
                 name, self.root.refusals.failed_reshape
             )
         return decision
 
-    def _outside_for(self, now: float) -> dict[str, float]:
-        uuids = [provider.uuid for provider in children_outside(self.view.snapshot, self.uuid)]
-        self.outside_since = {uuid: self.outside_since.get(uuid, now) for uuid in uuids}
-        return {uuid: now - since for uuid, since in self.outside_since.items()}
+    def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
+        providers = self.view.snapshot.providers
+        own = identifying_traits(self.rules.owner_traits)
+        others = (uuid for uuid in self.view.sharing if not own & providers[uuid].traits)
+        root = providers.get(self.uuid)
+        traits = frozenset[str]() if root is None else root.traits
+        from_nova = COMPUTE_NODE in traits and not own & traits
+        agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
+        return Policy(
+            self.uuid,
+            self.rules.attached,
+            foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
+            takes_over=self.new_state and from_nova and not self.rules.attached,
+            repeats_only=repeats_only,
+            agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
+            contested=self.competing.deferred_removals(now),
+        )
 
-    def _without_root(self, api: Counting) -> Report:
-        """Report that another service has not created the root, or has deleted it."""
-        if self.rules.child_wait is not None:
-            self.root.send(delete_orphans(self.view.snapshot, self.uuid), api)
-        return Report(self.node, error=root_awaited(self.node))
+    def _settled(
+        self,
+        ledger: Ledger,
+        answer: DriverAnswers,
+        policy: Policy,
+        now: float,
+        disabled: bool | None,
+    ) -> Settled:
+        """Settle what drivers, provider files and the agent assert."""
+        observed, drained = self.view.snapshot, self.view.drained
+        statements, entries = answer.statements, self.provider_files.entries
+        problems: tuple[Problem, ...] = ()
+        if entries is None:  # the files can't be read
+            self.provider_files.record_met(self.uuid, frozenset())
+            statements = statements.with_answer(silent=frozenset({FILES}))
+        else:
+            described = observed
+            if entries.all():  # they describe providers that drivers may only be about to create
+                described = self.last.of(
+                    "drivers", settle, observed, ledger, statements, policy, drained
+                ).desired
+            files = asserted(entries, described, policy, ledger)
+            self.provider_files.record_met(self.uuid, files.met)
+            statements, problems = statements.with_answer((files.statement,)), files.problems
+        if policy.attached:
+            extended = with_unrecorded_claims(ledger, observed, answer.statements, policy)
+            own = [attach.agent_statement(observed, extended)]
+            silent = frozenset({AGENT, STATUS})
+        else:
+            own = agent_statements(
+                Provider(self.uuid, self.node),
+                observed,
+                answer.statements,
+                capabilities=[loaded.capabilities() for loaded in self.drivers],
+                disabled=disabled,
+                owners=self.rules.owner_traits,
+                service_tag=self.service_tag,
+            )
+            silent = frozenset({STATUS} if disabled is None else ())
+        statements = statements.with_answer(tuple(own), silent)
+        settled = self.last.of("all", settle, observed, ledger, statements, policy, drained)
+        desired = settled.desired
+        if policy.attached:
+            wait = self.rules.child_wait
+            desired = self.leaving.with_next_steps(observed, desired, wait, now)
+        return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
-    def _stay_inside(self, outcome: Outcome) -> Outcome:
+    def _without_too_old(
+        self, failed: Mapping[str, PlacementError]
+    ) -> Mapping[str, PlacementError]:
         """Drop the errors of children that can't be taken out of the tree: they stay, empty."""
-        inside = refused_as_too_old(outcome.refused, outcome.failed)
+        refused = self.root.refusals.by_subject
+        inside = attach.refused_as_too_old(refused) if self.rules.attached else frozenset[str]()
         if not inside:
-            return outcome
+            return failed
         LOG.info(
             "Placement is older than microversion 1.37: removed children stay below the root, empty"
         )
         self.rules = replace(self.rules, remove_child_after=None)
-        return replace(
-            outcome,
-            failed={key: err for key, err in outcome.failed.items() if key not in inside},
-            refused={
-                key: operation for key, operation in outcome.refused.items() if key not in inside
-            },
-        )
+        for uuid in inside:
+            del refused[uuid]
+        return {key: err for key, err in failed.items() if key not in inside}
 
     def _unwritable(self) -> dict[str, str]:
         problem = "" if self.saved is None else self.saved.store.problem
@@ -327,17 +419,22 @@ class Tracker:
             "state_path": f"{problem}; nothing new is claimed in Placement until it can be written"
         }
 
-    def _report(self, decision: Decision, outcome: Outcome) -> Report:
+    def _report(
+        self,
+        decision: Decision,
+        failed: Mapping[str, PlacementError],
+        stopped_by: PlacementError | None,
+    ) -> Report:
         answer = decision.answer
         broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
-        failed = [] if self.started else [err for err in broken if isinstance(err, ReshapeFailed)]
-        fatal = next(iter(failed), None)
+        fatal = next((err for err in broken if isinstance(err, ReshapeFailed)), None)
+        fatal = None if self.started else fatal
         return Report(
             self.node,
             plan=decision.plan,
             problems=decision.plan.problems,
             driver_errors=answer.errors,
-            failed=self.root.refusals.causes(outcome.failed),
+            failed=self.root.refusals.causes(failed),
             draining=self.root.refusals.draining(),
             degraded={
                 part: why for driver in self.drivers for part, why in driver.degraded().items()
@@ -347,7 +444,7 @@ class Tracker:
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or outcome.stopped_by or self.root.unreachable,
+            error=fatal or stopped_by or self.root.unreachable,
             fatal=fatal is not None,
         )
 

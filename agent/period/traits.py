@@ -2,19 +2,27 @@
 
 They say what the host is (COMPUTE_NODE, owner traits), what its drivers can do (COMPUTE_*) and
 whether it is disabled.  All other traits belong to drivers, provider files or other services.
+
+The service tag is a trait on each root of a service that has many.  Nodes move between services
+(Ironic's hash ring, a conductor group).  Both services report the same provider then, so an owner
+trait that all agents share can't tell which of them owns it.  A service that begins to report a
+node replaces the other's tag by its own.  A service that stops may remove the node's providers
+only while the root has its own tag.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from agent.ownership.ledger import AGENT, STATUS, Holding
 from agent.ownership.statement import Assertion, Statement, Statements
-from agent.period.service_tag import tags_of_others
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
 COMPUTE_NODE = "COMPUTE_NODE"
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
+_PREFIX = "CUSTOM_COMPUTE_AGENT_"
+_TAG = re.compile(_PREFIX + r"[0-9A-F]{8}(_[0-9A-F]{4}){3}_[0-9A-F]{12}")
 _IMAGE_TYPES = ("aki", "ami", "ari", "iso", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "ploop")
 
 CAPABILITY_TRAITS: Mapping[str, str] = {
@@ -64,7 +72,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     disabled: bool | None,
     owners: Iterable[str],
     service_tag: str = "",
-) -> tuple[Statement, ...]:
+) -> list[Statement]:
     """Return the agent's own statements: the root, its traits, and owner traits on other roots.
 
     The host has a capability if one of its drivers has it.  The trait of a capability that no
@@ -80,27 +88,46 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     if service_tag and before:
         others = tags_of_others(before.traits, service_tag)
     assertions = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
-    for provider in _other_roots(host.uuid, observed, drivers, identifying_traits(owned)):
-        assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
+    observed_roots = (observed.providers[uuid] for uuid in observed.children(None))
+    roots = [one for one in observed_roots if identifying_traits(owned) & one.traits]
+    for statement in drivers.statements:
+        providers = (assertion.provider for assertion in statement.assertions.values())
+        roots += [provider for provider in providers if provider.parent_uuid is None]
+    for provider in roots:
+        if provider.uuid != host.uuid:
+            assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
     denied = Holding(traits=frozenset(known - able) | others)
     own = Statement(AGENT, assertions, denied={host.uuid: denied})
     if disabled is None:
-        return (own,)
+        return [own]
     status = frozenset({DISABLED})
     if disabled:
-        return own, Statement(STATUS, {host.uuid: Assertion(Holding(traits=status), host)})
-    return own, Statement(STATUS, denied={host.uuid: Holding(traits=status)})
+        return [own, Statement(STATUS, {host.uuid: Assertion(Holding(traits=status), host)})]
+    return [own, Statement(STATUS, denied={host.uuid: Holding(traits=status)})]
 
 
-def _other_roots(
-    root: str, observed: Snapshot, drivers: Statements, identifying: frozenset[str]
-) -> Iterator[Provider]:
-    """Yield the other roots with an owner trait, and those that drivers create."""
-    for uuid in observed.children(None):
-        provider = observed.providers[uuid]
-        if uuid != root and identifying & provider.traits:
-            yield provider
-    for statement in drivers.statements:
-        for uuid, assertion in statement.assertions.items():
-            if assertion.provider.parent_uuid is None and uuid != root:
-                yield assertion.provider
+# -- the service tag
+
+
+def tag_of(service: str) -> str:
+    """Return the service tag for the UUID in a service's ``compute_id``.
+
+    >>> tag_of("c0ffee00-0000-4000-8000-000000000001")
+    'CUSTOM_COMPUTE_AGENT_C0FFEE00_0000_4000_8000_000000000001'
+    """
+    return _PREFIX + service.upper().replace("-", "_")
+
+
+def service_of(tag: str) -> str:
+    """Return the UUID of the service with this tag."""
+    return tag.removeprefix(_PREFIX).lower().replace("_", "-")
+
+
+def is_service_tag(trait: str) -> bool:
+    """Return whether a trait is a service tag."""
+    return _TAG.fullmatch(trait) is not None
+
+
+def tags_of_others(traits: Iterable[str], own: str) -> frozenset[str]:
+    """Return the service tags among these traits that are not ``own``."""
+    return frozenset(trait for trait in traits if trait != own and is_service_tag(trait))

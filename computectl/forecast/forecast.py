@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from agent import config
-from agent.attach.foreign_roots import RootAwaited
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
+from agent.period.attach import RootAwaited
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Condition, Report, Severity, errors
 from agent.reporting.systemd import Systemd

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.service_tag import tag_of, tags_of_others
+from agent.period.traits import tag_of, tags_of_others
 from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider

@@ -1,13 +1,13 @@
 """Remove children of another service's root in steps, as the agent does.
 
-See :mod:`agent.attach.leaving` for the steps, and why there are three.
+See :mod:`agent.period.attach` for the steps, and why there are three.
 """
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from agent.attach import leaving
+from agent.period.attach import LeavingChildren
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaving
 from computectl.shared.screen import counted
@@ -17,7 +17,6 @@ from reportclient.errors import Conflict, PlacementError, TooOld
 from reportclient.http import API
 from reportclient.plain_text import ago
 from reportclient.reader import refresh
-from reportclient.snapshot import Snapshot
 
 MOST_CONFLICTS = 5
 PROGRESS_EVERY = 60.0
@@ -39,16 +38,18 @@ class StepsOut:
         """Take all steps; yield a line of progress for each wait."""
         view = self.kept.load()
         going = {one.provider.uuid for one in self.root.leavers if one.fate == "goes"}
-        since: dict[str, float] = {}
+        steps = LeavingChildren(self.root.root)
         told, conflicts = 0.0, 0
         while not self.failed:
             view = refresh(view, self.root.root, self.api, ours=self.kept.ledger.holders.keys())
             now, observed = time.monotonic(), view.snapshot
-            for child in leaving.children_outside(observed, self.root.root):
-                since.setdefault(child.uuid, now)
-            outside_for = {uuid: now - began for uuid, began in since.items()}
-            steps = leaving.LeavingChildren(self.root.root, observed, self.wait, outside_for)
-            plan = diff(observed, self._desired(observed, going, steps), names=view.names)
+            desired = observed.with_changes({uuid: None for uuid in going if uuid in observed})
+            desired = steps.with_next_steps(observed, desired, self.wait, now)
+            root = observed.get(self.root.root)
+            if root is not None and self.root.traits is not None:
+                without_ours = replace(root, traits=self.root.traits)
+                desired = desired.with_changes({root.uuid: without_ours})
+            plan = diff(observed, desired, names=view.names)
             outcome = apply(plan, view, self.api)
             view = outcome.view
             self.kept.save(self.root.root, view)  # an interrupted command can be continued
@@ -70,7 +71,7 @@ class StepsOut:
                 )
                 return
             if not outcome.done and not self.failed:
-                rest = max(self.wait - value for value in outside_for.values())
+                rest = max(self.wait - (now - began) for began in steps.since.values())
                 if now - told >= PROGRESS_EVERY or not told:
                     told = now
                     yield (
@@ -78,13 +79,3 @@ class StepsOut:
                         f"{ago(rest)}, until nova-compute has read the tree again"
                     )
                 time.sleep(min(max(rest, 0.1), 5.0))
-
-    def _desired(
-        self, observed: Snapshot, going: set[str], steps: leaving.LeavingChildren
-    ) -> Snapshot:
-        there = {uuid: None for uuid in going if uuid in observed}
-        desired = steps.with_next_steps(observed.with_changes(there))
-        root = observed.get(self.root.root)
-        if root is None or self.root.traits is None:
-            return desired
-        return desired.with_changes({root.uuid: replace(root, traits=self.root.traits)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent.period.service_tag import tag_of
+from agent.period.traits import tag_of
 from agent.reporting.reports import Report
 from drivers.api import ComputeDriver
 from reportclient.testing.fake_placement import FakePlacement

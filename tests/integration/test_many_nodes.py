@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from agent.nodes.nodes import Nodes
-from agent.period.service_tag import tag_of
+from agent.period.traits import tag_of
 from drivers.api import ComputeDriver, DriverContext
 from tests.agents import ROOT as SERVICE
 from tests.agents import VERIFY, Agent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.attach.leaving import KEPT_NAME_LENGTH, Step, children_outside, name_outside, next_step
+from agent.period.attach import KEPT_NAME_LENGTH, Step, children_outside, name_outside, next_step
 from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid

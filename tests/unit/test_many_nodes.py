@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from agent.nodes.workers import Workers
-from agent.period.service_tag import service_of, tag_of, tags_of_others
+from agent.period.traits import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
 from agent.state.roots import RootStore
 from agent.state.saved_root import saved_roots

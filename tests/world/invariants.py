@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.period.service_tag import tag_of
-from agent.period.traits import DISABLED
+from agent.period.traits import DISABLED, tag_of
 from agent.reporting.reports import Report
 from reportclient.root import ATTEMPTS
 from tests.world.files import CLASS, TRAIT, added_to

@@ -16,7 +16,8 @@ from agent.ownership import settle as settle_module
 from agent.ownership.ledger import NOTHING
 from agent.ownership.policy import Policy
 from agent.ownership.statement import Statement, Statements
-from agent.period import decide as decide_module
+from agent.period import ask as ask_module
+from agent.period import tracker as tracker_module
 from agent.period.rules import Rules
 from agent.provider_config.files import ProviderFiles
 from agent.registry.record import ServiceRecord
@@ -143,7 +144,7 @@ def _writes_to_novas_root(monkeypatch: pytest.MonkeyPatch) -> None:
     def own(root, attached, **more):
         return Policy(root, attached=False, **more)
 
-    monkeypatch.setattr(decide_module, "Policy", own)
+    monkeypatch.setattr(tracker_module, "Policy", own)
 
 
 def _forgets_a_lost_child(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,13 +181,13 @@ def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _loses_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reshape loses the allocations of a consumer."""
-    moved = decide_module.moved_allocations
+    moved = ask_module.moved_allocations
 
     def fewer(*args):
         bodies = moved(*args)
         return {key: {**body, "allocations": {}} for key, body in bodies.items()}
 
-    monkeypatch.setattr(decide_module, "moved_allocations", fewer)
+    monkeypatch.setattr(ask_module, "moved_allocations", fewer)
 
 
 def _any(_: Setup) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent.ownership.driver_snapshot import snapshot_for_driver
 from agent.ownership.ledger import (
     AGENT,
     FILES,
@@ -21,6 +20,7 @@ from agent.ownership.ledger import (
 from agent.ownership.policy import DISABLED, Policy
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Assertion, Statement, Statements
+from agent.period.ask import snapshot_for_driver
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot

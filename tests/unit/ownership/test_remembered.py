@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from agent.ownership.ledger import Ledger
-from agent.ownership.result_cache import ResultCache
 from agent.ownership.settle import settle
 from agent.ownership.statement import driver_statements
+from agent.period.ask import LastResults
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
 
@@ -75,9 +75,8 @@ def spoken(body: Body) -> ProviderTree:
 @pytest.mark.parametrize("second", BODIES)
 @pytest.mark.parametrize("first", BODIES)
 def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, second: Body) -> None:
-    cache = ResultCache()
-    earlier = cache.driver_statements(ONE, spoken(first), LEDGER)
-    later = cache.driver_statements(ONE, spoken(second), LEDGER)
+    earlier = driver_statements(ONE, spoken(first), LEDGER)
+    later = driver_statements(ONE, spoken(second), LEDGER, earlier)
     assert later == driver_statements(ONE, spoken(second), LEDGER)
     assert (later is earlier) == (first is second)
 
@@ -85,10 +84,10 @@ def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, se
 @pytest.mark.parametrize("second", BODIES)
 @pytest.mark.parametrize("first", BODIES)
 def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> None:
-    cache, before = ResultCache(), spoken(first)
-    said = cache.driver_statements(ONE, before, LEDGER).statements[0].assertions
+    before = spoken(first)
+    last = driver_statements(ONE, before, LEDGER)
     ledger = LEDGER
-    for uuid, one in said.items():
+    for uuid, one in last.statements[0].assertions.items():
         ledger = ledger.adding(ONE, uuid, one.holding)
     after = before.freeze()
     if DEVICE not in after:
@@ -100,22 +99,23 @@ def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> N
             second(tree)
         return tree
 
-    assert cache.driver_statements(ONE, now(), ledger) == driver_statements(ONE, now(), ledger)
+    assert driver_statements(ONE, now(), ledger, last) == driver_statements(ONE, now(), ledger)
 
 
 def test_what_a_driver_does_to_its_tree_afterwards_is_nobodys_answer() -> None:
-    cache, tree = ResultCache(), spoken(same)
-    cache.driver_statements(ONE, tree, LEDGER)
+    tree = spoken(same)
+    last = driver_statements(ONE, tree, LEDGER)
     tree.add_traits(DEVICE, "CUSTOM_A")
-    later = cache.driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+    later = driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER, last)
     assert later == driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER)
 
 
 def test_a_quiet_round_is_settled_once() -> None:
-    cache = ResultCache()
+    results, last = LastResults(), driver_statements(ONE, spoken(same), LEDGER)
 
-    def settled() -> object:
-        said = cache.driver_statements(ONE, spoken(same), LEDGER).statements
-        return cache.cached("all", settle, FULL, LEDGER, answers(*said), OWN, {})
+    def settled(body: Body) -> object:
+        said = driver_statements(ONE, spoken(body), LEDGER, last).statements
+        return results.of("all", settle, FULL, LEDGER, answers(*said), OWN, {})
 
-    assert settled() is settled()
+    assert settled(same) is settled(same)
+    assert settled(same) is not settled(change)

@@ -1,0 +1,256 @@
+"""Call the drivers of one node and collect their statements.
+
+Each driver edits a tree with the observed state and the statements of the drivers before it,
+without what only other managers own.  If it fails, its edits are dropped and its claims stay as
+they are.  ``ReshapeNeeded`` is caught here: :class:`DriverAnswers` has it as a value.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ParamSpec, TypeVar
+
+from agent.ownership.ledger import (
+    ADOPTED,
+    NOVA_COMPUTE,
+    Drained,
+    Ledger,
+    driver_of,
+    joined,
+)
+from agent.ownership.policy import Policy
+from agent.ownership.settle import Settled, settle
+from agent.ownership.statement import (
+    DriverStatements,
+    Statements,
+    driver_statements,
+    without_moved_classes,
+)
+from drivers.errors import DriverError, ReshapeNeeded
+from drivers.loader import LoadedDriver
+from reportclient.model import Allocations
+from reportclient.provider_tree import ProviderTree
+from reportclient.reshape import (
+    Affected,
+    AllocationsBroken,
+    edited_providers,
+    moved_allocations,
+    refuse_malformed,
+)
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class LastResults:
+    """The results of the period before: a quiet period would compute the same again.
+
+    An argument that is the same object as then costs nothing to compare, so a period of 10,001
+    providers in which nothing changed settles none of them.
+    """
+
+    statements: dict[str, DriverStatements] = field(default_factory=dict)
+    """By driver; a change of few providers is computed from these."""
+    _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
+
+    def of(self, step: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a pure function; call it only if the step's arguments changed."""
+        arguments = args, kwargs
+        if step not in self._results or self._results[step][0] != arguments:
+            self._results[step] = arguments, function(*args, **kwargs)
+        result: T = self._results[step][1]
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAnswers:
+    """The statements of all drivers of a node.
+
+    ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
+    before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
+    reshape that may not be done now.  ``otherwise`` are the answers without the reshape, should it
+    fail.
+    """
+
+    statements: Statements = field(default_factory=Statements)
+    allocations: Allocations | None = None
+    errors: Mapping[str, BaseException] = field(default_factory=dict)
+    reshape_pending: tuple[str, ...] = ()
+    allocations_before: Allocations | None = None
+    otherwise: "DriverAnswers | None" = None
+
+    def without_reshape(self, err: BaseException) -> "DriverAnswers":
+        """Return the answers without the reshape, with ``err`` for the drivers that needed it."""
+        assert self.otherwise is not None
+        failed = dict.fromkeys(self.otherwise.reshape_pending, err)
+        return replace(self.otherwise, errors={**self.otherwise.errors, **failed})
+
+    def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
+        """Return the allocations that the reshape changes.
+
+        :raises AllocationsBroken: they are not well-formed, or another service owns a provider.
+        """
+        before, after = self.allocations_before, self.allocations
+        assert before is not None and after is not None
+        refuse_malformed(after)
+        edited = edited_providers(before, {who: after[who] for who in after.keys() & before.keys()})
+        foreign = [
+            observed.providers[uuid].name
+            for uuid in edited
+            if uuid in observed and not policy.may_move(uuid, settled.before)
+        ]
+        if foreign:
+            raise AllocationsBroken(
+                f"the driver moved allocations of {', '.join(sorted(foreign))}, which another "
+                "service owns"
+            )
+        return moved_allocations(before, after, Affected.between(observed, settled.desired))
+
+
+@dataclass(frozen=True, slots=True)
+class DriverQueries:
+    """The calls of all drivers for one node in one period; ``policy`` has its root's UUID."""
+
+    drivers: Sequence[LoadedDriver]
+    node: str
+    view: View
+    ledger: Ledger
+    policy: Policy
+    hidden: frozenset[str] = frozenset()
+    """UUIDs of observed providers that drivers are not shown."""
+    last: LastResults = field(default_factory=LastResults)
+
+    def collect(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
+        """Call all drivers, and again with the allocations if one needs a reshape.
+
+        ``allocations`` reads the allocations; without it no reshape is done now.
+        """
+        first = self._call_each(None)
+        if not first.reshape_pending or allocations is None:
+            return first
+        before = allocations()
+        moved = copy.deepcopy(before)
+        second = replace(self._call_each(moved), otherwise=first)
+        for name in first.reshape_pending:
+            # The driver may have edited only a part of the allocations: nothing is moved.
+            if name in second.errors:
+                return second.without_reshape(second.errors[name])
+            if name in second.reshape_pending:
+                again = DriverError("it raised ReshapeNeeded although it was given the allocations")
+                return second.without_reshape(again)
+        return replace(second, allocations=moved, allocations_before=before)
+
+    def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
+        managers = tuple(f"driver:{loaded.name}" for loaded in self.drivers)
+        collected = Statements(order=managers)
+        errors: dict[str, BaseException] = {}
+        pending = []
+        for loaded, manager in zip(self.drivers, managers, strict=True):
+            # A copy: if the driver fails, its edits of the allocations are dropped.
+            edited, needs_reshape = copy.deepcopy(allocations), False
+            try:
+                tree = self._tree(manager, collected)
+                try:
+                    loaded.update_provider_tree(tree, self.node, edited)
+                except ReshapeNeeded:
+                    needs_reshape = True
+                self._refuse(manager, tree)
+                # In the try block: a thread of the driver may still be editing the tree.
+                last = self.last.statements.get(manager)
+                answer = driver_statements(manager, tree, self.ledger, last)
+            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
+                errors[loaded.name] = err
+                collected = collected.with_answer(silent=frozenset({manager}))
+                continue
+            self.last.statements[manager] = answer
+            statements, silent = answer.statements, answer.silent
+            if needs_reshape:
+                pending.append(loaded.name)
+                statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
+                silent |= {manager}  # what it left out is not removed
+            elif allocations is not None and edited is not None:
+                allocations.clear()
+                allocations.update(edited)
+            collected = collected.with_answer(statements, silent)
+        return DriverAnswers(collected, None, errors, tuple(pending))
+
+    def _tree(self, manager: str, collected: Statements) -> ProviderTree:
+        """Return the tree for a driver, with the statements of the drivers before it."""
+        tree = ProviderTree(self.view.snapshot)
+        if not tree.exists(self.policy.root):
+            tree.new_root(self.node, self.policy.root)
+        tree.rename(self.policy.root, self.node)
+        whole, ledger, drained = tree.freeze(), self.ledger, self.view.drained
+        if collected.statements:
+            so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
+            settled = self.last.of(
+                f"before {manager}", settle, whole, ledger, so_far, self.policy, drained
+            )
+            whole, ledger = settled.desired, settled.ledger
+        shown = self.last.of(
+            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger, drained
+        )
+        shown = shown.with_changes(dict.fromkeys(self.hidden))
+        return ProviderTree(shown, self.view.generations, whole)
+
+    def _refuse(self, manager: str, tree: ProviderTree) -> None:
+        """Refuse edits of the root's place, and names of other drivers' providers.
+
+        :raises DriverError: the driver made such an edit.
+        """
+        root, node = self.policy.root, self.node
+        provider, before = tree.provider(root), tree.whole.get(root)
+        if provider is None:
+            raise DriverError(f"it removed the root provider {node} ({root})")
+        if provider.name != node:
+            raise DriverError(f"it renamed the root provider {node} ({root})")
+        if before is not None and provider.parent_uuid != before.parent_uuid:
+            raise DriverError(f"it moved the root provider {node} ({root}) below another one")
+        for edited in filter(None, tree.edits().values()):
+            other = tree.whole.named(edited.name)
+            if other is None or other.uuid == edited.uuid:
+                continue
+            if {driver_of(holder) for holder in self.ledger.holdings_on(other.uuid)} - {manager}:
+                raise DriverError(
+                    f"it gave provider {edited.uuid} the name {edited.name} of a provider "
+                    f"that another driver reports ({other.uuid})"
+                )
+
+
+def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
+    """Return ``whole`` without the classes, traits and aggregates that only other managers claim.
+
+    Drained classes have the ``reserved`` of before: draining is done by this agent, and a driver
+    that reports such a class again ends it.
+    """
+    # What nova-compute had, and what an operator adopted, is shown to every driver.
+    own_managers = {
+        manager
+        for manager in ledger.managers()
+        if driver_of(manager) == driver or manager in (NOVA_COMPUTE, ADOPTED)
+    }
+    changed = {}
+    for uuid, row in ledger.holders.items():
+        provider = whole.get(uuid)
+        if provider is None or (uuid not in drained and own_managers.issuperset(row)):
+            continue
+        own = joined(held for manager, held in row.items() if manager in own_managers)
+        others = joined(held for manager, held in row.items() if manager not in own_managers)
+        hidden, reserved = others.without(own), drained.get(uuid, {})
+        inventory = {
+            name: replace(record, reserved=min(reserved[name], record.total))
+            if name in reserved
+            else record
+            for name, record in provider.inventory.items()
+            if name not in hidden.classes
+        }
+        changed[uuid] = replace(
+            provider,
+            inventory=inventory,
+            traits=provider.traits - hidden.traits,
+            aggregates=provider.aggregates - hidden.aggregates,
+        )
+    return whole.with_changes(changed)

@@ -1,0 +1,238 @@
+"""Attach mode: children below a root that another service owns, such as nova-compute's.  Pure.
+
+The root is looked up by UUID or name, or waited for.  What may be claimed on it is in
+:mod:`agent.ownership.policy`.  Its children are removed in steps:
+
+nova-compute keeps a copy of its root's tree.  In each update, and for each guest that it builds,
+it gets the allocations of every provider in that copy.  If one of them answers 404, the update or
+the build fails until the copy is read again: after ``resource_provider_association_refresh``
+seconds of Nova's (300).  The new copy has all providers in the tree, empty ones too.  So a child
+takes one step in each period:
+
+1. it is emptied: no guest can be scheduled to it any more;
+2. it is taken out of the tree: it becomes a root with a name that says what it was.  New copies of
+   the tree don't have it, and old ones still get answers;
+3. it is deleted, once no copy can be old enough to have it.
+
+A child that is reported again meanwhile returns to its place.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Any
+
+from agent.ownership.ledger import AGENT, Holding, Ledger
+from agent.ownership.policy import MANAGED_BY_NOVA
+from agent.ownership.statement import Statement
+from reportclient.errors import PlacementError, TooOld
+from reportclient.model import Provider
+from reportclient.plan import DeleteProvider, Operation, Plan, UpdateProvider
+from reportclient.snapshot import Snapshot
+
+KEPT_NAME_LENGTH = 150
+"""Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
+
+
+class RootAwaited(Exception):
+    """Another service has not created the root provider yet, or has deleted it."""
+
+
+def root_awaited(name: str) -> RootAwaited:
+    """Return the error for a root that does not exist."""
+    return RootAwaited(
+        f"waiting for the root provider {name}: another service has to create it "
+        "([compute] root_provider = attach)"
+    )
+
+
+@dataclass(slots=True)
+class ForeignRoots:
+    """UUIDs of roots by node name; ``awaited`` has the reason for each node without one."""
+
+    by_name: dict[str, str] = field(default_factory=dict)
+    awaited: dict[str, Exception] = field(default_factory=dict)
+
+    def resolve_uuids(
+        self,
+        nodes: Iterable[str],
+        reported: Mapping[str, str],
+        compute_id: str,
+        find: Callable[[str], Mapping[str, Any] | None],
+    ) -> dict[str, str]:
+        """Return the root's UUID of each node that has one.
+
+        It is the one that the driver reports (``reported``, by node), else that of the file
+        ``compute_id`` (empty without the file) on a host with one node, else that of the root
+        provider with the node's name.  ``find`` returns Placement's provider with a name; it is
+        called for names that are not known yet.
+        """
+        names, uuids = list(nodes), dict[str, str]()
+        self.awaited = {}
+        alone = compute_id if len(names) == 1 else ""
+        for name in names:
+            known = reported.get(name) or alone or self.by_name.get(name)
+            uuid = known or self._root_by_name(name, find)
+            if uuid is not None:
+                uuids[name] = uuid
+        return uuids
+
+    def forget(self, name: str) -> None:
+        """Forget a deleted root: its owner may create it again with another UUID."""
+        self.by_name.pop(name, None)
+
+    def _root_by_name(
+        self, name: str, find: Callable[[str], Mapping[str, Any] | None]
+    ) -> str | None:
+        try:
+            provider = find(name)
+        except PlacementError as err:
+            self.awaited[name] = err
+            return None
+        if provider is None:
+            self.awaited[name] = root_awaited(name)
+        elif provider["parent_provider_uuid"] is not None:
+            text = f"provider {name} has a parent: an agent can attach to a root provider only"
+            self.awaited[name] = RootAwaited(text)
+        else:
+            self.by_name[name] = str(provider["uuid"])
+        return self.by_name.get(name)
+
+
+def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
+    """Return the agent's own statement: COMPUTE_MANAGED_PCI_DEVICE is on no provider of its own."""
+    ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
+    return Statement(
+        AGENT, denied=dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
+    )
+
+
+# -- how children are removed
+
+
+class Step(Enum):
+    """A step in the removal of a child that no manager reports any more."""
+
+    EMPTY = auto()
+    TAKE_OUT = auto()
+    WAIT = auto()
+    DELETE = auto()
+
+
+def next_step(
+    child: Provider, *, is_leaf: bool, outside_for: float | None, wait: float | None
+) -> Step:
+    """Return the next step of a child.
+
+    ``child`` is as Placement has it, so a step follows only after the one before was acknowledged.
+    ``outside_for``: seconds since the child was first seen outside the tree.  ``wait``: seconds
+    until no copy has it; with ``None`` it stays in the tree, empty.
+    """
+    if child.inventory or child.aggregates:
+        return Step.EMPTY
+    if wait is None:
+        return Step.WAIT
+    if child.parent_uuid is not None:
+        return Step.TAKE_OUT if is_leaf else Step.WAIT
+    waited = outside_for is not None and outside_for >= wait
+    return Step.DELETE if waited and is_leaf else Step.WAIT
+
+
+@dataclass(slots=True)
+class LeavingChildren:
+    """The removed children of one root."""
+
+    root: str
+    since: dict[str, float] = field(default_factory=dict)
+    """When each was first seen outside the tree (seconds of a monotonic clock), by UUID."""
+
+    def hidden(self, observed: Snapshot) -> frozenset[str]:
+        """Return the UUIDs of the children that drivers are not shown.
+
+        They are outside the tree, or below the root but empty and with the mark in their name.
+        """
+        return frozenset(
+            child.uuid
+            for child in observed.walk()
+            if _is_marked(child)
+            and (
+                child.parent_uuid is None
+                or (not child.inventory and not list(observed.children(child.uuid)))
+            )
+        )
+
+    def with_next_steps(
+        self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
+    ) -> Snapshot:
+        """Return ``desired`` with the next step of each child that would be deleted.
+
+        For ``wait`` see :func:`next_step`; ``now`` is in seconds of a monotonic clock.
+        """
+        outside = [child.uuid for child in children_outside(observed, self.root)]
+        self.since = {uuid: self.since.get(uuid, now) for uuid in outside}
+        for child in [child for child in observed.walk() if child.uuid not in desired]:
+            began = self.since.get(child.uuid)
+            step = next_step(
+                child,
+                is_leaf=not list(observed.children(child.uuid)),
+                outside_for=None if began is None else now - began,
+                wait=wait,
+            )
+            if step is Step.DELETE:
+                continue
+            place = replace(child, inventory={}, aggregates=frozenset())
+            is_out = step is Step.TAKE_OUT or child.parent_uuid is None
+            if is_out or desired.named(child.name) is not None:
+                place = replace(place, name=name_outside(child))  # also if a service renamed it
+            if step is Step.TAKE_OUT:
+                place = replace(place, parent_uuid=None)
+            desired = desired.with_changes({child.uuid: place})
+        return desired
+
+
+def children_outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
+    """Yield the children that were taken out of the tree of ``root``, by the mark in their name."""
+    for uuid in snapshot.children(None):
+        if uuid != root and _is_marked(snapshot.providers[uuid]):
+            yield snapshot.providers[uuid]
+
+
+def name_outside(child: Provider) -> str:
+    """Return the name of a child outside the tree; its own name is free for others."""
+    mark = _mark(child.uuid)
+    return child.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
+
+
+def delete_orphans(snapshot: Snapshot, root: str) -> Plan:
+    """Return the deletions of empty children outside the tree of a root that does not exist.
+
+    Without the root no service uses a copy of its tree.
+    """
+    empty = [child.uuid for child in children_outside(snapshot, root) if not child.inventory]
+    leaves = (uuid for uuid in empty if not list(snapshot.children(uuid)))
+    return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
+
+
+def refused_as_too_old(
+    refused: Mapping[str, tuple[Operation, PlacementError]],
+) -> frozenset[str]:
+    """Return the UUIDs of children that stay: taking them out needs microversion 1.37.
+
+    ``refused`` are the operations that Placement refused, with their errors, by UUID or name.
+    """
+    return frozenset(
+        uuid
+        for uuid, (operation, err) in refused.items()
+        if isinstance(operation, UpdateProvider)
+        and operation.moved
+        and operation.parent_uuid is None
+        and isinstance(err, TooOld)
+    )
+
+
+def _is_marked(provider: Provider) -> bool:
+    return provider.name.endswith(_mark(provider.uuid))
+
+
+def _mark(uuid: str) -> str:
+    return f"_removed_{uuid}"
