@@ -96,7 +96,7 @@ def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
     try:
         return options[option]
     except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-        text = "$ refers to an option that does not exist: write $$ for a $"
+        text = "$ refers to an option that does not exist: write $$ for a literal $"
         raise WrongValue(f"{option_place(conf, option, group)}: {text}") from None
 
 

@@ -217,7 +217,7 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         wrong = ", ".join(_broken_references(conf[GROUP]))
         if not wrong:
             raise
-        text = f"[{GROUP}] {wrong}: the value refers to an unknown option by a $"
+        text = f"[{GROUP}] {wrong}: $ refers to an option that does not exist"
         raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
 
 
