@@ -27,7 +27,7 @@ DEFAULT: list[cfg.Opt] = [
         "compute-driver",
         default=["libvirt"],
         help="Driver, or several by precedence: names of entry points of the group "
-        "compute_agent.drivers. The first one names the nodes.",
+        "compute_agent.drivers. The first driver names the nodes.",
     ),
     cfg.IntOpt(
         "update_resources_interval",

@@ -156,7 +156,7 @@ class RegistryMonitoring(Exposition):
 
     def _database(self) -> str:
         if self.store is None:
-            return "not open yet"
+            return "not connected yet"
         try:
             self.store.list_services(limit=1)
         except RegistryError as err:

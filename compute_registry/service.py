@@ -181,7 +181,7 @@ class _Process:
         """Return the state of database, bus and calls to agents, for a Guru Meditation Report."""
         bus = self._broker() or "connected"
         return {
-            "database": "not open yet" if self.store is None else self.store.database.safe_url,
+            "database": "not connected yet" if self.store is None else self.store.database.safe_url,
             "database lost": self.store is not None and self.store.lost,
             "message bus": bus if self.conf.transport_url else "none",
             "calls to agents": [] if self.agents is None else self.agents.under_way(),
@@ -206,7 +206,7 @@ class _Process:
         """Return the problem of the connection to the broker; empty if there is none."""
         if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
             return ""
-        return "the message bus is lost: no calls arrive"
+        return "no connection to the message broker: RPC calls do not arrive"
 
     def _transport(self) -> Any:
         if not self.conf.transport_url:

@@ -34,8 +34,8 @@ class AuditCloud(DrawnOrListed[Audited]):
     """Report inconsistencies of this host, or of the whole cloud.
 
     Finds providers without a host, hosts that do not report, traits and inventory without an
-    owner, allocations beyond the inventory, and hosts that only their service record or only
-    Placement has as disabled. Prints the next step for each; changes nothing. Exits with 0 if
+    owner, allocations beyond the inventory, and hosts that are disabled only in their service
+    record or only in Placement. Prints the next step for each; changes nothing. Exits with 0 if
     there are no findings, 1 if there are any, 2 if a check could not be made. Findings of
     severity "info" do not count.
     """

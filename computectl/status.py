@@ -149,9 +149,9 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
         yield screen.painted(("  service: ", None), *service_words(written.service))
         if written.service.registry and not written.service.attached:
             why = plain(written.service.registry)
-            yield f"    the registry does not serve this host, its last known status holds: {why}"
+            yield f"    the registry does not serve this host, which keeps its last status: {why}"
     if status.cut_off:
-        yield "    RPC calls do not reach this host; its agent follows the service record instead"
+        yield "    RPC calls do not reach this host; heartbeats bring its service record"
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
@@ -159,7 +159,11 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
 
 
 def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
-    seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
+    seen = (
+        "never fully reported"
+        if node.last_ok is None
+        else f"fully reported {ago(status.now - node.last_ok)} ago"
+    )
     state = "well" if node.ok else screen.paint(seen, "yellow")
     took = "" if node.seconds is None else f", in {node.seconds:.1f} s"
     yield f"  {plain(node.node)}: {state}; {plain(node.changes) or 'nothing to change'}{took}"
@@ -182,7 +186,12 @@ def check_words(checks: Sequence[Check]) -> list[StyledText]:
 def service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
-        return [("attached; the service that owns the root provider enables and disables it", None)]
+        return [
+            (
+                "attach mode: the owner of the root provider enables and disables this host",
+                None,
+            )
+        ]
     statuses: Mapping[bool | None, StyledText] = {
         True: ("disabled", "yellow"),
         False: ("enabled", "green"),

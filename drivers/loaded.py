@@ -141,7 +141,7 @@ class LoadedDriver:
         names: dict[str, None] = {}
         for name in answer:
             if not isinstance(name, str) or not name:
-                raise DriverError(f"{call}: {name!r} is no name of a node")
+                raise DriverError(f"{call}: {name!r} is not the name of a node")
             try:
                 node = provider_name(name)
             except ValueError as err:

@@ -195,7 +195,7 @@ class _Differ:
             if provider is not None and provider.inventory and uuid not in self.foreign:
                 return {uuid: provider.inventory}
         raise ValueError(
-            f"no provider here holds the allocations of {', '.join(self.allocations or ())}"
+            f"no provider of the tree has the allocations of {', '.join(self.allocations or ())}"
         )
 
     def _names(
@@ -228,7 +228,7 @@ def resolved(
 
 
 def _unknown(what: str, name: str) -> str:
-    return f"{what} {name} is not known to this Placement"
+    return f"{what} {name} is unknown to this Placement"
 
 
 def _record_problem(resource_class: str, record: Inventory) -> str | None:

@@ -139,8 +139,8 @@ class PlacementAPI:
     def _refuse_too_new(self, what: str, response: Any) -> None:
         oldest = _version(response, "min_version")
         if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
-            text = f"{what}: Placement supports microversions from {oldest} on only"
-            raise TooNew(f"{text}, and this client supports them up to {self._version}")
+            text = f"{what}: Placement supports microversion {oldest} and later only"
+            raise TooNew(f"{text}, this client up to {self._version}")
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
         least = max(needs or OLDEST, OLDEST, key=parse_microversion)

@@ -182,8 +182,8 @@ def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
                 f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}: make it a root again there, or stop this "
-                "agent; until then nothing is reported"
+                f"below {item['parent_provider_uuid']}: make it a root again in Placement, or stop "
+                "this agent; until then nothing is reported"
             )
 
 
@@ -208,7 +208,7 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
         )
     elif lost:
         # Its owner may have deleted it, as Nova does with a service; a later step reports an error.
-        LOG.info("Root provider %s is gone: reading everything again", root)
+        LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
     return bool(older or lost)
 
 

@@ -26,7 +26,7 @@ READABLE = 0o644
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Upper bounds of histogram buckets in seconds: SHORT for calls, LONG for periods."""
-STARTING = "no period was done yet"
+STARTING = "no period has ended yet"
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values with a number; ``None`` if it is not known."""
 

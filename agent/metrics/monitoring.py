@@ -70,20 +70,24 @@ def outcome_of(err: PlacementError) -> str:
 
 
 _OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
-    ("node_ok", "Whether all of the node is reported.", lambda node: float(node.ok)),
+    (
+        "node_ok",
+        "1 if Placement has everything that the node's drivers reported, else 0.",
+        lambda node: float(node.ok),
+    ),
     (
         "last_success_timestamp_seconds",
-        "When all of the node was last reported.",
+        "Time of the last period in which the node was fully reported.",
         lambda node: node.last_ok,
     ),
     (
         "reshapes_pending",
-        "Drivers that wait for a reshape.",
+        "Drivers with a pending reshape.",
         lambda node: len(node.reshape_pending),
     ),
     (
         "draining",
-        "Providers and inventories that are kept for the guests that use them.",
+        "Providers and inventories to be removed, which guests still use.",
         lambda node: len(node.texts(Severity.INFO)),
     ),
     (
@@ -110,7 +114,7 @@ class Facts(Collector):
         yield from self._trees()
         queue = self.loop.commands.qsize()
         yield _gauge(
-            "loop_queue_length", "Jobs that wait for the loop's thread.", (), [((), queue)]
+            "loop_queue_length", "Jobs that wait for the agent's main loop.", (), [((), queue)]
         )
 
     def _service(self, status: AgentStatus | None) -> Iterator[Metric]:
@@ -124,13 +128,15 @@ class Facts(Collector):
             [((), status.interval if status is not None else None)],
         )
         disabled = None if facts.disabled is None else float(facts.disabled)
-        yield _gauge("disabled", "Whether this host takes no new guests.", (), [((), disabled)])
+        yield _gauge(
+            "disabled", "1 if this host is disabled: it takes no new guests.", (), [((), disabled)]
+        )
         why = [((facts.reason or "",), 1.0)] if facts.disabled else []
-        yield _gauge("disabled_info", "Why this host takes no new guests.", ("reason",), why)
+        yield _gauge("disabled_info", "Reason why this host is disabled.", ("reason",), why)
         checks = status.checks if status is not None else ()
         yield _gauge(
             "check_ok",
-            "Whether this part of the agent's health is well, as /readyz says it.",
+            "1 if the check of /readyz passes, else 0.",
             ("check",),
             [((check.name,), float(check.ok)) for check in checks],
         )
@@ -139,7 +145,7 @@ class Facts(Collector):
         for name, text, value in _OF_NODES:
             yield _gauge(name, text, ("node",), [((node.node,), value(node)) for node in nodes])
         took = {name: spent for node in nodes for name, spent in (node.took or {}).items()}
-        text = "How long a driver's source, such as a call of libvirt's, took the last time."
+        text = "Seconds of the last read of a driver's source, such as a libvirt call."
         rows = [((name,), spent) for name, spent in took.items()]
         yield _gauge("source_seconds", text, ("source",), rows)
 
@@ -147,7 +153,7 @@ class Facts(Collector):
         trackers = list(self.nodes.trackers.values())
         yield _gauge(
             "providers",
-            "Providers of the node's tree, and those that share with it.",
+            "Providers in the node's tree, and sharing providers.",
             ("node",),
             [((tracker.node,), len(tracker.view.snapshot)) for tracker in trackers],
         )
@@ -155,7 +161,7 @@ class Facts(Collector):
         verified = [((tracker.node,), tracker.root.verified_at) for tracker in trackers]
         yield _gauge(
             "last_verification_timestamp_seconds",
-            "When the tree was last compared with what Placement has.",
+            "Time when the node's tree was last compared with Placement.",
             ("node",),
             [(labels, None if at is None else epoch + at) for labels, at in verified],
         )

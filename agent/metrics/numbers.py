@@ -28,45 +28,47 @@ class Numbers:
 
         self.periods = seconds(
             "period_seconds",
-            "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
+            "Seconds of a period, or of enabling or disabling the host, for one node.",
             ["occasion"],
             buckets=LONG,
         )
-        self.replans = counter("replans", "Plans made again after a conflict with another writer.")
-        self.operations = counter(
-            "operations", "Operations that Placement has acknowledged.", ["operation"]
+        self.replans = counter(
+            "replans", "Plans made again because another service wrote to the providers."
         )
-        self.refused = counter("operations_refused", "Operations that Placement has refused.")
+        self.operations = counter(
+            "operations", "Operations that Placement acknowledged.", ["operation"]
+        )
+        self.refused = counter("operations_refused", "Operations that Placement refused.")
         self.requests = counter(
-            "placement_requests", "Calls to Placement.", ["method", "route", "outcome"]
+            "placement_requests", "Requests to Placement.", ["method", "route", "outcome"]
         )
         self.request_times = seconds(
-            "placement_request_seconds", "How long calls to Placement took.", ["method", "route"]
+            "placement_request_seconds", "Seconds of requests to Placement.", ["method", "route"]
         )
         self.driver_times = seconds(
             "driver_call_seconds",
-            "How long methods of drivers took.",
+            "Seconds of driver calls.",
             ["driver", "method"],
             buckets=LONG,
         )
         self.driver_failures = counter(
-            "driver_call_failures", "Methods of drivers that raised, or hung.", ["driver", "method"]
+            "driver_call_failures",
+            "Driver calls that raised an exception or exceeded their deadline.",
+            ["driver", "method"],
         )
         self.source_failures = counter(
             "source_failures", "Periods in which a driver could not read a source.", ["source"]
         )
         self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
-        self.heartbeat_times = seconds("heartbeat_seconds", "How long heartbeats took.")
+        self.heartbeat_times = seconds("heartbeat_seconds", "Seconds of heartbeats.")
         self.last_heartbeat = Gauge(
             "last_heartbeat_timestamp_seconds",
-            "When the registry last answered a heartbeat.",
+            "Time of the last heartbeat that the registry answered.",
             namespace=PREFIX,
             registry=self.registry,
         )
-        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", ["method", "outcome"])
-        self.rpc_times = seconds(
-            "rpc_call_seconds", "How long it took to answer them.", buckets=LONG
-        )
+        self.rpc_calls = counter("rpc_calls", "RPC calls to this host.", ["method", "outcome"])
+        self.rpc_times = seconds("rpc_call_seconds", "Seconds to answer RPC calls.", buckets=LONG)
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Count the reports of a period or switch, as a listener of the service."""

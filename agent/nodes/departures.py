@@ -68,7 +68,7 @@ class Vanished:
         tracker = self.tracker
         listed = members_of(tracker.uuid, api)
         if not any(item["uuid"] == tracker.uuid for item in listed):
-            self.forget("its provider is gone already")
+            self.forget("its provider was deleted already")
         elif self._was_written(listed):
             self._read_again(api)
         elif tracker.service_tag not in tracker.view.snapshot.providers[tracker.uuid].traits:
@@ -95,7 +95,9 @@ class Vanished:
             self.forget("another service reports it now" if others else "its tag was removed")
             return
         tracker.root.read(api)
-        self.blocked_by = "not removed yet: its providers were read again and may have been changed"
+        self.blocked_by = (
+            "not removed yet: its providers may have been changed, and are checked again"
+        )
 
     def _held_by(self, listed: list[Listed]) -> str | None:
         root, ledger = self.tracker.uuid, self.tracker.ledger

@@ -69,7 +69,7 @@ def saved_compute_id(state_path: Path) -> str:
     if in_table not in ("", own):
         raise IdentityError(
             f"{path} has {own}, and {state_path / NODES} has {in_table}: one of them is damaged "
-            f"or was changed by hand; run `computectl adopt` with the right one of the two"
+            f"or was changed by hand; run `computectl adopt` with the right UUID"
         )
     return own
 

@@ -205,17 +205,17 @@ class Nodes:
         ledger, uuid = tracker.ledger, tracker.uuid
         if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
             LOG.warning(
-                "Node %s: [compute] root_provider was attach and is own now: this agent reports "
-                "the root. Stop nova-compute on this host; what it reported and no driver here "
-                "reports stays until you remove it",
+                "Node %s: [compute] root_provider was changed from attach to own: this agent now "
+                "reports the root provider. Stop nova-compute on this host; inventory and traits "
+                "that only nova-compute reported stay until you remove them",
                 tracker.node,
             )
         if not self.rules.attached or not ledger.is_ours(uuid):
             return ledger
         LOG.warning(
-            "Node %s: [compute] root_provider was own and is attach now: nova-compute reports the "
-            "root's inventory and traits, this agent its children. To give back the whole host, "
-            "run computectl retire --hand-back",
+            "Node %s: [compute] root_provider was changed from own to attach: nova-compute now "
+            "reports the root provider, this agent only children of it. To hand back the whole "
+            "host to nova-compute, run computectl retire --hand-back",
             tracker.node,
         )
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))

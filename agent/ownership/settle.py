@@ -137,9 +137,10 @@ def _why_kept(settlement: Settlement, uuid: str) -> str:
     owner = next(
         (who for who, held in settlement.ledger.holdings_on(uuid).items() if held.provider), None
     )
-    if owner is None:
-        return "kept together with its removed parent: created by another service"
-    return f"kept together with its removed parent: {manager_text(owner)} still reports it"
+    why = (
+        "created by another service" if owner is None else f"{manager_text(owner)} still reports it"
+    )
+    return f"not removed, nor its parent, which a driver removed: {why}"
 
 
 def _refuse_removals(settlement: Settlement) -> None:

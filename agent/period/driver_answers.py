@@ -76,7 +76,7 @@ class DriverQueries:
             if name in second.errors:
                 return second.without_reshape(second.errors[name])
             if name in second.reshape_pending:
-                again = DriverError("it raised ReshapeNeeded although it was given the allocations")
+                again = DriverError("raised ReshapeNeeded although the allocations were passed")
                 return second.without_reshape(again)
         return replace(second, allocations=moved, allocations_before=before)
 
@@ -148,12 +148,12 @@ class DriverQueries:
         root, node = self.policy.root, self.node
         provider = tree.provider(root)
         if provider is None:
-            raise DriverError(f"it removed the root provider {node} ({root})")
+            raise DriverError(f"removed the root provider {node} ({root})")
         if provider.name != node:
-            raise DriverError(f"it renamed the root provider {node} ({root})")
+            raise DriverError(f"renamed the root provider {node} ({root})")
         before = tree.whole.get(root)
         if before is not None and provider.parent_uuid != before.parent_uuid:
-            raise DriverError(f"it moved the root provider {node} ({root}) below another one")
+            raise DriverError(f"moved the root provider {node} ({root}) below another provider")
 
     def _refuse_taken_names(self, loaded: LoadedDriver, tree: ProviderTree) -> None:
         for provider in filter(None, tree.edits().values()):
@@ -164,7 +164,7 @@ class DriverQueries:
                 _manager(loaded)
             }:
                 raise DriverError(
-                    f"it gave provider {provider.uuid} the name {provider.name} of a provider "
+                    f"gave provider {provider.uuid} the name {provider.name} of a provider "
                     f"that another driver reports ({other.uuid})"
                 )
 

@@ -179,8 +179,8 @@ class Tracker:
             names = sorted({*left.classes, *left.traits, *left.aggregates})
             if names:
                 LOG.warning(
-                    "Node %s: provider %s (%s) keeps %s: no driver or provider file reports them, "
-                    "and the ledger that would name their owner is missing",
+                    "Node %s: provider %s (%s): not removed: %s: no driver or provider file "
+                    "reports them, and their owner is unknown since the ledger was lost",
                     self.node,
                     provider.name,
                     uuid,
@@ -282,7 +282,7 @@ class Tracker:
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
         read = (lambda: dict(LazyAllocations(self.view, api))) if may_reshape else None
-        self.activity = "asking the drivers"
+        self.activity = "calling the drivers"
         decision = decider.decide(self.view, disabled, read)
         self.provider_files.record_met(self.uuid, decision.files.met)
         answer, self.ledger = decision.answer, decision.ledger
@@ -325,7 +325,7 @@ class Tracker:
         if not problem:
             return {}
         return {
-            "state_path": f"{problem}; nothing new is claimed in Placement until it can be written"
+            "state_path": f"{problem}; nothing new is reported in Placement until it can be written"
         }
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:

@@ -80,7 +80,7 @@ class _Asserting:
                 text = (
                     f"{entry.place} ({entry.by} {entry.identifier}) ignored: "
                     f"{first.place} ({first.by} {first.identifier}) describes this provider, too; "
-                    "make one entry of the two"
+                    "merge the two entries"
                 )
                 self._problem(provider, text)
         return by_uuid

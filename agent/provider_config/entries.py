@@ -85,7 +85,7 @@ def read_entries(document: Document) -> FileEntries:
         if entry.inventory or entry.traits:
             entries.append(entry)
         elif not wrong:
-            warnings.append(document.diagnostic(path, "adds nothing: it is ignored"))
+            warnings.append(document.diagnostic(path, "adds neither inventory nor traits: ignored"))
     if problems:
         raise BadFile(problems)
     return FileEntries(tuple(entries), tuple(warnings))
@@ -103,7 +103,7 @@ def merge_entries(entries: Iterable[Entry]) -> Entries:
             file, _, line = entry.place.rpartition(":")
             text = (
                 f"the provider with the {entry.by} {entry.identifier} is described in "
-                f"{first[entry.key].place} already; make one entry of the two"
+                f"{first[entry.key].place} already; merge the two entries"
             )
             problems.append(Diagnostic(file, int(line), "", text))
         first.setdefault(entry.key, entry)
@@ -126,7 +126,7 @@ def _newer_minor(document: Document) -> Diagnostic | None:
         raise BadFile([document.diagnostic(path, text)])
     if int(match[2]) <= KNOWN_MINOR:
         return None
-    text = f"is {version}, newer than 1.{KNOWN_MINOR}: keys that are unknown here are ignored"
+    text = f"is {version}, newer than 1.{KNOWN_MINOR}: unknown keys are ignored"
     return document.diagnostic(path, text)
 
 

@@ -109,7 +109,7 @@ def _breach(error: Any) -> Iterator[tuple[Path, str]]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return f"one with {_listed(value)}" if value else "an empty one"
+        return f"a mapping with {_listed(value)}" if value else "an empty mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
-LATER = "its agent follows the record when the next heartbeat brings it"
+LATER = "its agent applies the record at its next heartbeat"
 
 
 class ComputeAPI(Protocol):
@@ -110,8 +110,8 @@ class Control:
         """:raises Attached: its agent would not follow the record."""
         if self.registry.get_service(host).attached:
             raise Attached(
-                f"{host} is attached: its compute service is nova-compute's, and nothing was "
-                f"changed; in Nova: openstack compute service set {how} {host} nova-compute"
+                f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
+                f"compute service; run: openstack compute service set {how} {host} nova-compute"
             )
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
@@ -119,7 +119,7 @@ class Control:
         if why_not is not None:
             return Switched(record, called=False, why_not=why_not)
         if self.compute_api is None:
-            return Switched(record, called=False, why_not=f"there is no message bus; {LATER}")
+            return Switched(record, called=False, why_not=f"no message bus is configured; {LATER}")
         try:
             answer = self.compute_api.set_host_enabled(
                 record.host,
@@ -158,19 +158,19 @@ def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
 def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) -> str | None:
     """Return why the agent of this record is not called, or ``None``."""
     if record.last_seen is None:
-        return f"{record.host} has never been up; its agent reads the record when it starts"
+        return f"{record.host} has never been up; its agent applies the record when it starts"
     if record.forced_down:
         return f"{record.host} is forced down; {LATER}"
     if not record.is_up(down_after):
-        return f"{record.host} is down; its agent reads the record when it starts"
+        return f"{record.host} is down; its agent applies the record when it starts"
     version = _version(record.rpc_version)
     if version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"
     if version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return (
-            f"{record.host} speaks RPC {record.rpc_version}, older than {oldest}; "
-            "its agent follows the record once it is upgraded and restarted"
+            f"{record.host} has RPC version {record.rpc_version}, older than {oldest}; "
+            "upgrade and restart its agent, which then applies the record"
         )
     return None
 

@@ -88,7 +88,7 @@ class SqlRegistry:
             raise UnknownHost(f"the record of {host} was deleted during its heartbeat")
         if record.address != address:
             raise HostTaken(
-                f"{host} is the name of another agent, that is up: that agent runs at "
+                f"host name {host} is used by another agent, which is up: that agent runs at "
                 f"{record.address}, this one at {address}"
             )
         return record
@@ -238,7 +238,7 @@ class SqlRegistry:
         changed, record = self._run(work)
         if not changed:
             raise Changed(
-                f"the record of {host} was changed meanwhile: it has version "
+                f"the record of {host} was changed by another caller: it has version "
                 f"{record.version}, not {expected}"
             )
         return record
@@ -306,11 +306,11 @@ class WatchedRegistry(SqlRegistry):
         except RegistryUnavailable as err:
             answered = False
             if not self.lost:
-                LOG.warning("The database is lost: %s", err)
+                LOG.warning("The database does not answer: %s", err)
             self.lost = True
             raise
         finally:
             if answered and self.lost:
                 self.lost = False
-                LOG.info("The database is back")
+                LOG.info("The database answers again")
             self.listener(time.monotonic() - began, answered)

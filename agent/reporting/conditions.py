@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-HOW_TO_RESHAPE = "see it: computectl reshape --plan; do it: computectl reshape"
+HOW_TO_RESHAPE = "to show it: computectl reshape --plan; to do it: computectl reshape"
 
 
 class Severity(Enum):

@@ -41,7 +41,7 @@ def stuck(updated: float, interval: float | None, now: float) -> str | None:
     """Return a text if the agent is stuck, else ``None``; times in seconds since the epoch."""
     age = max(0.0, now - updated)
     if interval and age > LATE_AFTER * interval:
-        return f"it is stuck: no period was done for {ago(age)}; see its log"
+        return f"stuck: no period has ended for {ago(age)}; see the log"
     return None
 
 

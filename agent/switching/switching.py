@@ -76,13 +76,17 @@ class Switching:
         self.status.load()
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
-            LOG.warning("Starting without an answer of the registry: the last known status holds")
+            LOG.warning("Starting without an answer of the registry, with the last known status")
         if self.heartbeat.name_conflict:
             raise HostTaken(self.heartbeat.name_conflict)
         if self.service.nodes.rules.attached:
-            LOG.info("The roots belong to another service, which answers calls to this host")
+            LOG.info(
+                "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
+            )
         elif self.server is None:
-            LOG.info("No transport_url: this host follows its record, without RPC")
+            LOG.info(
+                "transport_url is not set: no RPC; heartbeats read the status in the service record"
+            )
         else:
             self.server.start()
         if not self.service.nodes.rules.attached:
@@ -125,7 +129,7 @@ class Switching:
     def _rpc(self) -> str:
         if self.server is None:
             return NO_RPC
-        return SERVING if self.server.is_connected() else "waiting for the broker"
+        return SERVING if self.server.is_connected() else "waiting for the message broker"
 
 
 def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
@@ -134,7 +138,7 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
         loaded.watch(tell)
     except (Exception, SystemExit) as err:
         LOG.warning(
-            "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",
+            "Driver %s can't watch its hypervisor, whose loss will not disable this host: %s",
             loaded.name,
             error_text(err),
         )

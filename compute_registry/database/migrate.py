@@ -55,7 +55,9 @@ def _locked(connection: sa.Connection) -> Iterator[None]:
     taken = connection.execute(sa.text(take), {"lock": LOCK}).scalar()
     connection.commit()
     if taken == 0:
-        raise RegistryUnavailable(f"another instance upgrades the schema for over {LOCK_WITHIN} s")
+        raise RegistryUnavailable(
+            f"another instance has been upgrading the schema for over {LOCK_WITHIN} s"
+        )
     try:
         yield
     finally:

@@ -77,7 +77,9 @@ class Hypervisors:
     def uptime(self, request: Request, hypervisor_id: str) -> Answer:
         """Refuse with 501, since the records have no uptime."""
         if request.version >= WITHOUT_AMOUNTS:
-            raise Refused(404, "/uptime was removed in microversion 2.88: use the details")
+            raise Refused(
+                404, "/uptime was removed in microversion 2.88: see uptime in os-hypervisors/detail"
+            )
         self._hypervisor(request.version, hypervisor_id)
         raise Refused(501, "the uptime of hypervisors is not recorded")
 

@@ -40,7 +40,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
     (placement.TooNew, "upgrade compute-agent", UNUSABLE),
-    (placement.Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
+    (placement.Unreachable, "check that Placement is up, and [placement] in {files}", NOT_WELL),
     (placement.PlacementError, "nothing was changed", NOT_WELL),
 )
 """Next step and exit code by type of error; the first match counts."""
@@ -53,7 +53,7 @@ def as_command_error(err: Exception, files: str) -> CommandError:
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)
-    step = "this should not happen: please report what --debug prints"
+    step = "internal error: please report the output of --debug"
     return CommandError(f"{type(err).__name__}: {err}", step, NOT_WELL)
 
 

@@ -47,11 +47,11 @@ class Verdicts:
 
 
 class CheckDriver(DrawnOrListed[Verdicts]):
-    """Hold an installed driver against the rules that every driver has to keep.
+    """Check an installed driver against the rules for drivers.
 
-    The driver is made and asked with the options of the agent's configuration, in a process
-    and a state path of its own; what it says goes to a Placement in memory, never to that
-    of the configuration. Exits with 1 if a rule is broken.
+    The driver is created and called with the options of the agent's configuration, in a
+    separate process with a temporary state path; it reports to a Placement in memory, never
+    to the configured Placement. Exits with 1 if the driver breaks a rule.
     """
 
     drawn = "text"
@@ -63,7 +63,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
 """
 
     arguments = (
-        argument("driver", metavar="NAME", help="as compute_driver has it"),
+        argument("driver", metavar="NAME", help="name of the driver, as in compute_driver"),
         argument(
             "--real-placement",
             action="store_true",

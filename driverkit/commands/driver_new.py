@@ -40,9 +40,9 @@ class Written:
 
 
 class NewDriver(Offline[Written]):
-    """Write a package with a new driver: one that works, has tests, and can be changed.
+    """Create a package with a new driver that works and has tests.
 
-    Nothing that is there is overwritten.
+    Existing files are not overwritten.
     """
 
     drawn = "text"
@@ -56,20 +56,20 @@ class NewDriver(Offline[Written]):
         argument(
             "name",
             metavar="NAME",
-            help="of the driver, as in compute_driver, and of its Python package",
+            help="name of the driver, as in compute_driver, and of its Python package",
         ),
         argument(
             "--kind",
             choices=sorted(KINDS),
             default="devices",
-            help="what it begins with: devices below this host (the default), many nodes, "
+            help="the template: devices below this host (the default), many nodes, "
             "devices below NUMA cells, or inventory that moves together with its allocations",
         ),
         argument(
             "--directory",
             type=Path,
             metavar="DIR",
-            help="the folder to make; left out: ./NAME",
+            help="directory to create; default: ./NAME",
         ),
     )
 
@@ -81,7 +81,7 @@ class NewDriver(Offline[Written]):
             raise CommandError(f"{name!r} can't be the name of a driver: {problem[0]}", problem[1])
         directory = options.directory or Path(name)
         if directory.exists() or directory.is_symlink():
-            raise CommandError(f"{directory} is there already", "name another --directory")
+            raise CommandError(f"{directory} already exists", "name another --directory")
         try:
             return Written(name, directory, _write(name, directory, options.kind))
         except OSError as err:

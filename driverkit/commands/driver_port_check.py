@@ -16,9 +16,9 @@ from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
 COLUMNS = ("line", "verdict", "what", "advice")
 STYLES = {MUST: "red", LOOK: "yellow"}
 MEANINGS = {
-    MUST: "to change: it fails here",
-    LOOK: "to look at: it works, and may mean something else",
-    DROP: "to leave out: nobody needs it here",
+    MUST: "to change: it fails in this agent",
+    LOOK: "to look at: it works, but may mean something else",
+    DROP: "to remove: this agent does not use it",
     FINE: "fine as it is",
 }
 
@@ -32,10 +32,10 @@ class Checked:
 
 
 class PortCheck(Offline[Checked]):
-    """Say what has to change in a driver that was written for Nova.
+    """List what has to change in a driver that was written for Nova.
 
-    Reads the source and runs none of it. Only what the agent would reach is looked at;
-    methods that nobody calls here are named once. Exits with 1 if something has to change.
+    Reads the source and does not run it. Checks only the code that the agent would call;
+    methods that the agent never calls are listed once. Exits with 1 if something has to change.
     """
 
     drawn = "lines"

@@ -472,7 +472,7 @@ def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
 ) -> None:
     host = Host(fake_placement, tmp_path, Small(inventory()), Small(devices()))
     path = host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST"))
-    line = f"{path}:3: no provider has the name {DEVICE}: its entry waits until there is one"
+    line = f"{path}:3: no provider has the name {DEVICE}: the entry is applied once that provider exists"
     started(host)
     assert [one.message for one in caplog.records].count(line) == 1
     host.drivers[1].body = devices(DEVICE)
@@ -539,7 +539,7 @@ def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host
     host.write("- nonsense\n")
     host.start()
     host.settle()
-    assert "none is applied" in str(host.nodes.additions.degraded())
+    assert "no provider file is applied" in str(host.nodes.additions.degraded())
     assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
     host.write()
     host.reload()
@@ -577,7 +577,7 @@ def test_while_no_ledger_can_be_written_nothing_new_is_claimed(host: Host) -> No
     host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
     host.reload()
     (report,) = host.periods(2 * VERIFY)
-    assert not report.done and "nothing new is claimed" in " ".join(report.texts())
+    assert not report.done and "nothing new is reported" in " ".join(report.texts())
     assert host.custom() == set()
     (host.state / FILE_NAME).rmdir()
     host.settle()

@@ -99,7 +99,7 @@ def test_with_a_directory_in_its_place_nothing_is_claimed_and_nothing_is_lost(do
     for _ in range(2):
         report = agent.period(2 * VERIFY)
         (text,) = report.texts()
-        assert str(path) in text and "nothing new is claimed" in text
+        assert str(path) in text and "nothing new is reported" in text
         assert not report.done
     done.expect_the_wish_and_all_of_the_strangers()
     path.rmdir()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TWIN = "degraded twin"
 """The condition of an agent whose writes another agent undoes."""
 ALLOWED = (
-    "kept together with its removed parent",
+    "not removed, nor its parent, which a driver removed",
     "below it is somebody else's",
     "somebody wrote to its providers meanwhile",
     "not set again: the owner of this root removed it",

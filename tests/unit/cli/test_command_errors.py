@@ -23,7 +23,7 @@ from reportclient import errors
         (errors.AuthenticationFailed("401"), UNUSABLE, "[placement] in a.conf"),
         (errors.Forbidden("403"), UNUSABLE, "[placement] in a.conf"),
         (errors.TooOld("1.29"), UNUSABLE, "upgrade"),
-        (errors.Unreachable("refused"), NOT_WELL, "is Placement up"),
+        (errors.Unreachable("refused"), NOT_WELL, "check that Placement is up"),
         (errors.Rejected("400"), NOT_WELL, "nothing was changed"),
         (RuntimeError("a\nb"), NOT_WELL, "please report"),
         (CommandError("this", "do that", 1), NOT_WELL, "do that"),
