@@ -80,7 +80,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
         for thread in threads:
             thread.join(60)
         for each in instances:
-            each.wait_for(lambda each=each: "Answering calls" in each.log)
+            each.wait_for(lambda each=each: "Serving RPC calls" in each.log)
         client.heartbeat("host1", "rack 1", "6.5", [])
         with pytest.raises(HostTaken, match="rack 1.*rack 2"):
             client.heartbeat("host1", "rack 2", "6.5", [])
