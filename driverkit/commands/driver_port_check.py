@@ -1,4 +1,4 @@
-"""``computectl driver port-check``: what has to change in a driver that was written for Nova."""
+"""``computectl driver port-check``: list the required changes in a driver written for Nova."""
 
 import argparse
 from collections import Counter
@@ -47,7 +47,7 @@ class PortCheck(Offline[Checked]):
     arguments = (argument("path", metavar="FILE", help="the driver's source"),)
 
     def execute_offline(self, options: argparse.Namespace) -> Checked:
-        """Read the file.  :raises CommandError: it is no source of a driver."""
+        """Read and check the file.  :raises CommandError: it is not the source of a driver."""
         source = _parsed(options.path)
         if not source.classes:
             raise CommandError(
@@ -58,18 +58,18 @@ class PortCheck(Offline[Checked]):
         return Checked(options.path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """Print advice as compilers do: file, line, text."""
+        """Return the advice in the format of compilers: file, line, text."""
         return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
 
     def table(self, answer: Checked) -> Table:
-        """A row for each diagnostic."""
+        """Return a row for each diagnostic."""
         rows: list[Sequence[object]] = [
             [f.line, f.verdict, f.what, f.advice] for f in answer.diagnosed
         ]
         return COLUMNS, rows
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """For scripts."""
+        """Return 1 if changes are required, else 0."""
         return NOT_WELL if any(f.verdict == MUST for f in answer.diagnosed) else 0
 
 
@@ -87,14 +87,14 @@ def _parsed(path: str) -> DriverSource:
 
 
 def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
-    for each in answer.diagnosed:
-        verdict = screen.paint(each.verdict, STYLES.get(each.verdict))
-        said = f"{each.what}: {each.advice}" if each.advice else each.what
-        yield f"{answer.path}:{each.line}: {verdict}: {said}"
+    for diagnostic in answer.diagnosed:
+        verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
+        advice = f": {diagnostic.advice}" if diagnostic.advice else ""
+        yield f"{answer.path}:{diagnostic.line}: {verdict}: {diagnostic.what}{advice}"
 
 
 def _summary(answer: Checked) -> Iterator[str]:
-    counts = Counter(each.verdict for each in answer.diagnosed)
+    counts = Counter(diagnostic.verdict for diagnostic in answer.diagnosed)
     for verdict, meaning in MEANINGS.items():
         if counts[verdict]:
             yield f"{verdict}: {counts[verdict]} {meaning}"
