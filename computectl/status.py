@@ -13,7 +13,7 @@ from agent.reporting.conditions import Check, Severity
 from agent.reporting.health import lives, stuck
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText, ago
 from reportclient.plain_text import plain
 
@@ -125,7 +125,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
             self.print_on_stderr(
                 f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}"
             )
-        return 0 if answer.well else NOT_WELL
+        return 0 if answer.well else PROBLEMS
 
 
 def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
@@ -212,7 +212,7 @@ def _read(path: Path) -> schema.AgentStatus:
     try:
         return schema.from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CommandError(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
+        raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
     except schema.LaterVersion as err:
@@ -220,4 +220,4 @@ def _read(path: Path) -> schema.AgentStatus:
         step = "use the computectl of the agent's version, or restart compute-agent"
         raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None
+        raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None

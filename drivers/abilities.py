@@ -10,14 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Lifecycle(Protocol):
-    """A driver that opens and closes resources; the methods are named as in Nova."""
+    """A driver that opens and closes connections or files, with Nova's methods."""
 
     def init_host(self, host: str) -> None:
         """Called once, before any other method.
 
-        It must return within seconds: a backend that can't be reached yet is reported later,
-        by raising :class:`DriverNotReady` from other methods.  If ``init_host`` raises, the
-        agent calls ``cleanup_host`` and then ``init_host`` again.
+        It must return within seconds.  If the backend can't be reached yet, let other methods
+        raise :class:`DriverNotReady` later.  If ``init_host`` raises, the agent calls
+        ``cleanup_host`` and then ``init_host`` again.
         """
 
     def cleanup_host(self, host: str) -> None:
@@ -26,7 +26,7 @@ class Lifecycle(Protocol):
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A driver with options of its own; they are registered before the driver is created."""
+    """A driver with its own options; they are registered before the driver is created."""
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
@@ -35,7 +35,7 @@ class Configurable(Protocol):
 
 @runtime_checkable
 class Identified(Protocol):
-    """A driver whose backend has a UUID for each node; the method is named as in Nova."""
+    """A driver whose backend has a UUID for each node; the method is Nova's."""
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
         """Return ``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
@@ -48,15 +48,15 @@ class Watched(Protocol):
     def watch(self, notify: Callable[[str | None], None], /) -> None:
         """Called once, after ``init_host``.
 
-        The driver calls ``notify(reason)`` when the hypervisor can't be reached, with a short
-        text, and ``notify(None)`` when it can: first when it knows the state, then at each
-        change.  ``notify`` may be called from any thread and returns at once.
+        The driver calls ``notify(reason)`` when the hypervisor can't be reached, and
+        ``notify(None)`` when it can: once at the start, then at each change.  ``notify`` may be
+        called from any thread and returns at once.
         """
 
 
 @runtime_checkable
 class Degradable(Protocol):
-    """A driver that can name the parts it could not read and reports with their last values."""
+    """A driver that reports the last values of parts that it can't read, and names these parts."""
 
     def degraded(self) -> Mapping[str, str]:
         """Return ``{part: reason}``; empty if every part was read."""
@@ -72,19 +72,18 @@ class Timed(Protocol):
 
 @runtime_checkable
 class Switched(Protocol):
-    """A driver to be notified whether its host takes new guests; named as in Nova."""
+    """A driver to be notified when its host is enabled or disabled; the method is Nova's."""
 
     def set_host_enabled(self, enabled: bool) -> object:
-        """Called when the status is first known and at each change, in the loop's thread.
+        """Called when the status is first known, and at each change.
 
-        The agent writes COMPUTE_STATUS_DISABLED itself, whether or not this call succeeds.
-        The result is ignored.  An exception is logged, and the call is repeated in the next
-        period.
+        The agent sets COMPUTE_STATUS_DISABLED itself, even if this call fails.  The result is
+        ignored.  After an exception, which is logged, the call is repeated in the next period.
         """
 
 
 OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Watched, Degradable, Timed, Switched)
-"""Checked when a driver is loaded: it defines all methods of a protocol, or none of them."""
+"""Protocols of which a driver has to define all methods or none; checked when it is loaded."""
 
 
 def methods(ability: type) -> tuple[str, ...]:
@@ -94,7 +93,7 @@ def methods(ability: type) -> tuple[str, ...]:
 
 @runtime_checkable
 class LegacyInventory(Protocol):
-    """Nova's deprecated method for the inventory of the root provider (and of no other)."""
+    """Nova's deprecated method for the inventory of the root provider."""
 
     def get_inventory(self, nodename: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the root's whole inventory: ``{resource class: {"total": …, "reserved": …}}``."""
@@ -105,14 +104,12 @@ class LegacyTraits(Protocol):
     """Nova's deprecated method for the traits of the root provider."""
 
     def get_traits(self, nodename: str) -> Iterable[str]:
-        """Return names of traits.  Traits that an earlier call returned and this one does not are
-        removed.
-        """
+        """Return trait names.  Traits that only earlier calls returned are removed."""
 
 
 @runtime_checkable
 class LegacyResources(Protocol):
-    """Nova's oldest method: totals, from which the agent makes the root's inventory."""
+    """Nova's oldest method: totals for the root's inventory."""
 
     def get_available_resource(self, nodename: str) -> Mapping[str, Any]:
         """Return Nova's dict; ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""

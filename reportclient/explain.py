@@ -1,4 +1,4 @@
-"""Add details to errors, such as the consumers that block, by one request for each error."""
+"""Add details to errors, such as the consumers that use a provider; a request for each error."""
 
 from reportclient.apply import Outcome
 from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
@@ -48,14 +48,14 @@ def _explained(
 
 
 def in_use_error(err: InUse, consumers: list[str]) -> InUse:
-    """Return the error with the consumers (UUIDs) that block the removal."""
+    """Return the error with the UUIDs of the consumers that use the provider."""
     users = list_consumers(consumers) or "consumers that are gone now"
     text = f"draining: in use by {users}; removed when its last consumer is gone"
     return InUse(text, request_id=err.request_id)
 
 
 def list_consumers(consumers: list[str]) -> str:
-    """Return the first few consumers (UUIDs) as text, and the number of the others."""
+    """Return the UUIDs of the first few consumers, and the number of the others, as text."""
     more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
     return ", ".join(consumers[:SHOWN]) + more
 
@@ -63,9 +63,9 @@ def list_consumers(consumers: list[str]) -> str:
 def name_taken_error(
     operation: CreateProvider | UpdateProvider, other: Listed, root: str
 ) -> PlacementError:
-    """Return the error of a taken name, with both UUIDs and what the operator can do.
+    """Return the error for a name that ``other`` has, with both UUIDs and the next steps.
 
-    ``other`` is the provider that has the name, ``root`` the UUID of the caller's root.
+    ``root`` is the UUID of the caller's root.
     """
     name = operation.name
     if operation.uuid == root:
@@ -87,7 +87,7 @@ def name_taken_error(
 
 
 def provider_in_other_tree(operation: CreateProvider) -> PlacementError:
-    """Return the error for a provider to be created that exists in another tree."""
+    """Return the error if the provider to be created exists in another tree."""
     uuid = operation.uuid
     return NameTaken(
         f"Placement already has provider {operation.name} ({uuid}), in another tree. "

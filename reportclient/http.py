@@ -146,7 +146,7 @@ class PlacementAPI:
         least = max(needs or OLDEST, OLDEST, key=parse_microversion)
         if parse_microversion(self._version) < parse_microversion(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
-            raise TooOld(text, speaks=self._version)
+            raise TooOld(text, newest=self._version)
 
 
 def _version(response: Any, key: str) -> str | None:

@@ -15,18 +15,18 @@ from reportclient.http import API
 from reportclient.root import BulkWrites
 
 BULK_PAYS_FROM = 8
-"""Number of inventories from which one reshape costs Placement less than a PUT for each."""
+"""Number of inventories from which one bulk write costs Placement less than a PUT for each."""
 
 
-def drivers_of(
+def create_drivers(
     settings: config.Settings,
     conf: Any,
     store: DriverStore,
     wake: Callable[[], None] = lambda: None,
 ) -> Sequence[LoadedDriver]:
-    """Return the configured drivers, not opened yet; ``store`` has their saved data.
+    """Return the configured drivers; ``init_host`` is not called yet.
 
-    A driver calls ``wake`` to request a period.
+    ``store`` has the drivers' saved data; a driver calls ``wake`` to request a period.
 
     :raises drivers.errors.DriverError: a driver can't be loaded.
     :raises agent.config.ConfigError: an option looks mistyped (drivers register theirs on import).
@@ -37,24 +37,24 @@ def drivers_of(
     return drivers
 
 
-def nodes_of(
+def create_nodes(
     settings: config.Settings,
     drivers: Sequence[LoadedDriver],
     api: API,
-    own_uuid: str,
+    compute_id: str,
     *,
     writing: bool = True,
 ) -> Nodes:
-    """Return the nodes of these drivers; provider files are not read yet."""
+    """Return the nodes of the drivers; provider files are not read yet."""
     path = settings.state_path
     return Nodes(
-        own_uuid,
+        compute_id,
         drivers,
         api,
         settings.rules,
         BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
         path,
         table=NodeTable.in_directory(path, writing=writing),
-        additions=ProviderFiles.from_location(settings.provider_config, path, writing=writing),
+        provider_files=ProviderFiles.from_location(settings.provider_config, path, writing=writing),
         writing=writing,
     )

@@ -1,15 +1,15 @@
-"""Vanished nodes, those that their driver does not name any more: remove their providers.
+"""Remove the providers of vanished nodes: nodes that the driver does not name any more.
 
-One GET, which lists the providers with this service's tag, shows all of them and verifies the roots
-of the other nodes.  A node is checked when it has been gone for ``vanished_node_delay``, and after
-the same time again while its providers can't be removed.  They are removed only if
+One GET of the providers with this service's tag finds them, and verifies the roots of the other
+nodes.  A vanished node is checked after ``vanished_node_delay``, and again after the same time
+while its providers can't be removed.  They are removed only if
 
-- its root still carries this service's tag, so that no other service reports the node;
-- nothing was written to them since this agent read them last;
-- all of them are this agent's, and none has allocations.
+- the root still has this service's tag: no other service reports the node;
+- the providers have not changed since this agent read them;
+- all providers are this agent's, and none has allocations.
 
-The tag is removed before the providers, with the generation that was read.  A service that takes
-the node over at that moment causes a conflict, or creates the provider again.
+First the tag is removed, with the generation that was read: a service that takes the node over at
+this moment causes a conflict, or creates the provider again.
 """
 
 import logging
@@ -29,8 +29,8 @@ from reportclient.reader import Listed, consumers_of, members_of, providers_with
 
 LOG = logging.getLogger(__name__)
 
-WORTH_IT = 10
-"""Least number of due roots for one listing; fewer are verified one by one."""
+MIN_DUE_FOR_LISTING = 10
+"""Number of due roots from which one listing is used; fewer are verified one by one."""
 
 
 @dataclass(slots=True)
@@ -38,18 +38,18 @@ class Vanished:
     """A vanished node.
 
     ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
-    ``over`` whether the node is settled.
+    ``settled`` whether nothing is left to do.
     """
 
     tracker: Tracker
     due: float
     wait: float
-    over: bool = False
+    settled: bool = False
     blocked_by: str | None = field(default=None)
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
-        """Remove the node's providers if that is safe.  Errors are in the report."""
+        """Remove the node's providers if the conditions above hold.  Errors are in the report."""
         self.due = now + self.wait
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
@@ -59,20 +59,20 @@ class Vanished:
         degraded = {} if self.blocked_by is None else {"vanished": self.blocked_by}
         return Report(self.tracker.node, degraded=degraded)
 
-    def forget(self, why: str) -> None:
-        """Settle the node: nothing of it is left to do here.  ``why`` is logged."""
+    def settle(self, why: str) -> None:
+        """Mark the node as settled; ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
-        self.over, self.blocked_by = True, None
+        self.settled, self.blocked_by = True, None
 
     def _check(self, api: Counting) -> Report:
         tracker = self.tracker
         listed = members_of(tracker.uuid, api)
         if not any(item["uuid"] == tracker.uuid for item in listed):
-            self.forget("its provider was deleted already")
+            self.settle("its provider was deleted already")
         elif self._was_written(listed):
             self._read_again(api)
         elif tracker.service_tag not in tracker.view.snapshot.providers[tracker.uuid].traits:
-            self.forget("its provider lacks this service's tag, so it is not removed")
+            self.settle("its provider lacks this service's tag, so it is not removed")
         else:
             self.blocked_by = self._held_by(listed) or self._used_by(api)
             if self.blocked_by is None:
@@ -92,7 +92,7 @@ class Vanished:
         traits = traits_of(tracker.uuid, api)
         if tracker.service_tag not in traits:
             others = tags_of_others(traits, tracker.service_tag)
-            self.forget("another service reports it now" if others else "its tag was removed")
+            self.settle("another service reports it now" if others else "its tag was removed")
             return
         tracker.root.read(api)
         self.blocked_by = (
@@ -122,7 +122,7 @@ class Vanished:
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
         outcome = tracker.root.send(plan, api)
         if root.uuid not in tracker.view.snapshot:
-            self.forget("its provider was removed")
+            self.settle("its provider was removed")
         elif outcome.done:
             tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
             self.blocked_by = "not removed: a guest has just begun to use it"
@@ -133,28 +133,30 @@ class Departures:
     """Vanished nodes, by UUID of their root."""
 
     by_uuid: dict[str, Vanished] = field(default_factory=dict)
-    left: list[Tracker] = field(default_factory=list)
+    newly_vanished: list[Tracker] = field(default_factory=list)
     """Trackers of nodes that vanished in this period."""
     searched: bool = False
     """Whether the state directory was searched for nodes that vanished before this start."""
 
     def note(self, trackers: Mapping[str, Tracker], current: Iterable[str]) -> None:
-        """Record the trackers whose root is not among the ``current`` ones, by UUID."""
+        """Record the nodes whose root (UUID) is not in ``current`` as vanished."""
         present = set(current)
-        self.left += [tracker for uuid, tracker in trackers.items() if uuid not in present]
+        self.newly_vanished += [
+            tracker for uuid, tracker in trackers.items() if uuid not in present
+        ]
 
     def begin(self, now: float, rules: Rules, tag: str) -> None:
-        """Schedule the checks of the nodes that vanished; roots that lack the tag are left alone.
+        """Schedule the checks of newly vanished nodes, unless their root lacks the tag.
 
         A root that is not in its tracker's view is read before anything is removed.
         """
-        vanished, self.left = self.left, []
+        vanished, self.newly_vanished = self.newly_vanished, []
         for tracker in vanished:
             root = tracker.view.snapshot.get(tracker.uuid)
             if root is None or tag in root.traits:
-                self._await(tracker, now, rules)
+                self._schedule_check(tracker, now, rules)
 
-    def _await(self, tracker: Tracker, now: float, rules: Rules) -> None:
+    def _schedule_check(self, tracker: Tracker, now: float, rules: Rules) -> None:
         wait = rules.node_wait
         if wait is None:
             LOG.info("Node %s vanished: its provider is not removed", tracker.node)
@@ -166,10 +168,10 @@ class Departures:
             wait,
         )
         self.by_uuid[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.save_ledger()  # it may not have been written yet: the disk was full
+        tracker.save_ledger()  # an earlier write may have failed: a full disk
 
-    def back(self, uuid: str) -> Tracker | None:
-        """Return the tracker of a vanished node that is named again, or ``None``."""
+    def take_back(self, uuid: str) -> Tracker | None:
+        """Return the tracker of a vanished node that the driver names again, or ``None``."""
         vanished = self.by_uuid.pop(uuid, None)
         if vanished is None:
             return None
@@ -189,23 +191,23 @@ class Departures:
     ) -> None:
         """Compare the vanished nodes with ``listed``, all providers that carry the tag.
 
-        A due node that is not listed is settled: another service reports it, or it is gone.  A
-        listed provider that is no node of this host was left by an earlier run, and vanished, too;
-        ``create_tracker`` gets its UUID and name.
+        A due node that is not listed is settled: another service reports it, or its provider is
+        gone.  A listed provider that is no node of this host is from an earlier run, and becomes a
+        vanished node; ``create_tracker`` gets its UUID and name.
         """
         by_uuid = {item["uuid"]: item for item in listed}
         for uuid, node in self.due(now):
             if uuid not in by_uuid:
-                node.forget("another service reports it now, or its provider is gone")
+                node.settle("another service reports it now, or its provider is gone")
         for uuid, item in by_uuid.items():
             if uuid not in trackers and uuid not in self.by_uuid:
                 tracker = create_tracker(uuid, item["name"])
-                self._await(tracker, now, tracker.rules)
+                self._schedule_check(tracker, now, tracker.rules)
 
     def finished(self) -> Iterator[str]:
         """Remove the settled nodes and their saved state; yield the UUIDs of their roots."""
         for uuid, node in list(self.by_uuid.items()):
-            if node.over:
+            if node.settled:
                 del self.by_uuid[uuid]
                 node.tracker.forget()
                 yield uuid
@@ -216,12 +218,12 @@ def verify_by_listing(
 ) -> list[Listed] | None:
     """Verify all roots without children by one listing of ``tag``; return the listing.
 
-    Return ``None`` if fewer than ``WORTH_IT`` roots or vanished nodes are due, or the request
-    failed.  Those roots are verified one by one then, as are roots that changed or have children.
+    Return ``None`` if fewer than ``MIN_DUE_FOR_LISTING`` roots or vanished nodes are due, or the
+    request failed.  Other roots, and changed ones, are verified one by one.
     """
     alone = [tracker for tracker in trackers if tracker.is_alone()]
     due = sum(tracker.root.is_due(now) for tracker in alone)
-    if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
+    if due < MIN_DUE_FOR_LISTING and len(departures.due(now)) < MIN_DUE_FOR_LISTING:
         return None
     try:
         listed = providers_with_trait(tag, api)

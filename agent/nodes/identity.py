@@ -1,11 +1,10 @@
 """The identity of this host in Placement: the ``compute_id`` file, and the UUIDs of its roots.
 
-``compute_id`` is written once.  It is one line, as Nova's is, without a checksum; ``nodes.json``,
-which has one, contains the same UUID.  If one file is lost, the other is used; if they differ, the
-agent does not start until an operator has run ``computectl adopt``.
+``compute_id`` is written once, as one line without a checksum, like Nova's.  ``nodes.json`` has the
+same UUID, with a checksum.  If one file is lost, the other is used; if they differ, the agent does
+not start until an operator has run ``computectl adopt``.
 
-``nodes.json`` also has the UUIDs of the nodes: a node keeps its UUID whatever other nodes come and
-go.
+``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.
 """
 
 import errno
@@ -25,7 +24,7 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "compute_id"
 NODES = "nodes.json"
 VERSION = 1
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EPERM}
 )
 
@@ -35,13 +34,14 @@ class IdentityError(Exception):
 
 
 class IdentityNotReady(IdentityError):
-    """The files can't be used now, such as on a full disk; the next start may succeed."""
+    """The files can't be used now, as on a full disk; the next start may succeed."""
 
 
 def compute_id(state_path: Path) -> str:
     """Return the UUID of this host; write a new one if it has none.
 
-    :raises IdentityError: naming the file; IdentityNotReady if the cause may pass.
+    :raises IdentityNotReady: the file can't be used now, as on a full disk.
+    :raises IdentityError: the file can't be used.
     """
     path = state_path / FILE_NAME
     saved = saved_compute_id(state_path)
@@ -55,7 +55,7 @@ def compute_id(state_path: Path) -> str:
 def saved_compute_id(state_path: Path) -> str:
     """Return the UUID of this host, or an empty text if it has none.  Read-only.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     path = state_path / FILE_NAME
     table = _load_table(_document(state_path, writing=False))
@@ -77,7 +77,7 @@ def saved_compute_id(state_path: Path) -> str:
 def saved_nodes(state_path: Path) -> Mapping[str, str]:
     """Return the UUIDs of the nodes that this host reported last, by name.  Read-only.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     table = _load_table(_document(state_path, writing=False))
     return table[1] if table else {}
@@ -88,7 +88,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
 
     Only for an operator's command.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     path, document = state_path / FILE_NAME, _document(state_path)
     try:
@@ -113,8 +113,8 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
     try:
         return document.load(_parsed)
     except Unreadable as err:
-        passes = getattr(err.__cause__, "errno", None) in _PASSING
-        raise (IdentityNotReady if passes else IdentityError)(str(err)) from err
+        temporary = getattr(err.__cause__, "errno", None) in _TEMPORARY
+        raise (IdentityNotReady if temporary else IdentityError)(str(err)) from err
     except Unusable as err:
         own = document.path.with_name(FILE_NAME)
         raise IdentityError(
@@ -169,7 +169,7 @@ def _read_new(path: Path) -> str:
 
 
 def _error(text: str, err: OSError) -> IdentityError:
-    return (IdentityNotReady if err.errno in _PASSING else IdentityError)(text)
+    return (IdentityNotReady if err.errno in _TEMPORARY else IdentityError)(text)
 
 
 def root_uuids(
@@ -177,10 +177,9 @@ def root_uuids(
 ) -> dict[str, str]:
     """Return the UUIDs of the root providers by node name.
 
-    A node has, in this order, the UUID that the driver gives (``from_driver``) or that it was
-    reported with (``before``); both by node name.  Else the only node of a host that never had
-    another one gets the host's (``own``).  Of several nodes, one that is named by a UUID has that,
-    the others get a UUID generated from the host's and their name.
+    A node's UUID is, in this order: the driver's (``from_driver``), the node's last one
+    (``before``), both by node name; the host's (``own``) if the host never had another node; the
+    node's name if it is a UUID; a UUID generated from ``own`` and the name.
     """
     names = list(nodes)
     alone = len(names) == 1 and len(before) <= 1
@@ -201,7 +200,7 @@ def _generated_uuid(name: str, own: str) -> str:
 
 @dataclass(slots=True)
 class NodeTable:
-    """The UUIDs of the nodes, by name; without a ``document`` they are kept in memory only."""
+    """The UUIDs of the nodes, by name; without a ``document`` in memory only."""
 
     document: Document | None = None
     _uuids: dict[str, str] | None = None
@@ -228,12 +227,12 @@ class NodeTable:
 
     @property
     def problem(self) -> str:
-        """Why the table could not be written; empty if it could."""
+        """Why the table could not be written, or an empty text."""
         return "" if self.document is None else self.document.problem
 
     @property
     def has_many(self) -> bool:
-        """Whether the table has several nodes, vanished ones included."""
+        """Whether the table has several nodes, including vanished ones."""
         return len(self._uuids or ()) > 1
 
     def forget(self, uuid: str) -> None:

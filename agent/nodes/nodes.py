@@ -28,14 +28,15 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 ALL_NODES = "all nodes"
-"""The node of a report if the nodes are not known."""
+"""Node name of a report if the driver could not name its nodes."""
 
 
 @dataclass(slots=True)
 class Nodes:
     """The trackers of this service, by the UUID of their root."""
 
-    own_uuid: str
+    compute_id: str
+    """Empty in attach mode without a ``compute_id`` file."""
     drivers: Sequence[LoadedDriver]
     api: API
     rules: Rules
@@ -44,16 +45,15 @@ class Nodes:
     """Directory of each root's saved view and ledger; ``None``: in memory only."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
-    additions: ProviderFiles = field(default_factory=ProviderFiles)
-    """The provider files."""
+    provider_files: ProviderFiles = field(default_factory=ProviderFiles)
     workers: Workers = field(default_factory=Workers)
     departures: Departures = field(default_factory=Departures)
-    before: dict[str, Tracker] = field(default_factory=dict)
-    """Trackers of roots of earlier runs, until the driver has named its nodes; by UUID."""
+    saved_trackers: dict[str, Tracker] = field(default_factory=dict)
+    """Trackers of roots of earlier runs by UUID, until the driver has named its nodes."""
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
-    """Roots of another service, in attach mode."""
+    """In attach mode: the other service's roots."""
     writing: bool = True
-    """False for read-only commands: of the saved state only what Placement lacks is used."""
+    """False for read-only commands: then saved views are not used, except for drained classes."""
     _breaker: Breaker | None = None
     _store: RootStore | None = None
 
@@ -66,11 +66,11 @@ class Nodes:
     ) -> list[Report]:
         """Run a period of every root.  Errors are in the reports.
 
-        A node that hangs is waited for only a short while, and reported as not finished.
+        A node whose period hangs is reported as not finished.
         """
         try:
             trackers = self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         if not trackers:
             no_node = {f"driver {self.drivers[0].name}": "reported no node"}
@@ -84,19 +84,19 @@ class Nodes:
         reports = self._each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
-        self.additions.warn_unmatched(self.trackers, reports)
+        self.provider_files.warn_unmatched(self.trackers, reports)
         return reports + self._departed(now) + self._awaited()
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
 
-        ``again`` is true for a retry, which no caller waits for.  Before the driver has named its
-        nodes, the roots of earlier runs are switched: a host whose hypervisor is down can be
-        disabled.
+        ``again`` is true for a retry, for which no caller waits.  Before the driver has named its
+        nodes, the trait is set on the roots of earlier runs, so that a host can be disabled while
+        its hypervisor is down.
         """
         try:
-            trackers = list(self.trackers.values()) or self._saved_trackers() or self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+            trackers = list(self.trackers.values()) or self._load_saved_trackers() or self.current()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker().close()
         return self._each(
@@ -104,7 +104,7 @@ class Nodes:
         )
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
-        """Rename roots whose name another node needs: two nodes may have swapped their names."""
+        """Rename roots whose name another node needs, as after two nodes swapped their names."""
         wanted = {tracker.node for tracker in trackers}
         for tracker in trackers:
             root = tracker.view.snapshot.get(tracker.uuid)
@@ -112,21 +112,21 @@ class Nodes:
             if is_in_the_way:
                 tracker.free_name()
 
-    def _saved_trackers(self) -> list[Tracker]:
-        if self.state_path is not None and not self.before and not self.rules.attached:
-            self.before = {
+    def _load_saved_trackers(self) -> list[Tracker]:
+        if self.state_path is not None and not self.saved_trackers and not self.rules.attached:
+            self.saved_trackers = {
                 uuid: self._tracker_from_saved(uuid) for uuid in saved_roots(self.state_path)
             }
-        return list(self.before.values())
+        return list(self.saved_trackers.values())
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
     def problems(self) -> list[str]:
-        """Return why files of the state directory could not be written; empty if all could."""
+        """Return why files of the state directory could not be written."""
         store = "" if self._store is None else self._store.problem
-        return [text for text in (store, self.table.problem, self.additions.problem) if text]
+        return [text for text in (store, self.table.problem, self.provider_files.problem) if text]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED.
@@ -159,13 +159,13 @@ class Nodes:
         first = self.drivers[0]
         if self.rules.attached:
             return self._attached(first.nodes(), first.node_uuids())
-        uuids = self.table.uuids(first.nodes(), self.own_uuid, first.node_uuids())
+        uuids = self.table.uuids(first.nodes(), self.compute_id, first.node_uuids())
         if uuids:
             self.departures.note(self.trackers, uuids.values())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
-        many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
+        many = self.table.has_many or any(uuid != self.compute_id for uuid in self.trackers)
         for tracker in self.trackers.values():
-            tracker.service_tag = tag_of(self.own_uuid) if many else ""
+            tracker.service_tag = tag_of(self.compute_id) if many else ""
         return list(self.trackers.values())
 
     def _attached(self, nodes: list[str], from_driver: Mapping[str, str]) -> list[Tracker]:
@@ -173,14 +173,14 @@ class Nodes:
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)
-        self.foreign_roots.compute_id = self.own_uuid
+        self.foreign_roots.compute_id = self.compute_id
         uuids = self.foreign_roots.resolve_uuids(nodes, from_driver, self.breaker())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
-        earlier = self.trackers.get(uuid) or self.before.pop(uuid, None)
-        tracker = earlier or self.departures.back(uuid) or self._create_tracker(uuid, name)
+        earlier = self.trackers.get(uuid) or self.saved_trackers.pop(uuid, None)
+        tracker = earlier or self.departures.take_back(uuid) or self._create_tracker(uuid, name)
         tracker.node = name
         return tracker
 
@@ -188,7 +188,7 @@ class Nodes:
         saved = None if self._store is None else SavedRoot(self._store, uuid)
         root = Root(uuid, self.breaker(), self.rules, self.bulk, saved)
         root.load_saved_view()
-        tracker = Tracker(root, name, self.drivers, self.rules, self.additions, saved)
+        tracker = Tracker(root, name, self.drivers, self.rules, self.provider_files, saved)
         tracker.new_state = self._store is None or self._store.is_new
         tracker.ledger = saved.ledger if saved is not None else tracker.ledger
         tracker.ledger = self._ledger_of_mode(tracker)
@@ -197,9 +197,9 @@ class Nodes:
         return tracker
 
     def _ledger_of_mode(self, tracker: Tracker) -> Ledger:
-        """Return the ledger for the present [compute] root_provider; warn if that has changed.
+        """Return the ledger for the current [compute] root_provider; warn if that was changed.
 
-        Of a root that was this agent's and is attached now, the ledger keeps only the owner traits,
+        If the root was this agent's and is attached now, only the owner traits stay in its ledger,
         so that they are removed.
         """
         ledger, uuid = tracker.ledger, tracker.uuid
@@ -233,7 +233,7 @@ class Nodes:
 
     def _verify_by_listing(self, trackers: Sequence[Tracker], now: float) -> None:
         idle = [tracker for tracker in trackers if self.workers.busy(tracker.uuid) is None]
-        tag = tag_of(self.own_uuid)
+        tag = tag_of(self.compute_id)
         listed = verify_by_listing(idle, self.departures, tag, self.breaker(), now)
         if listed is not None:
             self.departures.compare(listed, self.trackers, self._vanished_tracker, now)
@@ -241,20 +241,20 @@ class Nodes:
     # -- vanished nodes
 
     def _watch_departures(self, now: float) -> None:
-        """Schedule the checks of vanished nodes, at first also of those that vanished before."""
+        """Schedule checks of vanished nodes, once also of those that vanished before this start."""
         if self.rules.attached:
             return
         if not self.departures.searched and self.state_path is not None:
             for uuid in saved_roots(self.state_path):
                 if uuid not in self.trackers and uuid not in self.departures.by_uuid:
-                    self.departures.left.append(self._vanished_tracker(uuid, uuid))
+                    self.departures.newly_vanished.append(self._vanished_tracker(uuid, uuid))
         self.departures.searched = True
-        self.departures.begin(now, self.rules, tag_of(self.own_uuid))
+        self.departures.begin(now, self.rules, tag_of(self.compute_id))
 
     def _vanished_tracker(self, uuid: str, name: str) -> Tracker:
         """Return a tracker of a root whose node no driver names."""
         tracker = self._tracker_from_saved(uuid, name)
-        tracker.service_tag = tag_of(self.own_uuid)
+        tracker.service_tag = tag_of(self.compute_id)
         return tracker
 
     def _tracker_from_saved(self, uuid: str, name: str = "") -> Tracker:

@@ -1,8 +1,8 @@
-"""Run the periods of many nodes in a bounded number of threads; one that hangs delays no others.
+"""Run the periods of many nodes in a limited number of threads; one that hangs delays no others.
 
-A batch ends when all its jobs have finished, or when none has for ``patience`` seconds.  A job that
-hangs keeps its thread, further threads run the others, and it is not started again before it has
-ended.
+A batch ends when all its jobs have finished, or when no job has finished for ``patience`` seconds.
+A job that hangs keeps its thread and is not started again before it has ended; additional threads
+run the others.
 """
 
 import queue
@@ -28,7 +28,7 @@ class NotDone(Exception):
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs that wait (``pending``) and reports (``done``); once ``over`` nothing reads ``done``."""
+    """Waiting jobs (``pending``) and reports (``done``); once ``over``, ``done`` is not read."""
 
     pending: deque[tuple[str, Job]]
     done: queue.SimpleQueue[tuple[str, Report]] = field(default_factory=queue.SimpleQueue)
@@ -37,15 +37,15 @@ class _Batch:
 
 @dataclass(slots=True)
 class Workers:
-    """Runs ``at_once`` jobs at the same time, in at most ``most`` threads.
+    """Runs ``at_once`` jobs at the same time, in at most ``max_threads`` threads.
 
-    If no job ends for ``patience`` seconds, those that run are taken to hang, and other threads
+    If no job ends for ``patience`` seconds, the running jobs count as hung, and additional threads
     are started.
     """
 
     at_once: int = 8
     patience: float = 10.0
-    most: int = 64
+    max_threads: int = 64
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
     _late: dict[str, Report] = field(default_factory=dict)
@@ -67,10 +67,10 @@ class Workers:
     def _share_names(
         self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
     ) -> dict[str, Report]:
-        """Copy the names of traits and classes that Placement knows to the views of new roots.
+        """Copy Placement's names of traits and classes to the views of new roots.
 
-        They come from the view of another root, or of the first new one, whose job runs for that;
-        return its report, by UUID.
+        The source is another root's view.  If all roots are new, the first one's job is run for
+        that, and its report is returned, by UUID.
         """
         new = [tracker for tracker in trackers if not tracker.view.generations]
         if not new:
@@ -135,9 +135,9 @@ class Workers:
 
     def _start_threads(self, batch: _Batch) -> int:
         """Start as many threads as may run at once and are needed; return how many."""
-        wanted = min(self.at_once, len(batch.pending), self.most - len(self._since))
+        wanted = min(self.at_once, len(batch.pending), self.max_threads - len(self._since))
         for _ in range(wanted):
-            # A daemon: a thread that hangs must not delay the end of the process.
+            # A daemon thread: if it hangs, it does not delay the end of the process.
             threading.Thread(target=self._work, args=[batch], name="node", daemon=True).start()
         return wanted
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from agent.attach.foreign_roots import RootAwaited
-from agent.nodes.composed import drivers_of, nodes_of
+from agent.nodes.composed import create_drivers, create_nodes
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.tracker import Tracker
@@ -109,7 +109,7 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         status = SavedStatus.from_session(session)
         trackers = nodes.trackers
         found = [forecast_root(one, nodes, api, at_start, status) for one in trackers.values()]
-        known = [] if holding else nodes.additions.notes(trackers)
+        known = [] if holding else nodes.provider_files.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
         return [*found[:-1], *(_with(last, warnings) for last in found[-1:])]
@@ -143,7 +143,7 @@ def forecast_root(
         plan=plan,
         problems=decision.plan.problems,
         driver_errors=decision.answer.errors,
-        degraded={**dict(degraded), **nodes.additions.degraded()},
+        degraded={**dict(degraded), **nodes.provider_files.degraded()},
         reshape_pending=decision.answer.reshape_pending,
     )
     conditions = (*report.conditions().values(), *status.conditions())
@@ -198,7 +198,7 @@ class SavedStatus:
 
 @contextmanager
 def open_nodes(
-    session: Session, own_uuid: str, api: API, *, holding: bool = False
+    session: Session, compute_id: str, api: API, *, holding: bool = False
 ) -> Iterator[Nodes]:
     """Open the nodes of this host's drivers, with ``nodes.trackers`` filled; close them at exit.
 
@@ -211,12 +211,12 @@ def open_nodes(
     """
     settings = session.settings
     with redirect_stdout(sys.stderr):  # keep what drivers print out of the command's output
-        drivers = drivers_of(
+        drivers = create_drivers(
             settings, session.conf, DriverStore(settings.state_path, writing=False)
         )
-        nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
-        nodes.additions.holding = holding
-        nodes.additions.load()
+        nodes = create_nodes(settings, drivers, api, compute_id, writing=False)
+        nodes.provider_files.holding = holding
+        nodes.provider_files.load()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
         try:
             service.open()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from driverkit.check import (
     BROKEN,
@@ -120,7 +120,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         for names, what in ((broken, "broken"), (unknown, "could not be judged")):
             if names:
                 self.print_on_stderr(f"driver {options.driver}: {what}: {', '.join(names)}")
-        return NOT_WELL
+        return PROBLEMS
 
 
 def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:
@@ -129,7 +129,7 @@ def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:
     except NoPytest as err:
         raise CommandError(str(err), "the kit needs it: pip install 'compute-agent[kit]'") from None
     except CheckFailed as err:
-        raise CommandError(str(err), "nothing was judged", NOT_WELL) from None
+        raise CommandError(str(err), "nothing was judged", PROBLEMS) from None
 
 
 def _absolute(paths: Iterable[str] | None) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from computectl.shared.commands import Offline, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
@@ -70,7 +70,7 @@ class PortCheck(Offline[Checked]):
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 1 if changes are required, else 0."""
-        return NOT_WELL if any(f.verdict == MUST for f in answer.diagnosed) else 0
+        return PROBLEMS if any(f.verdict == MUST for f in answer.diagnosed) else 0
 
 
 def _parsed(path: str) -> DriverSource:

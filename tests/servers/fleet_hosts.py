@@ -28,7 +28,7 @@ from typing import Any
 from agent import config
 from agent.bus import messaging
 from agent.loop import Loop
-from agent.nodes.composed import nodes_of
+from agent.nodes.composed import create_nodes
 from agent.nodes.identity import compute_id
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
@@ -83,7 +83,7 @@ def host(
     loop = Loop(idle=lambda: None)
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
     drivers = [LoadedDriver.from_driver("small", driver)]
-    nodes = nodes_of(settings, drivers, api, compute_id(settings.state_path))
+    nodes = create_nodes(settings, drivers, api, compute_id(settings.state_path))
     status = host_status(
         settings,
         loop,

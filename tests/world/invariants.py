@@ -330,7 +330,7 @@ def _unexpected_conditions(machine: Machine) -> Iterator[str]:
 def _service_tag(machine: Machine) -> str:
     process = machine.process
     nodes = process.nodes if process is not None else None
-    return "" if nodes is None else tag_of(nodes.own_uuid)
+    return "" if nodes is None else tag_of(nodes.compute_id)
 
 
 class Tracebacks(logging.Handler):

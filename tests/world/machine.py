@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent.bus.caller import Caller
 from agent.config import Settings
 from agent.loop import Loop
-from agent.nodes.composed import nodes_of
+from agent.nodes.composed import create_nodes
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -252,10 +252,10 @@ class Machine:
         drivers = [_loaded(self.nodes, process, number) for number in range(self.drivers)]
         self.hypervisor.wakers.append(loop.refresh)
         own = (saved_compute_id if self.setup.attached else compute_id)(settings.state_path)
-        nodes = process.nodes = nodes_of(settings, drivers, self.link, own)
+        nodes = process.nodes = create_nodes(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
-        nodes.additions.load()
+        nodes.provider_files.load()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
@@ -275,7 +275,7 @@ class Machine:
         """Do what the agent does at SIGHUP."""
         process = self.process
         if process is not None and process.nodes is not None and process.loop is not None:
-            process.loop.post(process.nodes.additions.read)
+            process.loop.post(process.nodes.provider_files.read)
             process.loop.refresh()
 
     def _loop(self, process: Process) -> Loop:
