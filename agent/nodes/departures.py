@@ -49,7 +49,7 @@ class Vanished:
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
-        """Remove the node's providers if the conditions above hold.  Errors are in the report."""
+        """Remove the node's providers if that is safe (see above).  Errors are in the report."""
         self.due = now + self.wait
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
@@ -168,7 +168,7 @@ class Departures:
             wait,
         )
         self.by_uuid[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.save_ledger()  # an earlier write may have failed: a full disk
+        tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
     def take_back(self, uuid: str) -> Tracker | None:
         """Return the tracker of a vanished node that the driver names again, or ``None``."""

@@ -47,7 +47,7 @@ class AcceleratorsDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
     ) -> None:
-        """A child for each device.  All is read before anything is written."""
+        """Report a child provider for each device."""
         settings = self.context.conf[opts.GROUP]
         devices = self._devices(Path(settings.root))
         self._kept = kept(devices)
