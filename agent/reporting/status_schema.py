@@ -111,7 +111,7 @@ def from_json(data: Any) -> AgentStatus:
 
 def _node(data: Mapping[str, Any]) -> NodeStatus:
     if not isinstance(data.get("took") or {}, dict):
-        raise TypeError("took is no object")
+        raise TypeError("took is not an object")
     conditions = tuple(
         _record(Condition, {**condition, "severity": Severity(condition["severity"])})
         for condition in data["conditions"]

@@ -70,7 +70,7 @@ def version_of(environ: dict[str, Any]) -> Version:
         return NEWEST
     match = re.fullmatch(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,8}|0)", text)
     if match is None:
-        raise Refused(400, f"{text} is not a microversion; one is {version_text(NEWEST)}")
+        raise Refused(400, f"{text} is not a microversion, such as {version_text(NEWEST)}")
     version = int(match[1]), int(match[2])
     if not OLDEST <= version <= NEWEST:
         raise Refused(

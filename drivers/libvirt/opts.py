@@ -237,7 +237,7 @@ DEFAULT_OPTS = [
     cfg.MultiOpt(
         "reserved_huge_pages",
         item_type=types.Dict(),
-        help="Hugepages that the host keeps for itself, by NUMA cell; may be given more than"
+        help="Hugepages reserved for the host, by NUMA cell; may be given more than"
         " once. The size is in KiB, or like 2MB: node:0,size:2048,count:64. It is only used"
         " with [libvirt] report_hugepages = pages. Sizes that are not listed keep what is"
         " reserved in Placement.",
