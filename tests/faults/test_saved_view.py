@@ -15,7 +15,7 @@ from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
 FLIPS = 16
-STAYS = "the ledger that would name their owner is missing"
+STAYS = "their owner is unknown since the ledger was lost"
 
 
 def flipped(part: float):
