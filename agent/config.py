@@ -163,7 +163,7 @@ def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
     try:
         return options[option]
     except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-        text = "$ refers to an option that does not exist: write $$ for a $"
+        text = "$ refers to an option that does not exist: write $$ for a literal $"
         raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
     except (cfg.Error, ValueError) as err:
         raise ConfigError(with_line(str(err))) from err

@@ -1,8 +1,8 @@
 """The command compute-agent: creates all parts of the agent and runs it.
 
 Only this module exits the process.  Exit codes: 0 success; 1 ``--once`` could not report
-everything, a driver could not start now, or a stop took too long; 2 the configuration, a driver or
-the identity can't be used, so that systemd does not restart the agent.
+everything, the next start may succeed, or stopping took too long; 2 the configuration, a driver or
+the compute_id can't be used, so that systemd does not restart the agent.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
 DEV = "compute_agent.dev"
-"""The group of the entry point for --dev: its Placement and its drawings are not the daemon's."""
+"""Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
-"""Seconds that a driver has to return when the agent stops."""
-MAY_PASS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
-"""Errors that the next start may not meet: exit code 1."""
+"""Seconds in which a driver's call has to return when the agent stops."""
+TEMPORARY_ERRORS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
+"""Errors after which the next start may succeed: exit code 1."""
 UNUSABLE_ERRORS = (
     config.ConfigError,
     DriverError,
@@ -83,7 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
         except UNUSABLE_ERRORS as err:
             logs.complain(f"compute-agent: {err}")
-            code = FAILED if isinstance(err, MAY_PASS) else UNUSABLE
+            code = FAILED if isinstance(err, TEMPORARY_ERRORS) else UNUSABLE
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
@@ -119,8 +119,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
     if monitoring is not None:
         api = monitoring.measured(api)
     # In attach mode no UUID is created, and the text may be empty.
-    own_uuid = saved_compute_id if settings.rules.attached else compute_id
-    nodes = Nodes.from_settings(settings, drivers, api, own_uuid(settings.state_path))
+    host_uuid = saved_compute_id if settings.rules.attached else compute_id
+    nodes = Nodes.from_settings(settings, drivers, api, host_uuid(settings.state_path))
     status = host_status(
         settings,
         loop,
@@ -128,7 +128,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)
-    nodes.additions.load()
+    nodes.provider_files.load()
     switches = switching(settings, status, service, transport)
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
@@ -150,7 +150,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.open()
     if conf.once:
         switches.read_once()
-        return 0 if service.period() and not nodes.additions.diagnostics else FAILED
+        return 0 if service.period() and not nodes.provider_files.diagnostics else FAILED
     stack.callback(switches.stop)
     if monitoring is not None:
         monitoring.start()
@@ -175,7 +175,7 @@ def _transport(settings: opts.Settings, conf: Any) -> Any:
 
 
 def _dev(conf: Any, stack: ExitStack) -> Any:
-    """Start the Placement of ``--dev``; return a ``driverkit.dev.Dev``, or ``None`` without it."""
+    """Start the Placement of ``--dev``; return its ``driverkit.dev.Dev``, or ``None``."""
     if not conf.dev:
         return None
     for point in metadata.entry_points(group=DEV):
@@ -206,8 +206,8 @@ def _monitoring(settings: opts.Settings) -> Monitoring | None:
 def _adapter(conf: Any) -> Any:
     """Return the adapter to Placement.
 
-    The options of an ``auth_type`` are registered here, so mistyped ones are looked for afterwards,
-    even on an error: the typo is its likely cause.
+    This registers the options of the ``auth_type``, so mistyped options are refused only then, even
+    after an error, which the typo may have caused.
     """
     try:
         return adapter_from_conf(conf)
@@ -245,8 +245,8 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
 def _wait_interruptibly(done: Future[None]) -> None:
     """Wait for ``done``; signals that arrive meanwhile are handled at once.
 
-    The second of two signals in quick succession does not wake a thread that waits for a lock; its
-    byte in the wakeup descriptor does.
+    The second of two signals in quick succession does not wake a thread that waits for a lock, but
+    it always writes a byte to the wakeup descriptor.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -282,7 +282,7 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
         os._exit(FAILED)
 
     def exit_if_driver_hangs() -> None:
-        """Exit once a driver has hung for DRIVER_WITHIN; the agent writes nothing in that time."""
+        """Exit once a driver's call has not returned for DRIVER_WITHIN; nothing is written then."""
         while (why := reload.service.hanging(stopped, DRIVER_WITHIN)) is None:
             time.sleep(0.1)
         LOG.warning("Stopped without waiting: %s", why)

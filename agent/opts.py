@@ -32,7 +32,7 @@ DEFAULT: list[cfg.Opt] = [
         "compute-driver",
         default=["libvirt"],
         help="Driver, or several by precedence: names of entry points of the group "
-        "compute_agent.drivers. The first one names the nodes.",
+        "compute_agent.drivers. The first driver names the nodes.",
     ),
     cfg.IntOpt(
         "update_resources_interval",
@@ -79,9 +79,10 @@ COMPUTE: list[cfg.Opt] = [
         default=schedule.VERIFY_EVERY,
         mutable=True,
         min=0,
-        help="Average seconds between two verifications of the whole tree; each is up to half of "
-        "that earlier or later. A verification takes one GET, another one if there are aggregates, "
-        "and three for each provider that another service changed. 0: no verifications.",
+        help="Average seconds between two verifications, which compare the whole tree with "
+        "Placement; the time varies at random by up to half. A verification takes one GET, a "
+        "second GET if there are aggregates, and three GETs for each provider that another service "
+        "changed. 0: no verifications.",
     ),
     cfg.IntOpt(
         "audit_interval",
@@ -90,16 +91,16 @@ COMPUTE: list[cfg.Opt] = [
         min=0,
         help="Seconds between two audits, in which everything about every provider is read "
         "again. Audits also find aggregates that were written with a microversion below 1.19, "
-        "which verifications miss. Spread at random. 0: no audits.",
+        "which verifications miss. The time varies at random. 0: no audits.",
     ),
     cfg.IntOpt(
         "bulk_inventory_writes",
         default=50,
         min=0,
-        help="Write up to this many inventories in one call, through Placement's reshaper, "
-        "where 8 or more are to be written, as at a first start. "
-        "This needs the role that Placement's policy requires for it, 'service' by default; if it "
-        "is refused, inventories are written one by one. 0: always one by one.",
+        help="If 8 or more inventories have to be written, as at a first start: write up to this "
+        "many in one call to Placement's reshaper. The call needs the role that Placement's policy "
+        "requires for a reshape, 'service' by default; if Placement refuses the call, inventories "
+        "are written one by one. 0: always one by one.",
     ),
     *driver_opts.OWNER_OPTS,
     *driver_opts.CALL_OPTS,
@@ -108,7 +109,7 @@ COMPUTE: list[cfg.Opt] = [
         default=PROVIDER_CONFIG_LOCATION,
         help="Directory of provider files: *.yaml that add custom inventories and traits to "
         "providers. They are read at start and on SIGHUP; an invalid file changes nothing, and is "
-        "logged with its line. The default directory need not exist, any other one has to.",
+        "logged with its line. Only the default directory may be missing.",
     ),
     cfg.StrOpt(
         "root_provider",
@@ -136,26 +137,26 @@ COMPUTE: list[cfg.Opt] = [
         default=900,
         mutable=True,
         min=-1,
-        help="Seconds until the providers of a vanished node, one that its driver does not name "
-        "any more, are removed; at least 2.5 times resource_provider_association_refresh, so that "
-        "another service that reports the node has set its trait there. -1: never removed.",
+        help="Seconds until the providers of a node that its driver no longer reports are removed; "
+        "at least 2.5 times resource_provider_association_refresh, so that another service that "
+        "reports the node now has set its trait on the node's root provider. -1: never removed.",
     ),
     cfg.IntOpt(
         "removed_child_delay",
         default=900,
         min=-1,
-        help="With root_provider = attach: a child that is not reported any more is emptied and "
-        "taken out of the tree, and deleted after so many seconds, at least 2.5 times "
+        help="With root_provider = attach: a child that is no longer reported is emptied and "
+        "taken out of the tree, and deleted after this many seconds, at least 2.5 times "
         "resource_provider_association_refresh. Until then nova-compute may have the child in its "
-        "copy of the tree, and fails if it is deleted. With -1, or if that option is 0, the empty "
-        "child stays in the tree.",
+        "copy of the tree, and fails if it is deleted. With -1, or if the other option is 0, the "
+        "empty child stays in the tree.",
     ),
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,
         mutable=True,
         help="Let a driver move inventory with its allocations (a reshape) at any time. Otherwise "
-        "that is done only at start, and shown as pending until then.",
+        "a reshape is done only at start, and shown as pending until then.",
     ),
 ]
 
@@ -165,8 +166,8 @@ PLACEMENT: list[cfg.Opt] = [
         default=schedule.AT_ONCE,
         min=1,
         max=32,
-        help="Most requests sent at the same time if many changes have to be written. "
-        "A few changes are always sent one after the other.",
+        help="Maximum number of concurrent requests if many changes have to be written. "
+        "Few changes are always written one after the other.",
     ),
 ]
 

@@ -47,7 +47,7 @@ class Reload:
     def _read(self) -> None:
         for subject, read in (
             ("The configuration", self._read_configuration),
-            ("The set of provider files", self.service.nodes.additions.read),
+            ("The set of provider files", self.service.nodes.provider_files.read),
         ):
             try:
                 read()
@@ -79,7 +79,7 @@ class Reload:
         times = (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every)
         nodes = self.service.nodes
         nodes.rules = replace(nodes.rules, **new)
-        trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
+        trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.saved_trackers.values()]
         for tracker in trackers:
             tracker.rules = replace(tracker.rules, **new)
             tracker.root.times = tracker.rules

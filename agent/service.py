@@ -135,7 +135,7 @@ class Service:
 
     def _publish(self, reports: Sequence[Report]) -> None:
         more = self.status.conditions() if self.status is not None else ()
-        files = self.nodes.additions.degraded().items()
+        files = self.nodes.provider_files.degraded().items()
         more += tuple(Condition(text, part) for part, text in files)
         complete = [replace(report, besides=more) for report in reports]
         self._last = {report.node: report for report in reports}

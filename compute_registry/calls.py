@@ -60,7 +60,7 @@ class AgentCalls:
         with self._lock:
             earlier = self._called.get(host)
             if earlier is not None and not earlier.done():
-                raise NoAnswer("an earlier call to it has no answer yet")
+                raise NoAnswer("an earlier call to this agent has no answer yet")
             self._called = {name: each for name, each in self._called.items() if not each.done()}
             call = in_thread(
                 lambda: self.agents.set_host_enabled(
@@ -77,7 +77,7 @@ class AgentCalls:
 
     def _answer(self, call: Future[str]) -> str:
         if not self.waiting.acquire(blocking=False):
-            raise NoAnswer("called without waiting for an answer: too many hosts are slow")
+            raise NoAnswer("the answer was not awaited: too many agents answer slowly")
         try:
             return call.result(self.within)
         except TimeoutError as err:

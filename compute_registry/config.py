@@ -14,20 +14,23 @@ from reportclient.http import register_opts as register_placement
 
 PROG = "compute-registry"
 STANDALONE: list[cfg.Opt] = [
-    cfg.StrOpt("state-path", default="/var/lib/compute-agent", help="Directory for the database."),
+    cfg.StrOpt(
+        "state-path", default="/var/lib/compute-agent", help="Directory of the SQLite file."
+    ),
     cfg.StrOpt(
         "transport_url",
         default="",
         secret=True,
-        help="The message bus, such as rabbit://user:password@host:5672/.",
+        help="URL of the message bus, such as rabbit://user:password@host:5672/.",
     ),
-    cfg.StrOpt("control_exchange", default="nova", help="The exchange that agents listen on."),
+    cfg.StrOpt("control_exchange", default="nova", help="The exchange on which agents are called."),
 ]
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.StrOpt(
         "host-key-of",
         metavar="HOST",
-        help="Print the host_key of this host's agent, by [registry] master_key, and end.",
+        help="Print the host_key of this host's agent, computed from [registry] master_key, and "
+        "exit.",
     ),
 ]
 
@@ -56,9 +59,9 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
 
 
 def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
-    """Read the files again; options that may change while it runs get their new values.
+    """Read the files again and use the new values of mutable options.
 
-    :raises RegistryConfigError: they can't be used; nothing is changed.
+    :raises RegistryConfigError: the configuration is invalid; nothing is changed.
     """
     load(args)
     try:
@@ -67,13 +70,13 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
         raise RegistryConfigError(with_line(str(err))) from err
 
 
-def key_of(conf: cfg.ConfigOpts) -> str:
-    """Return the key of a hypervisor.
+def host_key_for(conf: cfg.ConfigOpts) -> str:
+    """Return the host key of the host in ``--host-key-of``.
 
-    :raises RegistryConfigError: there is no master key, or no service can have this name.
+    :raises RegistryConfigError: master_key is not set, or the host name is invalid.
     """
     if not is_host(conf.host_key_of):
         raise RegistryConfigError(f"--host-key-of {conf.host_key_of!a}: not a valid host name")
     if not conf[GROUP].master_key:
-        raise RegistryConfigError("[registry] master_key is not set: there is nothing to sign with")
+        raise RegistryConfigError("[registry] master_key is not set: it is needed for host keys")
     return host_key(conf[GROUP].master_key, conf.host_key_of)

@@ -1,4 +1,4 @@
-"""compute-registry's numbers and health: loaded where [monitoring] switches them on."""
+"""Metrics and health of compute-registry; loaded only if [monitoring] enables them."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,53 +22,51 @@ from compute_registry.web import route_of
 PREFIX = "compute_registry"
 METHODS = frozenset({"DELETE", "GET", "HEAD", "PUT"})
 OTHER = "other"
-"""In place of what anybody may send: a label has few values."""
+"""The label of unknown methods and paths: clients may send any, and labels need few values."""
 
 
 class RegistryNumbers:
-    """Counters of the registry; any thread may count."""
+    """Counters and histograms of the registry; thread-safe."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         counter = partial(Counter, namespace=PREFIX, registry=self.registry)
         seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
         self.calls = counter(
-            "rpc_calls", "Calls over RPC, heartbeats among them.", ["method", "outcome"]
+            "rpc_calls", "Calls over RPC, including heartbeats.", ["method", "outcome"]
         )
-        self.call_times = seconds(
-            "rpc_call_seconds", "How long it took to answer them.", ["method"]
-        )
+        self.call_times = seconds("rpc_call_seconds", "Duration of calls over RPC.", ["method"])
         self.requests = counter("http_requests", "Requests over HTTP.", ["method", "route", "code"])
         self.request_times = seconds(
-            "http_request_seconds", "How long it took to answer them.", ["method", "route"]
+            "http_request_seconds", "Duration of requests over HTTP.", ["method", "route"]
         )
         self.database_times = seconds(
-            "database_transaction_seconds", "How long transactions of the database took."
+            "database_transaction_seconds", "Duration of database transactions."
         )
         self.database_failures = counter(
-            "database_failures", "Transactions that the database did not answer, or refused."
+            "database_failures", "Transactions that the database refused or did not answer."
         )
 
-    def called(self, method: str, outcome: str, seconds: float) -> None:
-        """Each call over RPC."""
+    def count_call(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a call over RPC."""
         self.calls.labels(method, outcome).inc()
         self.call_times.labels(method).observe(seconds)
 
-    def transaction_done(self, seconds: float, answered: bool) -> None:
-        """Each transaction."""
+    def count_transaction(self, seconds: float, answered: bool) -> None:
+        """Count a database transaction."""
         self.database_times.observe(seconds)
         if not answered:
             self.database_failures.inc()
 
-    def requested(self, method: str, route: str, code: str, seconds: float) -> None:
-        """Each request over HTTP."""
+    def count_request(self, method: str, route: str, code: str, seconds: float) -> None:
+        """Count a request over HTTP."""
         self.requests.labels(method, route, code).inc()
         self.request_times.labels(method, route).observe(seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHttp:
-    """The same application; its requests are counted."""
+    """WSGI middleware that counts the requests of ``application``."""
 
     application: Application
     numbers: RegistryNumbers
@@ -85,49 +83,56 @@ class MeasuredHttp:
         try:
             return self.application(environ, start)
         finally:
-            known = method if method in METHODS else OTHER
-            self.numbers.requested(known, route, codes[-1], time.monotonic() - began)
+            method = method if method in METHODS else OTHER
+            self.numbers.count_request(method, route, codes[-1], time.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegistryFacts(Collector):
-    """Gauges of the registry, read when metrics are asked for."""
+    """Gauges of the registry, read at each scrape."""
 
     checks: Callable[[], list[Check]]
     store: SqlRegistry
 
     def collect(self) -> Iterator[Metric]:
-        """In the thread of whoever asks."""
-        yield gauge(f"{PREFIX}_build_info", "Its version.", ("version",), [((version(),), 1)])
+        """Yield the metrics, in the thread of the scrape."""
+        yield gauge(
+            f"{PREFIX}_build_info",
+            "The version.",
+            ("version",),
+            [((version(),), 1)],
+        )
         yield gauge(
             f"{PREFIX}_check_ok",
-            "Whether this part of its health is well, as /readyz says it.",
+            "1 if this check of /readyz passes, else 0.",
             ("check",),
-            [((one.name,), float(one.ok)) for one in self.checks()],
+            [((check.name,), float(check.ok)) for check in self.checks()],
         )
-        rows = [((*key,), number) for key, number in self._counted().items()]
-        text = "Hosts, by whether they are up, and enabled; none where the database is away."
+        rows = [((*key,), number) for key, number in self._host_counts().items()]
+        text = "Hosts by state and status; absent while the database does not answer."
         yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), rows)
 
-    def _counted(self) -> dict[tuple[str, str], float]:
+    def _host_counts(self) -> dict[tuple[str, str], float]:
         try:
             records = self.store.list_services()
         except RegistryError:
             return {}
-        found = {(up, on): 0.0 for up in ("up", "down") for on in ("enabled", "disabled")}
-        for one in records:
-            found["up" if one.is_up(self.store.down_after) else "down", one.status] += 1
-        return found
+        states, statuses = ("up", "down"), ("enabled", "disabled")
+        counts = {(state, status): 0.0 for state in states for status in statuses}
+        for record in records:
+            up = record.is_up(self.store.down_after)
+            counts["up" if up else "down", record.status] += 1
+        return counts
 
 
 @dataclass(slots=True)
 class RegistryMonitoring(Exposition):
-    """Metrics and health of one instance; created before the parts that it observes."""
+    """Metrics and health of one instance; created before the parts that it monitors."""
 
     numbers: RegistryNumbers = field(default_factory=RegistryNumbers)
     store: SqlRegistry | None = None
     broker: Callable[[], str] = lambda: ""
-    """What is wrong with the connection to the message bus."""
+    """Returns the problem of the connection to the message bus, or an empty text."""
 
     @property
     def collected(self) -> CollectorRegistry:
@@ -135,23 +140,23 @@ class RegistryMonitoring(Exposition):
         return self.numbers.registry
 
     def measured(self, application: Application) -> Application:
-        """The same application; its requests are counted."""
+        """Return the application behind middleware that counts its requests."""
         return MeasuredHttp(application, self.numbers)
 
-    def listen(self, store: SqlRegistry, broker: Callable[[], str]) -> None:
-        """From now on both are asked."""
+    def observe(self, store: SqlRegistry, broker: Callable[[], str]) -> None:
+        """Report the health of the database of ``store`` and of the ``broker`` from now on."""
         self.store, self.broker = store, broker
         facts = RegistryFacts(self.checks, store)
         self.numbers.registry.register(facts)
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
 
     def checks(self) -> list[Check]:
-        """See :class:`Exposition`; asked now."""
+        """Return the results of the checks, which are run now."""
         return [Check("database", self._database()), Check("broker", self.broker())]
 
     def _database(self) -> str:
         if self.store is None:
-            return "not open yet"
+            return "not connected yet"
         try:
             self.store.list_services(limit=1)
         except RegistryError as err:

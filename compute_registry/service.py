@@ -1,7 +1,7 @@
-"""compute-registry: the service records, served over RPC and, where wanted, over REST.
+"""compute-registry: serves the service records over RPC and, if configured, over REST.
 
-It keeps nothing in memory, so that any number of instances may run over one database; the
-broker spreads the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
+It keeps no state in memory, so any number of instances may share one database; the broker
+distributes the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
 """
 
 import logging
@@ -44,26 +44,26 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
 STOP_WITHIN = 10.0
-"""Seconds that calls under way are waited for at the end."""
+"""Seconds to wait for running calls when the process stops."""
 
 
 @dataclass(slots=True)
 class Reload:
-    """``args`` are the arguments that the process was started with."""
+    """Reloads the configuration on SIGHUP; ``args`` are the command line's arguments."""
 
     conf: Any
     args: Sequence[str]
     systemd: Systemd
     follow: Callable[[opts.RegistrySettings], object] = lambda _settings: None
-    """Takes over what has changed."""
+    """Called with the new settings."""
     _requested: threading.Event = field(default_factory=threading.Event)
 
-    def ask(self) -> None:
-        """Have it done soon.  For a signal handler."""
+    def request(self) -> None:
+        """Have the main thread reload soon.  Signal handlers may call it."""
         self._requested.set()
 
-    def done_if_requested(self) -> None:
-        """Read the files again; what can't be used changes nothing."""
+    def reload_if_requested(self) -> None:
+        """Read the files again; an invalid configuration changes nothing."""
         if not self._requested.is_set():
             return
         self._requested.clear()
@@ -72,24 +72,26 @@ class Reload:
             config.read_again(self.conf, self.args)
             self.follow(opts.settings(self.conf))
         except opts.RegistryConfigError as err:
-            LOG.warning("The configuration could not be read again, nothing is changed: %s", err)
+            LOG.warning(
+                "The configuration was not reloaded, the previous one stays in use: %s", err
+            )
         except Exception:
-            LOG.exception("The configuration could not be read again")
+            LOG.exception("The configuration was not reloaded")
         self.systemd.reloaded()
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The console script."""
+    """Run compute-registry; the console script."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    words = list(sys.argv[1:] if args is None else args)
+    arguments = list(sys.argv[1:] if args is None else args)
     try:
-        conf = config.load(words)
+        conf = config.load(arguments)
         if conf.host_key_of is not None:
-            sys.stdout.write(f"{config.key_of(conf)}\n")
+            sys.stdout.write(f"{config.host_key_for(conf)}\n")
             return
         logs.start(conf, config.PROG)
         logs.quiet_bus()
@@ -97,8 +99,8 @@ def main(args: Sequence[str] | None = None) -> None:
         for warning in open_secrets(files_of(conf)):
             LOG.warning("%s", warning)
         systemd = Systemd.from_environment()
-        reload = Reload(conf, words, systemd)
-        signal.signal(signal.SIGHUP, lambda *_: reload.ask())
+        reload = Reload(conf, arguments, systemd)
+        signal.signal(signal.SIGHUP, lambda *_: reload.request())
         process = _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf))
         sections = {"Serving": process.serving}
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
@@ -107,20 +109,20 @@ def main(args: Sequence[str] | None = None) -> None:
         logs.complain(f"{config.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
-    # Threads that wait for a broker that is away would be waited for.
+    # sys.exit would wait for threads that wait for an unreachable broker.
     os._exit(0)
 
 
 def _monitoring(conf: Any) -> "RegistryMonitoring | None":
-    """Numbers and health, where they are switched on.
+    """Return the metrics and health, or ``None`` if [monitoring] does not enable them.
 
-    :raises RegistryConfigError: it lacks a library.
+    :raises RegistryConfigError: prometheus-client is not installed.
     """
     settings = metrics_opts.settings(conf)
     if not settings.is_on:
         return None
     try:
-        from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  where it is wanted
+        from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
     except ModuleNotFoundError as err:
         if err.name != "prometheus_client":
             raise
@@ -150,7 +152,7 @@ class _Process:
         settings = self.settings
         if not self.conf.transport_url and settings.rest_port is None:
             raise opts.RegistryConfigError(
-                "there is nothing to serve: set transport_url, [registry] rest_port, or both"
+                "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
         option = option_place(self.conf, "connection", opts.GROUP)
         database = open_database(settings.connection, option=option)
@@ -161,7 +163,7 @@ class _Process:
                 self._refuse_unsigned()
             store = self.store = self._store(database, stack)
             self.reload.follow = self._follow
-            self._patiently(database.upgrade, database.safe_url)
+            self._wait_for_database(database.upgrade, database.safe_url)
             if self.stop.is_set():
                 return
             if transport is not None:
@@ -172,40 +174,40 @@ class _Process:
             self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
-                self.reload.done_if_requested()
+                self.reload.reload_if_requested()
             self.systemd.stopping()
         LOG.info("Stopped")
 
     def serving(self) -> guru.Section:
-        """For a Guru Meditation Report: what it depends on, and what is under way."""
+        """Return the state of database, bus and calls to agents, for a Guru Meditation Report."""
         bus = self._broker() or "connected"
         return {
-            "database": "not open yet" if self.store is None else self.store.database.safe_url,
+            "database": "not connected yet" if self.store is None else self.store.database.safe_url,
             "database lost": self.store is not None and self.store.lost,
             "message bus": bus if self.conf.transport_url else "none",
             "calls to agents": [] if self.agents is None else self.agents.under_way(),
         }
 
     def _follow(self, settings: opts.RegistrySettings) -> None:
-        for one in (self.store, self.control):
-            if one is not None:
-                one.down_after = settings.down_after
+        for part in (self.store, self.control):
+            if part is not None:
+                part.down_after = settings.down_after
 
     def _store(self, database: Database, stack: ExitStack) -> WatchedRegistry:
-        """Monitored from now on, where that is wanted: also while the database is waited for."""
+        """Return the registry and start monitoring, so that waiting for the database is visible."""
         store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
         if (monitoring := self.monitoring) is not None:
-            store.listener = monitoring.numbers.transaction_done
-            monitoring.listen(store, self._broker)
+            store.listener = monitoring.numbers.count_transaction
+            monitoring.observe(store, self._broker)
             monitoring.start()
             stack.callback(monitoring.stop)
         return store
 
     def _broker(self) -> str:
-        """Return what is wrong with the broker; nothing if there is none."""
+        """Return the problem of the connection to the broker; empty if there is none."""
         if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
             return ""
-        return "the message bus is lost: no calls arrive"
+        return "no connection to the message broker: RPC calls do not arrive"
 
     def _transport(self) -> Any:
         if not self.conf.transport_url:
@@ -216,32 +218,32 @@ class _Process:
             option=option_place(self.conf, "transport_url"),
         )
 
-    def _patiently(self, work: Callable[[], None], what: str) -> None:
-        """The database may come up after us; said once."""
+    def _wait_for_database(self, upgrade: Callable[[], None], url: str) -> None:
+        """Retry ``upgrade`` until the database answers or the process stops; log once."""
         wait, logged = 0.5, False
         while not self.stop.is_set():
             try:
-                return work()
+                return upgrade()
             except RegistryUnavailable as err:
                 if not logged:
                     LOG.warning("Waiting for the database: %s", err)
-                    self.systemd.status(f"waiting for {what}")
+                    self.systemd.status(f"waiting for {url}")
                 logged = True
             self.stop.wait(random.uniform(wait / 2, wait))
             wait = min(wait * 2, 15.0)
         return None
 
     def _refuse_unsigned(self) -> None:
-        """:raises RegistryConfigError: there is no key, and nobody has said that none is wanted."""
+        """:raises RegistryConfigError: neither master_key nor unsigned_calls is set."""
         if not self.settings.unsigned_calls:
             raise opts.RegistryConfigError(
-                "[registry] master_key is not set: whoever has a credential of the broker could "
-                "disable and delete every host. Set it to what `openssl rand -hex 32` prints and "
+                "[registry] master_key is not set: anyone with a credential of the broker could "
+                "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
                 "give each agent its host_key (--host-key-of HOST), or set [registry] "
                 "unsigned_calls = true"
             )
         LOG.warning(
-            "Calls over the message bus are not signed ([registry] unsigned_calls): whoever has a "
+            "Calls over the message bus are not signed ([registry] unsigned_calls): anyone with a "
             "credential of the broker can disable, force down and delete every host"
         )
 
@@ -252,7 +254,7 @@ class _Process:
         if self.settings.master_key:
             server.permit = RegistryPermissions(Operator(self.settings.master_key))
         if self.monitoring is not None:
-            server.on_answered = self.monitoring.numbers.called
+            server.on_answered = self.monitoring.numbers.count_call
         self.rpc = server
         server.start()
         stack.callback(server.stop, STOP_WITHIN)
@@ -266,11 +268,11 @@ class _Process:
                 Operator(settings.master_key).sign_to if settings.master_key else None,
             )
         self.control = Control(store, self.agents, settings.down_after)
-        served = application(self.control, self.conf, settings)
+        wsgi = application(self.control, self.conf, settings)
         if self.monitoring is not None:
-            served = self.monitoring.measured(served)
-        server = listen(served, settings)
-        where = settings.rest_bind, settings.rest_port, settings.auth_strategy
-        LOG.info("Serving os-services on http://%s:%s (%s)", *where)
+            wsgi = self.monitoring.measured(wsgi)
+        server = listen(wsgi, settings)
+        address = settings.rest_bind, settings.rest_port, settings.auth_strategy
+        LOG.info("Serving os-services on http://%s:%s (%s)", *address)
         threading.Thread(target=server.run, name="rest", daemon=True).start()
         stack.callback(server.close)

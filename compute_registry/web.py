@@ -1,4 +1,4 @@
-"""All that compute-registry serves over HTTP, put together: the API, the page, and who comes in."""
+"""The WSGI application of compute-registry: the API and the page, behind authentication."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ from compute_registry.rest.application import (
     Discovery,
     StartResponse,
 )
-from compute_registry.rest.policy import allowed_by_policy, everybody
+from compute_registry.rest.policy import allow_all, allowed_by_policy
 from compute_registry.rest.request import Environ, request_id_of
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
 
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Application:
-    """The API and the page behind whatever decides who may use them.
+    """Return the API and the page behind ``[registry] auth_strategy``.
 
     :raises RegistryConfigError: policy, audit map or [placement] can't be used.
     """
     keystone = settings.auth_strategy == "keystone"
-    allowed = allowed_by_policy(conf) if keystone else everybody
+    allowed = allowed_by_policy(conf) if keystone else allow_all
     served: Application = ComputeApplication(control, allowed)
     if conf.audit.enabled:
         served = with_audit(served, conf)
@@ -48,7 +48,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
 
 
 def _placement(conf: Any) -> API | None:
-    """To read trees; it is logged in to at the first."""
+    """Return the client that reads trees, which gets a token at its first request."""
     if not conf.placement.auth_type:
         return None
     try:
@@ -58,7 +58,7 @@ def _placement(conf: Any) -> API | None:
 
 
 def route_of(environ: Environ) -> str | None:
-    """The path with what varies taken out, for who counts; ``None``: there is no such path.
+    """Return the route of a request's path, a label of metrics; ``None`` for an unknown path.
 
     >>> route_of({"PATH_INFO": "/v2.1/os-services/6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"})
     '/os-services/{id}'
@@ -73,53 +73,54 @@ def route_of(environ: Environ) -> str | None:
 
 
 KEYSTONE_WITHIN = 10
-"""Seconds that a question to Keystone may take, where [keystone_authtoken] does not say."""
+"""Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
 
 
 def with_keystone(application: Application, conf: Any) -> Application:
-    """Behind Keystone; ``conf`` has the group [keystone_authtoken]."""
+    """Return the application behind keystonemiddleware, with the options [keystone_authtoken]."""
     for group, options in keystone_opts.list_auth_token_opts():
         conf.register_opts(options, group)
-    # By default it waits for ever, and a thread of ours with it.
+    # Without it the middleware, and a thread of the server with it, would wait without a limit.
     conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
-    allowed: Application = auth_token.AuthProtocol(
+    authenticated: Application = auth_token.AuthProtocol(
         application, {"oslo_config_config": conf, "log_name": __name__}
     )
-    return allowed
+    return authenticated
 
 
 def with_audit(application: Application, conf: Any) -> Application:
-    """A CADF event for each request and its answer, by keystonemiddleware.
+    """Return the application with a CADF event for each request and answer, by keystonemiddleware.
 
-    :raises RegistryConfigError: the map can't be used.
+    :raises RegistryConfigError: the audit map can't be used.
     """
-    wanted = conf.audit
+    options, file = conf.audit, conf.audit.audit_map_file
     try:
         audited: Application = audit.AuditMiddleware(
             application,
             oslo_config_config=conf,
-            audit_map_file=wanted.audit_map_file,
-            ignore_req_list=wanted.ignore_req_list,
+            audit_map_file=file,
+            ignore_req_list=options.ignore_req_list,
             service_name="compute-registry",
             log_name=f"{__name__}.audit",
         )
     except Exception as err:
-        raise RegistryConfigError(f"[audit] audit_map_file {wanted.audit_map_file}: {err}") from err
+        raise RegistryConfigError(f"[audit] audit_map_file {file}: {err}") from err
     return audited
 
 
 @dataclass(frozen=True, slots=True)
 class WithRequestId:
-    """Gives each request its id, before anybody else sees it, and tells it in the answer."""
+    """Outermost middleware: gives each request an id, and adds it to the answer's headers."""
 
     application: Application
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        ours = request_id_of(environ)
+        request_id = request_id_of(environ)
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            told = [("X-OpenStack-Request-ID", ours), ("X-Compute-Request-ID", ours)]
-            return start_response(status, [*headers, *told], *more)
+            names = "X-OpenStack-Request-ID", "X-Compute-Request-ID"
+            added = [(name, request_id) for name in names]
+            return start_response(status, [*headers, *added], *more)
 
         return self.application(environ, start)

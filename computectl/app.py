@@ -66,7 +66,11 @@ class ComputeCtl(App):
         parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
         # Deferred, so that "tree --help" is the help of tree.
         parser.add_argument(
-            "-h", "--help", dest="deferred_help", action="store_true", help="show this and exit"
+            "-h",
+            "--help",
+            dest="deferred_help",
+            action="store_true",
+            help="show this help and exit",
         )
         parser.add_argument("--version", action="version", version=f"{NAME} {version}")
         parser.add_argument(

@@ -11,14 +11,14 @@ from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL, UNUSABLE
+from computectl.shared.errors import PROBLEMS, UNUSABLE
 from computectl.shared.screen import Screen, counted, filled
 from reportclient.calls import Counting
 from reportclient.plain_text import plain
 
 COLUMNS = ("check", "severity", "subject", "uuid", "text", "next_step")
 SHOWN = 20
-"""Findings of a check that are printed; ``-f json`` lists all."""
+"""Maximum number of findings printed for each check; ``-f json`` lists all."""
 STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
@@ -34,8 +34,8 @@ class AuditCloud(DrawnOrListed[Audited]):
     """Report inconsistencies of this host, or of the whole cloud.
 
     Finds providers without a host, hosts that do not report, traits and inventory without an
-    owner, allocations beyond the inventory, and hosts that only their service record or only
-    Placement has as disabled. Prints the next step for each; changes nothing. Exits with 0 if
+    owner, allocations beyond the inventory, and hosts that are disabled only in their service
+    record or only in Placement. Prints the next step for each; changes nothing. Exits with 0 if
     there are no findings, 1 if there are any, 2 if a check could not be made. Findings of
     severity "info" do not count.
     """
@@ -63,9 +63,9 @@ class AuditCloud(DrawnOrListed[Audited]):
         owners = identifying_traits(settings.rules.owner_traits)
         down_after = settings.registry.down_after
         services = Services(session)
-        whole = FleetAudit(services, api, owners, settings.host, down_after, self.progress)
+        fleet_audit = FleetAudit(services, api, owners, settings.host, down_after, self.progress)
         try:
-            return Audited(whole.run(), api.calls)
+            return Audited(fleet_audit.run(), api.calls)
         finally:
             self.progress("")
 
@@ -82,10 +82,10 @@ class AuditCloud(DrawnOrListed[Audited]):
             self.print_on_stderr(f"{TITLES[check]}: not checked: {why}")
         if answer.audit.unknown:
             return UNUSABLE
-        return NOT_WELL if answer.audit.faults else 0
+        return PROBLEMS if answer.audit.faults else 0
 
     def report_failure(self, err: Exception) -> int:
-        """Return 2: no check was made."""
+        """Print the error; return 2: no check was made."""
         super().report_failure(err)
         return UNUSABLE
 
@@ -121,11 +121,11 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
 
 def _finding_lines(finding: Finding, screen: Screen) -> Iterator[str]:
     condition = finding.condition
-    word = condition.severity.value
+    severity = condition.severity.value
     uuid = f" ({finding.uuid})" if finding.uuid and finding.uuid != condition.subject else ""
     text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
     lines = filled(text, screen.width, " " * 11, " " * 11).splitlines()
-    yield f"  {screen.paint(word, STYLES[word])}{lines[0][2 + len(word) :]}"
+    yield f"  {screen.paint(severity, STYLES[severity])}{lines[0][2 + len(severity) :]}"
     yield from lines[1:]
     if condition.next_step:
         arrow = screen.branches.arrow

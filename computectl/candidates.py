@@ -30,7 +30,7 @@ from computectl.drawing.candidates import (
 from computectl.reading.trees import find_provider, names_in, trees_of
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError, Once
+from computectl.shared.errors import PROBLEMS, CommandError, Once
 from computectl.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
 from reportclient.asking import QueryOptions, allocation_candidates
@@ -172,10 +172,10 @@ class ShowCandidates(DrawnOrListed[Answered]):
                 "differ from the request because of a defect of Placement (docs/candidates.rst)"
             )
         if len(answer.named.answer):
-            return NOT_WELL if wrong else 0
+            return PROBLEMS if wrong else 0
         if not options.explain:
             self.print_on_stderr("no candidates; --explain shows which constraint excludes them")
-        return NOT_WELL
+        return PROBLEMS
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:

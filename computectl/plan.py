@@ -10,12 +10,12 @@ from computectl.forecast.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.forecast.wording import Wording
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import CHANGES, NOT_WELL
+from computectl.shared.errors import CHANGES, PROBLEMS
 from computectl.shared.screen import Screen, counted, filled
 from reportclient.plain_text import plain
 
 COLUMNS = ("node", "kind", "provider", "method", "path", "body")
-WORDS_INDENT, CALL_INDENT = "  ", "      "
+SENTENCE_INDENT, CALL_INDENT = "  ", "      "
 
 
 class ShowPlan(DrawnOrListed[list[Forecast]]):
@@ -78,7 +78,7 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
             for note in planned.notes:
                 self.print_on_stderr(note)
         if any(planned.problems for planned in answer):
-            return NOT_WELL
+            return PROBLEMS
         changes = any(planned.calls for planned in answer)
         return CHANGES if changes and options.exit_code else 0
 
@@ -110,7 +110,7 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     for call in planned.calls:
         if calls:
             yield ""
-        yield filled(wording.sentence(call.operation), screen.width, WORDS_INDENT)
+        yield filled(wording.sentence(call.operation), screen.width, SENTENCE_INDENT)
         if calls:
             yield from _call(call, screen)
 

@@ -9,7 +9,7 @@ from computectl.forecast.forecast import Forecast, SavedStatus, forecast, open_n
 from computectl.plan import draw_plan, plan_table
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL
+from computectl.shared.errors import PROBLEMS
 from computectl.shared.screen import Screen
 
 
@@ -68,4 +68,4 @@ class Reshape(DrawnOrListed[Reshaped]):
         """Print the problems; return 1 if there are any."""
         for text in answer.problems:
             self.print_on_stderr(text)
-        return NOT_WELL if answer.problems else 0
+        return PROBLEMS if answer.problems else 0

@@ -154,7 +154,7 @@ class DisableService(OneHost):
 
 
 class ForceDownService(OneHost):
-    """Mark a host as down, whatever its heartbeats say, such as a fenced one."""
+    """Mark a host as down regardless of its heartbeats, for example after fencing."""
 
     examples = """\
   computectl service force-down host1

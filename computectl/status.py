@@ -12,7 +12,7 @@ from agent.reporting import status as schema
 from agent.reporting.reports import Check, Severity
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText
 from reportclient.plain_text import ago, plain
 
@@ -119,7 +119,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
             self.print_on_stderr(
                 f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}"
             )
-        return 0 if answer.well else NOT_WELL
+        return 0 if answer.well else PROBLEMS
 
 
 def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
@@ -141,9 +141,9 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     yield screen.painted(("  service: ", None), *service_words(written.service))
     if written.service.registry and not written.service.attached:
         why = plain(written.service.registry)
-        yield f"    the registry does not serve this host, its last known status holds: {why}"
+        yield f"    the registry does not serve this host, which keeps its last status: {why}"
     if written.service.broker:
-        yield "    RPC calls do not reach this host; its agent follows the service record instead"
+        yield "    RPC calls do not reach this host; heartbeats bring its service record"
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
@@ -151,7 +151,11 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
 
 
 def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
-    seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
+    seen = (
+        "never fully reported"
+        if node.last_ok is None
+        else f"fully reported {ago(status.now - node.last_ok)} ago"
+    )
     state = "well" if node.ok else screen.paint(seen, "yellow")
     changes = plain(node.changes) or "nothing to change"
     yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
@@ -175,7 +179,12 @@ def check_words(checks: Sequence[Check]) -> list[StyledText]:
 def service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
-        return [("attached; the service that owns the root provider enables and disables it", None)]
+        return [
+            (
+                "attach mode: the owner of the root provider enables and disables this host",
+                None,
+            )
+        ]
     statuses: Mapping[bool | None, StyledText] = {
         True: ("disabled", "yellow"),
         False: ("enabled", "green"),
@@ -190,7 +199,7 @@ def _read(path: Path) -> schema.AgentStatus:
     try:
         return schema.from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CommandError(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
+        raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
     except schema.LaterVersion as err:
@@ -198,4 +207,4 @@ def _read(path: Path) -> schema.AgentStatus:
         step = "use the computectl of the agent's version, or restart compute-agent"
         raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None
+        raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None

@@ -12,7 +12,7 @@ from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
 from computectl.reading.trees import Trees, find_provider
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument, positive
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
 from reportclient.model import Provider
@@ -101,7 +101,7 @@ class ShowTree(DrawnOrListed[Trees]):
         seen = read_tree(root, api, marked=None if uuid == root else uuid)
         if seen is None:
             raise CommandError(
-                f"{options.provider} has just been removed from Placement", "try again", NOT_WELL
+                f"{options.provider} has just been removed from Placement", "try again", PROBLEMS
             )
         return Trees((seen,), owner=owner)
 
@@ -122,7 +122,7 @@ class ShowTree(DrawnOrListed[Trees]):
         return COLUMNS, [row for provider, tree in shown.values() for row in _rows(provider, tree)]
 
     def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
-        """Print which trees were left out with ``--all``; return 0."""
+        """Print which trees ``--all`` left out; return 0."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.print_on_stderr(heading(answer))
@@ -142,7 +142,7 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
         raise CommandError(
             f"Placement has no provider of {session.settings.host} (compute_id {roots[0]}) yet",
             "`computectl plan` shows what compute-agent will report",
-            NOT_WELL,
+            PROBLEMS,
         )
     return trees
 

@@ -23,7 +23,7 @@ class Configurable(Protocol):
 
 @runtime_checkable
 class Lifecycle(Protocol):
-    """A driver that opens and closes resources; the methods are named as in Nova."""
+    """A driver that opens and closes connections or files, with Nova's methods."""
 
     def init_host(self, host: str) -> None:
         """Called once, first; it has to return within seconds.
@@ -39,7 +39,7 @@ class Lifecycle(Protocol):
 
 @runtime_checkable
 class Identified(Protocol):
-    """A driver whose backend has a UUID for each node; the method is named as in Nova."""
+    """A driver whose backend has a UUID for each node; the method is Nova's."""
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
         """Called at each period, without arguments.
@@ -55,15 +55,15 @@ class Watched(Protocol):
     def watch(self, notify: Callable[[str | None], None], /) -> None:
         """Called once, after init_host.
 
-        The driver calls ``notify(reason)`` when the hypervisor can't be reached, with a short
-        text, and ``notify(None)`` when it can: first when it knows the state, then at each
-        change.  ``notify`` may be called from any thread and returns at once.
+        The driver calls ``notify(reason)`` when the hypervisor can't be reached, and
+        ``notify(None)`` when it can: once at the start, then at each change.  ``notify`` may be
+        called from any thread and returns at once.
         """
 
 
 @runtime_checkable
 class Degradable(Protocol):
-    """A driver that can name the parts it could not read and reports with their last values."""
+    """A driver that reports the last values of parts that it can't read, and names these parts."""
 
     def degraded(self) -> Mapping[str, str]:
         """Called after each period.
@@ -85,7 +85,7 @@ class Timed(Protocol):
 
 @runtime_checkable
 class Switched(Protocol):
-    """A driver to be notified whether its host takes new guests; named as in Nova."""
+    """A driver to be notified when its host is enabled or disabled; the method is Nova's."""
 
     def set_host_enabled(self, enabled: bool) -> object:
         """Called at the start and at each change; the agent writes the trait itself.
@@ -98,7 +98,7 @@ class Switched(Protocol):
 
 @runtime_checkable
 class LegacyInventory(Protocol):
-    """Nova's deprecated method for the inventory of the root provider (and of no other)."""
+    """Nova's deprecated method for the inventory of the root provider."""
 
     def get_inventory(self, nodename: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the root's whole inventory: ``{resource class: {"total": …, "reserved": …}}``."""
@@ -109,14 +109,12 @@ class LegacyTraits(Protocol):
     """Nova's deprecated method for the traits of the root provider."""
 
     def get_traits(self, nodename: str) -> Iterable[str]:
-        """Return names of traits.  Traits that an earlier call returned and this one does not are
-        removed.
-        """
+        """Return trait names.  Traits that only earlier calls returned are removed."""
 
 
 @runtime_checkable
 class LegacyResources(Protocol):
-    """Nova's oldest method: totals, from which the agent makes the root's inventory."""
+    """Nova's oldest method: totals for the root's inventory."""
 
     def get_available_resource(self, nodename: str) -> Mapping[str, Any]:
         """Return Nova's dict; ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""

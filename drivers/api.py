@@ -77,17 +77,17 @@ written for a newer version, or for a version before ``OLDEST_API_VERSION``.
 """
 
 OLDEST_API_VERSION = (1, 0)
-"""The oldest API version whose drivers the agent still loads."""
+"""Drivers for an older API version are not loaded."""
 
 
 class Store(Protocol):
     """Storage for a driver's data that has to survive a restart: JSON objects by name.
 
-    Each name begins with the driver's own name.  The agent writes them under ``state_path``.
+    Begin each name with the driver's name.  The agent writes the objects to ``state_path``.
     """
 
     def load(self, name: str) -> Mapping[str, Any] | None:
-        """Return the object saved last; ``None`` if there is none or the file is damaged."""
+        """Return the saved object; ``None`` if there is none or its file is damaged."""
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """Replace the object atomically; a failed write is logged once and not raised."""
@@ -109,16 +109,16 @@ class InMemory:
 
 
 def _nothing() -> None:
-    """Do nothing: the default of ``DriverContext.wake``."""
+    """Do nothing: the default of ``wake``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """The agent's services for a driver, passed to its constructor.
+    """What the agent passes to a driver's constructor.
 
-    ``conf`` is the loaded oslo.config object, with the driver's own options registered;
-    ``wake`` requests a period now (callable from any thread); ``store`` saves data that the
-    driver needs after a restart.
+    ``host``: the agent's name for this host.  ``conf``: the oslo.config object, with the driver's
+    options registered.  ``wake()`` requests a period now, from any thread.  ``store`` saves data
+    that the driver needs after a restart.
     """
 
     host: str
@@ -129,17 +129,17 @@ class DriverContext:
 
 
 class ComputeDriver(ABC):
-    """Base class of drivers: reports the resources of a hypervisor's nodes."""
+    """Base class of drivers."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
-    """The API that the driver was written for: a tuple of two whole numbers."""
+    """The ``API_VERSION`` that the driver was written for."""
 
     capabilities: Mapping[str, bool] = {}
     """The driver's capabilities, named as in Nova's drivers (``supports_…``, ``has_…``).
 
-    A capability with a COMPUTE_* trait sets that trait on the root if true and removes it if
-    false; traits of capabilities that are not listed here are not changed.  The attribute is
-    read in each period; it may also be set in ``__init__`` or ``init_host``.
+    The COMPUTE_* trait of a capability is set on the root if true, and removed if false; traits of
+    capabilities that are not listed here are not changed.  The attribute is read in each period;
+    it may also be set in ``__init__`` or ``init_host``.
     """
 
     thread_safe: ClassVar[bool] = False
@@ -169,23 +169,21 @@ class ComputeDriver(ABC):
     ) -> None:
         """Change ``provider_tree`` so that it describes the resources of ``nodename``.
 
-        The tree holds what Placement has: the node's tree (its root, named ``nodename``, always
-        exists), and associated sharing providers as further roots.  The driver edits the tree and
-        must not keep it after it returns.  The tree may contain providers, traits and aggregates
-        of other services: add and remove only your own.
+        The tree has what Placement has: the root ``nodename``, which always exists, all providers
+        below it, and its sharing providers as further roots.  The driver must not use the tree
+        after it has returned.  The tree may contain providers, traits and aggregates of other
+        services: add and remove only your own.
 
-        The agent calls this method in threads of its own: not always the same one, and several
-        at once for a driver with many nodes that is ``thread_safe``.
+        Calls come from different threads, one at a time unless the driver is ``thread_safe``.
 
-        ``allocations`` is ``None``; in the call that follows a :class:`ReshapeNeeded` it is all
-        allocations on the tree by consumer, to be edited in place.
+        ``allocations`` is ``None``, except in the call after a :class:`ReshapeNeeded`: then it has
+        all allocations on the tree, by consumer, to be edited in place.
 
         :raises ReshapeNeeded: inventory has to move, and ``allocations`` is ``None``.
         :raises ReshapeFailed: the allocations can't be moved.
         :raises DriverNotReady: the backend can't answer; the node is left as it is.
 
-        A driver that does not define this method has to define one of Nova's older methods,
-        which the default implementation calls (:mod:`drivers.legacy`).
+        The default implementation calls Nova's older methods (:mod:`drivers.legacy`).
         """
         update_by_older_methods(self, provider_tree, nodename)
 
@@ -196,8 +194,8 @@ class ComputeDriver(ABC):
     ) -> dict[str, float]:
         """Return ``{class: allocation ratio}`` for VCPU, MEMORY_MB and DISK_GB.
 
-        The ratio is the configured one; if none is configured, that of ``inventory``
-        (Placement's present inventory); else the initial ratio.
+        In this order: the configured ratio, the ratio in ``inventory`` (what Placement has), the
+        initial ratio.
         """
         ratios = policy_of(self).ratios
         return {name: ratio.effective(inventory.get(name)) for name, ratio in ratios.items()}

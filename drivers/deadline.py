@@ -201,7 +201,7 @@ class CallQueue(Generic[S]):
             yield
             return
         if not self._turn.acquire(timeout=deadline):
-            raise Blocked(f"other calls took the whole {deadline:g} s")
+            raise Blocked(f"it waited {deadline:g} s for other calls to end")
         try:
             yield
         finally:

@@ -1,9 +1,9 @@
 """Drivers with Nova's older methods in place of ``update_provider_tree``.
 
-As in Nova, ``update_provider_tree`` is used if the driver has it; otherwise ``get_inventory``,
-or else ``get_available_resource``, gives the root's inventory, and ``get_traits`` its traits.  A
-method that raises NotImplementedError counts as missing.  All methods are called before the
-tree is edited.
+As in Nova, they are only used without ``update_provider_tree``: ``get_inventory``, or else
+``get_available_resource``, returns the root's inventory, and ``get_traits`` its traits.  A method
+that raises NotImplementedError counts as missing.  All methods are called before the tree is
+edited.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -
     """Write the results of the older methods of ``driver`` for ``nodename`` to ``tree``.
 
     :raises DriverError: the driver has none of them, or a result can't be used.
-    :raises BaseException: an exception of these methods.
+    :raises BaseException: the driver's exception.
     """
     inventory = _inventory(driver, tree, nodename)
     traits = _traits(driver, nodename)
@@ -43,8 +43,7 @@ def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -
         tree.update_inventory(nodename, inventory)
     if traits is not None:
         reported = _reported_traits(driver)
-        # Removed again in each period while the tree still has them: an earlier removal may have
-        # been planned and not written.
+        # Removed in each period while the tree has them: an earlier removal may not be written yet.
         gone = (reported.get(nodename, frozenset()) - traits) & tree.data(nodename).traits
         tree.remove_traits(nodename, *gone)
         tree.add_traits(nodename, *traits)
@@ -65,7 +64,7 @@ def policy_from(conf: Any) -> InventoryPolicy:
 def policy_of(driver: object) -> InventoryPolicy:
     """Return the inventory policy of a driver's configuration.
 
-    A driver whose constructor does not call the base class's has none: the defaults.
+    A driver without ``context`` gets the defaults: its constructor need not call the base class's.
     """
     return policy_from(getattr(getattr(driver, "context", None), "conf", None))
 
@@ -158,10 +157,6 @@ def _amounts(answer: object, nodename: str) -> dict[str, int]:
 
 
 def _reported_traits(driver: object) -> dict[str, frozenset[str]]:
-    """Return the traits reported before, by node.
-
-    They are an attribute that is made here: the driver's constructor may not call the base
-    class's.
-    """
+    """Return the traits reported before, by node; stored in an attribute that is created here."""
     reported: dict[str, frozenset[str]] = vars(driver).setdefault("_reported_traits", {})
     return reported

@@ -1,7 +1,6 @@
-"""A loaded driver: its methods are called with a deadline, and their results are checked.
+"""A loaded driver: calls its methods with a deadline, and checks their results.
 
-A result that can't be used raises a DriverError that names the method, so that callers need not
-check again.
+For an unusable result a DriverError is raised that names the method.
 """
 
 import logging
@@ -29,14 +28,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Opening:
-    """The result of the driver's ``init_host``.
-
-    ``failed`` is its error, ``None`` if it succeeded; ``then`` is called once a later attempt
-    succeeds.
-    """
+    """The result of the driver's ``init_host``."""
 
     failed: DriverError | None = None
+    """The error; ``None`` if it succeeded."""
     then: Callable[[], None] | None = None
+    """Called after a later attempt has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +44,19 @@ class LoadedDriver:
     driver: ComputeDriver
     abilities: frozenset[type] = frozenset()
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
-    able: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
-    """The driver's capabilities, as last read."""
+    last_capabilities: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
     def from_driver(
         cls, name: str, driver: ComputeDriver, within: float = WITHIN
     ) -> "LoadedDriver":
-        """Return the LoadedDriver of ``driver``; each call has to return ``within`` seconds."""
+        """Return the LoadedDriver of ``driver``; its calls have to return ``within`` seconds."""
         abilities = frozenset(ability for ability in OPTIONAL if isinstance(driver, ability))
         return cls(name, driver, abilities, calls=Calls(within, thread_safe=driver.thread_safe))
 
     def can(self, ability: type) -> bool:
-        """Whether the driver has the methods of this protocol."""
+        """Return whether the driver has the methods of this protocol."""
         return ability in self.abilities
 
     def call(
@@ -99,7 +95,7 @@ class LoadedDriver:
             try:
                 return method(tree, node, allocations)
             except NotImplementedError:
-                # As in Nova, this stands for a missing method.
+                # As in Nova, this means that the method is missing.
                 if not older_methods(self.driver):
                     raise
                 update_by_older_methods(self.driver, tree, node)
@@ -108,22 +104,22 @@ class LoadedDriver:
         self.calls("update_provider_tree", update, node=node)
 
     def capabilities(self) -> dict[str, bool]:
-        """Return the driver's capabilities, or the last ones if they are invalid now.
+        """Return the driver's capabilities; the last valid ones if they are invalid now.
 
-        Raises nothing: :meth:`update_provider_tree` reports invalid capabilities.
+        Raises nothing: :meth:`update_provider_tree` raises the error.
         """
         with suppress(Exception, SystemExit):
             self._read_capabilities()
-        return dict(self.able)
+        return dict(self.last_capabilities)
 
     def _read_capabilities(self) -> None:
         capabilities = self.driver.capabilities
         problem = capabilities_problem(capabilities)
         if problem:
             raise DriverError(problem)
-        if capabilities != self.able:
-            self.able.clear()
-            self.able.update(capabilities)
+        if capabilities != self.last_capabilities:
+            self.last_capabilities.clear()
+            self.last_capabilities.update(capabilities)
 
     def nodes(self) -> list[str]:
         """Return the names of the driver's nodes; may be empty.
@@ -140,7 +136,7 @@ class LoadedDriver:
         names: dict[str, None] = {}
         for name in answer:
             if not isinstance(name, str) or not name:
-                raise DriverError(f"{call}: {name!r} is no name of a node")
+                raise DriverError(f"{call}: {name!r} is not the name of a node")
             try:
                 node = provider_name(name)
             except ValueError as err:
@@ -191,7 +187,7 @@ class LoadedDriver:
         return {str(key): str(reason) for key, reason in answer.items()}
 
     def took(self) -> dict[str, float]:
-        """Return seconds by source; empty if the driver has no valid ones.  Raises nothing."""
+        """Return the seconds that each source took; empty if unknown.  Raises nothing."""
         try:
             answer: object = self.call(Timed.took)
             if isinstance(answer, Mapping):
@@ -203,6 +199,6 @@ class LoadedDriver:
 
 
 def _node_names(driver: ComputeDriver) -> object:
-    """Call ``get_available_nodes``; an iterator is exhausted here, where the deadline applies."""
+    """Call ``get_available_nodes``; read an iterator to its end, since only here is a deadline."""
     answer: object = driver.get_available_nodes()
     return list(answer) if isinstance(answer, Iterator) else answer

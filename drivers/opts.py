@@ -11,7 +11,7 @@ from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, 
 _RATIO_HELP = (
     "How much of {what} may be allocated for each {unit} that the host has. If it is not set"
     " (or 0), the ratio in Placement is kept, and initial_{name}_allocation_ratio applies to a"
-    " new host. Removing the option later keeps the last ratio: set the one that you want."
+    " new host. Removing the option later keeps the last ratio: set another ratio instead."
 )
 _INITIAL_HELP = (
     "The allocation ratio of {what} if {name}_allocation_ratio is not set and Placement has"
@@ -55,20 +55,20 @@ DEFAULT_OPTS = [
         "reserved_host_cpus",
         default=0,
         min=0,
-        help="CPUs that the host keeps for itself. Not with [compute] cpu_shared_set or"
-        " cpu_dedicated_set: there, CPUs in neither set are the host's.",
+        help="Number of CPUs reserved for the host. Can't be used with [compute] cpu_shared_set"
+        " or cpu_dedicated_set; CPUs in neither set are then reserved for the host.",
     ),
     cfg.IntOpt(
         "reserved_host_memory_mb",
         default=512,
         min=0,
-        help="Memory that the host keeps for itself, in MiB.",
+        help="Memory reserved for the host, in MiB.",
     ),
     cfg.IntOpt(
         "reserved_host_disk_mb",
         default=0,
         min=0,
-        help="Disk space that the host keeps for itself, in MiB; rounded up to whole GiB.",
+        help="Disk space reserved for the host, in MiB; rounded up to whole GiB.",
     ),
     *_ratio_opts(),
 ]
@@ -80,7 +80,7 @@ COMPUTE_OPTS = [
     ),
     cfg.StrOpt(
         "cpu_dedicated_set",
-        help="Host CPUs that a guest gets for itself: the PCPU inventory. Without"
+        help="Host CPUs for pinned guest CPUs: the PCPU inventory. Without"
         " cpu_shared_set there is then no VCPU inventory." + _CPU_SET_HELP,
     ),
 ]

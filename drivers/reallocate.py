@@ -201,5 +201,5 @@ def _no_room(tree: ProviderTree, what: str, name: str, rooms: _Rooms) -> str:
     )
     return (
         f"no room for {what} ({free or 'no provider has this class'}): raise the allocation ratio"
-        f" of {name}, or move a guest away, and start again"
+        f" of {name}, or move a guest away, then restart compute-agent"
     )

@@ -1,7 +1,7 @@
 """apply: send a plan.  The only code that writes to Placement.
 
-Only acknowledged operations change the view.  After an operation failed, the rest of the
-plan skips its provider and those that would be created below it; everything else goes on.
+Only acknowledged operations change the view.  If an operation fails, the later operations on its
+provider, and on providers to be created below it, are skipped; all others are still sent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,21 +41,21 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 MIN_PARALLEL = 16
-"""Plans with fewer operations are sent one by one, whatever ``at_once`` is."""
+"""Number of operations from which a plan is sent in parallel."""
 
 FAULTS = 3
-"""Number of operations that may meet a server fault before the rest of the plan is left."""
+"""Number of operations that may meet a server fault before the rest of the plan is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a plan.
 
-    ``view`` is the view after the acknowledged operations, ``done``.  ``failed`` has the errors,
-    ``refused`` the operations that Placement refused, and ``faulted`` those that met a server
-    fault, each by provider UUID or name (see :func:`subject_of`).  ``stopped_by`` is the error
-    that ended the plan early, at the operation ``stopped_at``: then plan again.
-    ``bulk_refused``: Placement refuses bulk writes, and single ones were sent instead.
+    ``done`` are the acknowledged operations, ``view`` is the view after them.  ``failed`` has the
+    errors, ``refused`` the operations that Placement refused, ``faulted`` those that met a server
+    fault; all by :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at
+    the operation ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement
+    refuses bulk writes, so single ones were sent.
     """
 
     view: View
@@ -87,9 +87,9 @@ def apply(  # noqa: PLR0913  all but three are keywords
 
     :param stop: called before each batch; if it returns true, the rest is not sent.
     :param at_once: how many operations that do not depend on each other are sent in parallel.
-    :param failed: earlier errors by provider UUID or name; what depends on them is not sent.
-    :param patience: how many operations may meet a server fault before the rest is not sent.
-        Each is sent a second time at once, unless this is 0.
+    :param failed: earlier errors by :func:`subject_of`; operations that depend on them are skipped.
+    :param patience: how many operations may meet a server fault before the rest is skipped.
+        Each of them is sent a second time at once, unless this is 0.
     """
     if not plan:
         return Outcome(view)
@@ -104,7 +104,7 @@ def apply(  # noqa: PLR0913  all but three are keywords
 
 
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
-    """Yield batches of up to ``width`` operations of one kind that don't depend on each other."""
+    """Yield batches of up to ``width`` operations that don't depend on each other."""
     batch: list[Operation] = []
     for operation in plan:
         if len(batch) == width or (batch and not _can_join(operation, batch)):
@@ -148,29 +148,29 @@ class _Run:
         if self.bulk_refused:
             batch = [single for operation in batch for single in _singly(operation)]
         reduced = (self._without_failed(operation) for operation in batch)
-        hopeful = [operation for operation in reduced if not self._is_hopeless(operation)]
-        if len(hopeful) == 1:
-            self._take(hopeful[0], self._result(hopeful[0]))
+        sendable = [operation for operation in reduced if not self._is_blocked(operation)]
+        if len(sendable) == 1:
+            self._handle_result(sendable[0], self._send(sendable[0]))
             return
-        for operation, result in zip(hopeful, self.pool.map(self._result, hopeful), strict=True):
-            self._take(operation, result)
+        for operation, result in zip(sendable, self.pool.map(self._send, sendable), strict=True):
+            self._handle_result(operation, result)
 
-    def _result(self, operation: Operation) -> Result:
-        result = self._sent(operation)
-        # A 500 is often a race that Placement lost: worth one more try.
+    def _send(self, operation: Operation) -> Result:
+        result = self._send_once(operation)
+        # A 500 is often a race inside Placement: worth one more try.
         again = isinstance(result, ServerFault) and self.patience > 0
-        return self._sent(operation) if again else result
+        return self._send_once(operation) if again else result
 
-    def _sent(self, operation: Operation) -> Result:
+    def _send_once(self, operation: Operation) -> Result:
         try:
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return err
 
-    def _take(self, operation: Operation, result: Result) -> None:
+    def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:
             case dict():
-                self.edit.ack(operation, result)  # the only line that moves the view
+                self.edit.ack(operation, result)  # the only line that changes the view
                 self.done.append(operation)
             case PlacementError() if isinstance(operation, SetInventories) and not isinstance(
                 result, (Conflict, Unreachable)
@@ -215,13 +215,13 @@ class _Run:
         if not isinstance(operation, SetInventories):
             return operation
         single = (SetInventory(*item) for item in operation.inventories.items())
-        return SetInventories({o.uuid: o.inventory for o in single if not self._is_hopeless(o)})
+        return SetInventories({o.uuid: o.inventory for o in single if not self._is_blocked(o)})
 
-    def _is_hopeless(self, operation: Operation) -> bool:
-        """Return whether this operation can't succeed because of an earlier failure; record it."""
+    def _is_blocked(self, operation: Operation) -> bool:
+        """Return whether an earlier failure prevents this operation; then record it as failed."""
         subject = subject_of(operation)
         if isinstance(operation, DeleteProvider):
-            self._keep_parent_of_failed(operation.uuid)
+            self._fail_if_child_failed(operation.uuid)
         for needed in _needed(operation):
             exists = isinstance(operation, Reshape) and needed in self.edit.generations
             if needed in self.failed and not exists:
@@ -245,7 +245,7 @@ class _Run:
             if not isinstance(why, Unreachable):
                 self.refused[subject] = operation
 
-    def _keep_parent_of_failed(self, uuid: str) -> None:
+    def _fail_if_child_failed(self, uuid: str) -> None:
         for child in self.edit.children(uuid):
             if child in self.failed:
                 self.failed.setdefault(uuid, self.failed[child])
@@ -258,9 +258,9 @@ def _singly(operation: Operation) -> list[Operation]:
 
 
 def subject_of(operation: Operation) -> str:
-    """Return the key of an operation's failure: a provider's UUID, or a trait or class name.
+    """Return the key of an operation in outcomes and refusals.
 
-    It is ``reshape`` for a reshape and ``bulk`` for a bulk write.
+    It is the provider's UUID, the name of the trait or class, ``reshape``, or ``bulk``.
     """
     match operation:
         case EnsureTrait(name) | EnsureClass(name):
@@ -281,7 +281,7 @@ def _concerned(reshape: Reshape) -> Iterator[str]:
 
 
 def _needed(operation: Operation) -> Iterable[str]:
-    """Return what has to exist before: UUIDs of providers, names of traits and classes."""
+    """Return the UUIDs and names that the operation requires to exist."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):
             return (parent,)

@@ -139,10 +139,10 @@ def _with_newest_microversion(send: Callable[[str], Answer]) -> Answer:
     try:
         return send(NEWEST)
     except TooOld as err:
-        if err.speaks is None:
+        if err.newest is None:
             raise
-        version = err.speaks
+        version = err.newest
     try:
         return send(version)
     except UnsupportedQuery as err:
-        raise TooOld(str(err), speaks=version) from None
+        raise TooOld(str(err), newest=version) from None

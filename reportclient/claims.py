@@ -1,7 +1,7 @@
-"""Claims that a driver, or one of its sources, makes while it edits a tree.  Pure.
+"""Claims that a driver, or one of its sources, makes by editing a tree.  Pure.
 
-An edit that sets what Placement already has does not change the tree, but it is a claim: it
-says who asserts that value.
+An edit that sets what Placement already has changes nothing, but is a claim too: it records which
+driver or source asserts the value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ Names = frozenset[str]
 class SourceClaims:
     """Claims of one source, by provider UUID.
 
-    ``placed`` are the providers that the source created, renamed or moved, ``adopted`` those that
-    it took over.  ``classes`` are all resource classes that it set on a provider.  ``traits`` and
-    ``aggregates`` are those that it named: its earlier ones stay as well, except for traits of
-    the providers in ``renewed``.  ``absent_traits`` and ``absent_aggregates`` are those that it
-    removed by name.
+    ``placed``: providers that it created, renamed or moved.  ``adopted``: providers that it took
+    over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
+    added now; its earlier claims of traits and aggregates stay.  ``renewed``: providers on which
+    ``traits`` is complete, so that its earlier claims of traits end.  ``absent_traits``,
+    ``absent_aggregates``: those that it removed by name.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class SourceClaims:
     absent_traits: dict[str, Names] = field(default_factory=dict)
     absent_aggregates: dict[str, Names] = field(default_factory=dict)
     silent: bool = False
-    """Whether the source failed or could not answer: its earlier claims stay."""
+    """Whether the source could not answer, so that its earlier claims stay."""
 
     def copy(self) -> "SourceClaims":
         """Return an independent copy."""
@@ -65,8 +65,8 @@ class ClaimsBySource:
     def source(self, name: str) -> Iterator[None]:
         """Record the edits made inside this context as claims of the source ``name``.
 
-        Inventory that other sources set on the same provider in this edit stays.  If the context
-        ends with an exception, the source counts as silent; see :meth:`silent`.
+        Inventory that other sources set on the same provider stays.  An exception in the context
+        makes the source silent; see :meth:`silent`.
         """
         before, self._source = self._source, name
         claims = self.claims.setdefault(name, SourceClaims())
@@ -79,7 +79,7 @@ class ClaimsBySource:
             self._source = before
 
     def silent(self, name: str) -> None:
-        """Mark a source as unable to answer: what it asserted earlier stays in Placement."""
+        """Mark a source that could not answer: what it asserted earlier stays in Placement."""
         self.claims.setdefault(name, SourceClaims()).silent = True
 
     @property

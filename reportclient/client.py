@@ -5,8 +5,8 @@
     tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
     result = client.update(tree)          # makes Placement equal to the tree
 
-``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.  Each root may be
-used by one thread at a time; several threads may use several roots.
+``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.  A root may be used by
+one thread at a time, different roots by different threads.
 """
 
 import time
@@ -46,8 +46,7 @@ class Result:
     can't be removed because consumers use it: all of it is reserved.  ``problems`` are changes
     that were not sent because they are invalid.  ``calls`` is the number of requests.
 
-    Refused operations are sent again at the first update after the next verification, or if
-    they change.
+    A refused operation is sent again once it differs, or after the next verification.
     """
 
     view: View
@@ -74,9 +73,8 @@ class Client:
         many requests are sent in parallel.
     :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,
         if its policy allows that; 0: one call for each.
-    :param owns: returns whether the caller may change a provider.  Without it all providers of
-        a tree may be changed, but no sharing providers beside it.  Children may be created
-        below any provider.
+    :param owns: returns whether the caller may change a provider; by default all providers of
+        the tree, but not its sharing providers.  Children may be created below any provider.
     :param strict: raise the first refusal or problem instead of returning it in the result.
     :param max_version: the newest microversion to use, such as ``"1.36"``.
     :param clock: returns seconds of a monotonic clock.
@@ -115,9 +113,9 @@ class Client:
     def tree(
         self, root: str, *, name: str | None = None, request_id: str | None = None
     ) -> ProviderTree:
-        """Return the tree of a root for editing, with the sharing providers beside it.
+        """Return the tree of a root, with its sharing providers, for editing.
 
-        Sends no call between verifications; at a verification 1 GET if nothing moved.
+        Sends no call between verifications; a verification is 1 GET if nothing has changed.
 
         :param root: UUID of the root provider.
         :param name: if there is no such root, return a tree with a new root of this name;
@@ -160,34 +158,34 @@ class Client:
         tracked = self._root_of(tree)
         held = self._held.pop(tracked.uuid, None) if allocations is not None else None
 
-        def once(api: Counting) -> Result:
+        def write_tree(api: Counting) -> Result:
             now = tracked.view.snapshot
-            new = _on_top(base, desired, now)
+            new = _rebased(base, desired, now)
             return self._write(
                 tracked, new, api, Moves.from_allocations(held, allocations, now, new)
             )
 
-        return self._written(tracked, once, request_id)
+        return self._attempt_write(tracked, write_tree, request_id)
 
     def edit(self, provider: str, change: Change, *, request_id: str | None = None) -> Result:
-        """Change the tree of a provider (UUID) by a function, again after a conflict.
+        """Change the tree of a provider (UUID) with a function.
 
-        :param change: edits the tree that it is given: what Placement has at that moment.  It
-            may be called several times.  If it raises, nothing is sent.
+        :param change: edits the tree as Placement has it.  It is called again after a conflict.
+            If it raises, nothing is sent.
         :param request_id: a global request id (``req-`` and a UUID) for Placement's log.
         :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        tracked = self._root(self._where(provider))
+        tracked = self._root(self._root_uuid_of(provider))
 
-        def once(api: Counting) -> Result:
+        def write_change(api: Counting) -> Result:
             tree = tracked.view.edit()
             if not tree.exists(provider):
                 raise NotFound(f"Placement has no provider {provider}")
             change(tree)
             return self._write(tracked, tree.freeze(), api, Moves())
 
-        return self._written(tracked, once, request_id)
+        return self._attempt_write(tracked, write_change, request_id)
 
     def allocations(self, root: str) -> LazyAllocations:
         """Return the allocations on the tree of a root (UUID), by consumer UUID.
@@ -203,7 +201,7 @@ class Client:
         tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
-        """Delete a root (UUID) with all below it; providers in use are drained, and in ``failed``.
+        """Delete a root (UUID) with all below it; drained providers are in ``failed``.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
@@ -228,7 +226,7 @@ class Client:
                 return self._roots[uuid]
         raise ValueError("this tree is not one that Client.tree() returned")
 
-    def _where(self, provider: str) -> str:
+    def _root_uuid_of(self, provider: str) -> str:
         for uuid, root in self._roots.items():
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
@@ -252,16 +250,16 @@ class Client:
             return None
         return self.api.tagged(request_id)
 
-    def _written(
-        self, tracked: Root, once: Callable[[Counting], Result], request_id: str | None
+    def _attempt_write(
+        self, tracked: Root, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
         now = self._clock()
 
         def read_first(api: Counting) -> Result:
             tracked.refresh(api, now)
-            return once(api)
+            return write(api)
 
-        # The caller decides when to retry: no attempt is refused because an earlier one failed.
+        # Urgent: the caller decides when to retry.
         result, api = tracked.attempt(now, read_first, self._tagged(request_id), urgent=True)
         if isinstance(result, Exception):
             raise result
@@ -295,7 +293,7 @@ class Client:
         )
 
 
-def _on_top(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
+def _rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     try:
         return rebased(base, desired, now)
     except ValueError as err:

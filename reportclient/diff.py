@@ -51,9 +51,9 @@ def diff(  # noqa: PLR0913  the result depends on each of them
 ) -> Plan:
     """Return the operations that turn ``old`` into ``new``.
 
-    :param allocations: allocations that a reshape moves, as they shall be; all inventories
-        then go into one :class:`Reshape`.  It also empties each provider that is removed, so
-        that no consumer is placed there before its delete, unless the provider is ``in_use``.
+    :param allocations: the allocations after a reshape; all inventories are then set by one
+        :class:`Reshape`.  It also removes the inventory of providers that are deleted afterwards,
+        unless they are ``in_use``, so that no new consumer is placed there.
     :param names: the traits and classes that Placement has.
     :param foreign: UUIDs of providers that are never written; changes to them become problems.
     :param in_use: UUIDs of providers on which other consumers hold allocations.
@@ -66,8 +66,6 @@ def diff(  # noqa: PLR0913  the result depends on each of them
 
 @dataclass(slots=True)
 class _Differ:
-    """The computation of one plan."""
-
     old: Snapshot
     new: Snapshot
     allocations: Allocations | None
@@ -77,7 +75,7 @@ class _Differ:
     problems: list[Problem] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        changed = [uuid for uuid in self.new.changed_since(self.old) if self._ours(uuid)]
+        changed = [uuid for uuid in self.new.changed_since(self.old) if self._may_write(uuid)]
         staying = [uuid for uuid in changed if uuid in self.new]
         gone = set(changed).difference(staying)
         if not changed and not self.allocations:
@@ -98,7 +96,7 @@ class _Differ:
         )
         return Plan(operations, tuple(self.problems), self._provider_names(changed), self.new)
 
-    def _ours(self, uuid: str) -> bool:
+    def _may_write(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)
         if uuid in self.foreign:
             if before != after and before is not None:
@@ -126,9 +124,9 @@ class _Differ:
         return list(placing.operations())
 
     def _freeing_names(self, gone: set[str], staying: Iterable[str]) -> set[str]:
-        """Return the removed subtrees to delete early, since another provider takes a name."""
+        """Return the removed providers to delete first, since another provider takes a name."""
         if self.allocations is not None:
-            return set()  # what they hold is moved by the reshape, which comes later
+            return set()  # the reshape, which comes later, moves their allocations
         holders = (self.old.named(self.new.providers[uuid].name) for uuid in staying)
         freeing = [holder.uuid for holder in holders if holder and holder.uuid in gone]
         trees = ({provider.uuid for provider in self.old.walk(uuid)} for uuid in freeing)
@@ -142,9 +140,9 @@ class _Differ:
 
     def _traits(self, staying: Iterable[str]) -> Iterator[SetTraits]:
         for provider, before in self._pairs(staying):
-            wished = self._sendable_traits(provider)
-            if wished != (before.traits if before else frozenset()):
-                yield SetTraits(provider.uuid, wished)
+            desired = self._sendable_traits(provider)
+            if desired != (before.traits if before else frozenset()):
+                yield SetTraits(provider.uuid, desired)
 
     def _sendable_traits(self, provider: Provider) -> frozenset[str]:
         problems = {name: name_problem(name, "trait") for name in provider.traits}
@@ -164,14 +162,14 @@ class _Differ:
     def _inventories(self, staying: Iterable[str]) -> Iterator[SetInventory]:
         for provider, before in self._pairs(staying):
             current = before.inventory if before else {}
-            wished = resolved(provider.inventory, current, self.names.absent)
+            desired = resolved(provider.inventory, current, self.names.absent)
             for name in sorted(self._absent(provider.inventory)):
                 self._problem(provider, f"{_unknown('resource class', name)}; left out")
-            if wished != current and self._acceptable(provider, wished):
-                yield SetInventory(provider.uuid, wished)
+            if desired != current and self._acceptable(provider, desired):
+                yield SetInventory(provider.uuid, desired)
 
-    def _acceptable(self, provider: Provider, wished: Mapping[str, Inventory]) -> bool:
-        texts = [(name, _record_problem(name, record)) for name, record in sorted(wished.items())]
+    def _acceptable(self, provider: Provider, desired: Mapping[str, Inventory]) -> bool:
+        texts = [(name, _record_problem(name, record)) for name, record in sorted(desired.items())]
         bad = [f"inventory of {name}: {text}" for name, text in texts if text]
         if bad:
             self._problem(provider, f"{'; '.join(bad)}; its inventory is not changed")
@@ -195,7 +193,7 @@ class _Differ:
             if provider is not None and provider.inventory and uuid not in self.foreign:
                 return {uuid: provider.inventory}
         raise ValueError(
-            f"no provider here holds the allocations of {', '.join(self.allocations or ())}"
+            f"no provider of the tree has the allocations of {', '.join(self.allocations or ())}"
         )
 
     def _names(
@@ -214,21 +212,21 @@ class _Differ:
 
 
 def resolved(
-    wished: Mapping[str, Inventory], current: Mapping[str, Inventory], absent: frozenset[str]
+    desired: Mapping[str, Inventory], current: Mapping[str, Inventory], absent: frozenset[str]
 ) -> dict[str, Inventory]:
-    """Return ``wished`` with unset fields taken from ``current``, else Placement's defaults.
+    """Return ``desired`` with unset fields taken from ``current``, else Placement's defaults.
 
     Classes in ``absent`` are left out.
     """
     return {
         name: record.with_defaults(current.get(name))
-        for name, record in wished.items()
+        for name, record in desired.items()
         if name not in absent
     }
 
 
 def _unknown(what: str, name: str) -> str:
-    return f"{what} {name} is not known to this Placement"
+    return f"{what} {name} is unknown to this Placement"
 
 
 def _record_problem(resource_class: str, record: Inventory) -> str | None:

@@ -1,7 +1,7 @@
-"""Edit: changes on top of an immutable snapshot.
+"""Edit: changes on top of an immutable snapshot; the base class of ProviderTree.
 
-Every method takes a provider by its name or its UUID, and raises :class:`ValueError` for an
-unknown one.  An edit is cheap to create and to copy.  If nothing differs in the end,
+Every method takes a provider by its name or its UUID, and raises :class:`ValueError` if there is
+no such provider.  An edit is cheap to create and to copy.  If nothing differs in the end,
 :meth:`Edit.freeze` returns the *same* snapshot.
 """
 
@@ -18,7 +18,7 @@ from reportclient.snapshot import EMPTY, Snapshot
 
 
 class Edit(ClaimsBySource):
-    """Adds, removes, renames and moves providers; the subclass changes what they have."""
+    """Adds, removes, renames and moves providers; ProviderTree also changes what they have."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Edit(ClaimsBySource):
         self._base = base
         self.whole = base if whole is None else whole
         self.removed_below: set[str] = set()
-        """UUIDs of the providers that were removed because one above them was."""
+        """UUIDs of the providers that were removed together with an ancestor."""
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
         self._names: dict[str, str | None] = {}
@@ -87,17 +87,17 @@ class Edit(ClaimsBySource):
     ) -> str:
         """Add a provider below ``parent`` and return its UUID.
 
-        Without ``uuid`` it gets one derived from the root's UUID and its name, so that the
-        same device has the same UUID after a restart.  If the provider with this UUID was
-        renamed or moved in Placement, it gets its name and its place back.
+        Without ``uuid`` the UUID is derived from the root's UUID and the name, so that it is the
+        same after a restart.  If the provider with this UUID was renamed or moved in Placement,
+        it gets its name and its parent back.
 
         :raises ValueError: the provider exists already, the name is taken, or there is no
             such parent.
         """
-        above = self._find(parent)
+        parent_provider = self._find(parent)
         name = provider_name(name)
-        uuid = uuid or own_uuid(self._root_of(above), name)
-        child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
+        uuid = uuid or own_uuid(self._root_of(parent_provider), name)
+        child = Provider(canonical_uuid(uuid, f"new child {name}"), name, parent_provider.uuid)
         return self._place(child, generation)
 
     def _place(self, provider: Provider, generation: int | None) -> str:
@@ -134,8 +134,8 @@ class Edit(ClaimsBySource):
                 self.remove(item["uuid"])
         for item in ordered:
             parent = item.get("parent_provider_uuid")
-            above = None if parent is None else self._find(parent).uuid
-            self._add(Provider(item["uuid"], item["name"], above), item.get("generation"))
+            parent_uuid = None if parent is None else self._find(parent).uuid
+            self._add(Provider(item["uuid"], item["name"], parent_uuid), item.get("generation"))
 
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
@@ -155,17 +155,19 @@ class Edit(ClaimsBySource):
         :raises ValueError: there is no such parent, or it is below the provider.
         """
         provider = self._find(name_or_uuid)
-        above = None if parent is None else self._find(parent).uuid
-        if above != provider.parent_uuid:
-            self._move(provider, above)
+        parent_uuid = None if parent is None else self._find(parent).uuid
+        if parent_uuid != provider.parent_uuid:
+            self._move(provider, parent_uuid)
         self._own.placed[provider.uuid] = None
 
-    def _move(self, provider: Provider, above: str | None) -> None:
-        if above is not None and above in self._walk(provider.uuid):
-            raise ValueError(f"provider {provider.name} can't be moved below itself ({above})")
-        del self._own_children(provider.parent_uuid)[provider.uuid]
-        self._own_children(above)[provider.uuid] = None
-        self._changed[provider.uuid] = replace(provider, parent_uuid=above)
+    def _move(self, provider: Provider, parent_uuid: str | None) -> None:
+        if parent_uuid is not None and parent_uuid in self._walk(provider.uuid):
+            raise ValueError(
+                f"provider {provider.name} can't be moved below itself ({parent_uuid})"
+            )
+        del self._editable_children(provider.parent_uuid)[provider.uuid]
+        self._editable_children(parent_uuid)[provider.uuid] = None
+        self._changed[provider.uuid] = replace(provider, parent_uuid=parent_uuid)
 
     def remove(self, name_or_uuid: str) -> None:
         """Remove a provider and all below it."""
@@ -179,7 +181,7 @@ class Edit(ClaimsBySource):
             self._children[uuid] = {}
             self._generations.pop(uuid, None)
             self._resources.pop(uuid, None)
-        del self._own_children(top.parent_uuid)[top.uuid]
+        del self._editable_children(top.parent_uuid)[top.uuid]
         self.removed_below.discard(top.uuid)
 
     def provider(self, uuid: str) -> Provider | None:
@@ -194,7 +196,7 @@ class Edit(ClaimsBySource):
     def freeze(self, like: Snapshot | None = None) -> Snapshot:
         """Return the edited state as a snapshot.
 
-        If it equals the base or the snapshot ``like``, that object itself is returned.
+        Returns the base itself, or ``like``, if the edited state equals it.
         """
         edits = self.edits()
         changed = set() if like is None else set(like.changed_since(self._base))
@@ -225,20 +227,20 @@ class Edit(ClaimsBySource):
             raise ValueError(f"no such provider: {name_or_uuid}")
         return provider
 
-    def _kids(self, uuid: str | None) -> Iterable[str]:
+    def _children_of(self, uuid: str | None) -> Iterable[str]:
         return self._children[uuid] if uuid in self._children else self._base.children(uuid)
 
-    def _own_children(self, parent: str | None) -> dict[str, None]:
+    def _editable_children(self, parent: str | None) -> dict[str, None]:
         if parent not in self._children:
             self._children[parent] = dict.fromkeys(self._base.children(parent))
         return self._children[parent]
 
     def _walk(self, start: str | None) -> Iterator[str]:
-        stack = [start] if start is not None else [*reversed(list(self._kids(None)))]
+        stack = [start] if start is not None else [*reversed(list(self._children_of(None)))]
         while stack:
             uuid = stack.pop()
             yield uuid
-            stack.extend(reversed(list(self._kids(uuid))))
+            stack.extend(reversed(list(self._children_of(uuid))))
 
     def _root_of(self, provider: Provider) -> str:
         while provider.parent_uuid is not None:
@@ -255,7 +257,7 @@ class Edit(ClaimsBySource):
         self._refuse_taken(provider.name)
         self._changed[provider.uuid] = provider
         self._names[provider.name] = provider.uuid
-        self._own_children(provider.parent_uuid)[provider.uuid] = None
+        self._editable_children(provider.parent_uuid)[provider.uuid] = None
         self._note_generation(provider, generation)
 
     def _note_generation(self, provider: Provider, generation: int | None) -> None:

@@ -1,7 +1,7 @@
-"""Errors of requests to Placement, by what has to happen next.
+"""Errors of requests to Placement, by what has to happen next and who has to do it.
 
-Every error has the ``request_id`` of the answer, if there is one, so that the caller's log can
-be compared with Placement's.
+Every error has the ``request_id`` of Placement's answer, if there is one, to find the request in
+Placement's log.
 """
 
 from typing import Any
@@ -40,18 +40,18 @@ class Unreachable(PlacementError):
 
 
 class ServerFault(Unreachable):
-    """500 from Placement itself, often a race that it lost.
+    """500 from Placement itself, often caused by a race inside it.
 
-    Next: the client tries once more at once; then this provider waits, others go on.
+    Next: the client tries once more at once; then only this provider's operations wait.
     """
 
 
 class AuthenticationFailed(Unreachable):
-    """Keystone or Placement did not accept the credentials.  Next: the operator."""
+    """Keystone or Placement did not accept the credentials.  Next: the operator corrects them."""
 
 
 class Forbidden(PlacementError):
-    """403: the credentials are good, but not for this call.  Next: the operator."""
+    """403: the user may not make this call.  Next: the operator grants the role."""
 
 
 class Conflict(PlacementError):
@@ -66,11 +66,11 @@ class NotFound(PlacementError):
 
 
 class InUse(PlacementError):
-    """409: consumers hold allocations on what was to be removed.  Next: the operator."""
+    """409: consumers use what was to be removed.  Next: the operator moves or deletes them."""
 
 
 class NameTaken(PlacementError):
-    """409 ``placement.duplicate_name``: another provider has this name.  Next: the operator."""
+    """409 ``placement.duplicate_name``: another provider has this name.  Next: see the message."""
 
 
 class AlreadyThere(PlacementError):
@@ -90,20 +90,20 @@ class UnknownNames(PlacementError):
 
 
 class Rejected(PlacementError):
-    """Any other 4xx: the request was wrong.  Next: the author of the calling code."""
+    """Any other 4xx: the request is wrong.  Next: the author corrects the calling code."""
 
 
 class NotSent(PlacementError):
-    """An operation was not sent because another one, which it needs, was refused."""
+    """An operation was not sent because an operation that it requires was refused."""
 
 
 class TooOld(PlacementError):
     """This Placement does not support the microversion that a request needs.
 
-    ``speaks`` is the newest microversion that it supports, if known.
+    ``newest`` is the newest microversion that it supports, if known.
     """
 
-    speaks: str | None = None
+    newest: str | None = None
 
 
 class TooNew(PlacementError):

@@ -1,4 +1,4 @@
-"""Add details to errors, such as the consumers that block, by one request for each error."""
+"""Add details to errors, such as the consumers that use a provider; a request for each error."""
 
 from reportclient.apply import Outcome
 from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
@@ -27,11 +27,17 @@ def _explained(
     subject: str, err: PlacementError, operation: Operation | None, root: str, api: API
 ) -> PlacementError:
     if isinstance(err, InUse) and isinstance(operation, Reshape):
-        return InUse(f"{err.args[0]}; nothing was moved", request_id=err.request_id)
+        return InUse(
+            f"{err.args[0]}; neither inventory nor allocations were moved",
+            request_id=err.request_id,
+        )
     if isinstance(err, InUse) and operation is not None:
         return in_use_error(err, consumers_of(subject, api))
     if isinstance(err, Forbidden) and isinstance(operation, Reshape):
-        return Forbidden(f"{err.args[0]} Nothing was moved.", request_id=err.request_id)
+        return Forbidden(
+            f"{err.args[0]} Neither inventory nor allocations were moved.",
+            request_id=err.request_id,
+        )
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
         # Placement refuses an existing UUID with the same error as an existing name.
         other = provider_by_name(operation.name, api) or provider_by_uuid(operation.uuid, api)
@@ -42,16 +48,14 @@ def _explained(
 
 
 def in_use_error(err: InUse, consumers: list[str]) -> InUse:
-    """Return the error with the consumers (UUIDs) that block the removal."""
-    text = (
-        f"draining: in use by {list_consumers(consumers) or 'no consumer any more'}; removed when "
-        "its last consumer is gone"
-    )
+    """Return the error with the UUIDs of the consumers that use the provider."""
+    users = list_consumers(consumers) or "consumers that are gone now"
+    text = f"draining: in use by {users}; removed when its last consumer is gone"
     return InUse(text, request_id=err.request_id)
 
 
 def list_consumers(consumers: list[str]) -> str:
-    """Return the first few consumers (UUIDs) as text, and the number of the others."""
+    """Return the UUIDs of the first few consumers, and the number of the others, as text."""
     more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
     return ", ".join(consumers[:SHOWN]) + more
 
@@ -59,33 +63,34 @@ def list_consumers(consumers: list[str]) -> str:
 def name_taken_error(
     operation: CreateProvider | UpdateProvider, other: Listed, root: str
 ) -> PlacementError:
-    """Return the error of a taken name, with both UUIDs and what the operator can do.
+    """Return the error for a name that ``other`` has, with both UUIDs and the next steps.
 
-    ``other`` is the provider that has the name, ``root`` the UUID of the caller's root.
+    ``root`` is the UUID of the caller's root.
     """
     name = operation.name
     if operation.uuid == root:
         ways = (
-            f"If that one is this host: computectl adopt {name}. If it is another host: rename "
-            "one of the two, or stop this agent. If it is a leftover: delete it in Placement."
+            f"If that provider is this host: computectl adopt {name}. If it is another host: "
+            "rename one of the two hosts, or stop this agent. If it is a leftover: delete it in "
+            "Placement."
         )
     else:
         ways = (
-            "If that one is a leftover: delete it in Placement. If it is in use: rename one of "
-            "the two, or stop the agent that reports it."
+            "If that provider is a leftover: delete it in Placement. If it is in use: rename "
+            "one of the two providers, or stop the agent that reports it."
         )
     return NameTaken(
         f"Placement already has a provider named {name} with UUID {other['uuid']} (root "
-        f"{other['root_provider_uuid']}), here it has UUID {operation.uuid}. {ways} Until then "
-        "it is not reported, and nothing is deleted."
+        f"{other['root_provider_uuid']}), this host reports it with UUID {operation.uuid}. {ways} "
+        "Until then it is not reported, and nothing is deleted."
     )
 
 
 def provider_in_other_tree(operation: CreateProvider) -> PlacementError:
-    """Return the error for a provider to be created that exists in another tree."""
+    """Return the error if the provider to be created exists in another tree."""
     uuid = operation.uuid
     return NameTaken(
         f"Placement already has provider {operation.name} ({uuid}), in another tree. "
         "If it is a leftover: delete it in Placement. If it is in use: give one of the two "
-        "another name, or stop the agent that reports it."
+        "providers another name, or stop the agent that reports it."
     )

@@ -139,14 +139,14 @@ class PlacementAPI:
     def _refuse_too_new(self, what: str, response: Any) -> None:
         oldest = _version(response, "min_version")
         if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
-            text = f"{what}: Placement supports microversions from {oldest} on only"
-            raise TooNew(f"{text}, and this client supports them up to {self._version}")
+            text = f"{what}: Placement supports microversion {oldest} and later only"
+            raise TooNew(f"{text}, this client up to {self._version}")
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
         least = max(needs or OLDEST, OLDEST, key=parse_microversion)
         if parse_microversion(self._version) < parse_microversion(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
-            raise TooOld(text, speaks=self._version)
+            raise TooOld(text, newest=self._version)
 
 
 def _version(response: Any, key: str) -> str | None:
@@ -217,7 +217,7 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         wrong = ", ".join(_broken_references(conf[GROUP]))
         if not wrong:
             raise
-        text = f"[{GROUP}] {wrong}: the value refers to an unknown option by a $"
+        text = f"[{GROUP}] {wrong}: $ refers to an option that does not exist"
         raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
 
 

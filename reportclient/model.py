@@ -40,7 +40,7 @@ class Inventory:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Inventory":
-        """Read an inventory record as Placement's API spells it: ``{"total": 8, "reserved": 1}``.
+        """Return an inventory record from Placement's JSON: ``{"total": 8, "reserved": 1}``.
 
         :raises ValueError: a field is unknown, has the wrong type, or ``total``
             is missing.
@@ -55,7 +55,7 @@ class Inventory:
 
     @classmethod
     def from_placement(cls, record: Mapping[str, Any]) -> "Inventory":
-        """Read a record of Placement's; fields that this class does not know are ignored.
+        """Return the inventory record of an answer of Placement; ignore unknown fields.
 
         :raises ValueError: as :meth:`from_dict`.
         """
@@ -85,7 +85,7 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """The amount to allocate: ``(total - reserved) * allocation_ratio``, rounded down."""
+        """What consumers can allocate: ``(total - reserved) * allocation_ratio``, rounded down."""
         full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         return int((full.total - full.reserved) * full.allocation_ratio)
@@ -151,7 +151,7 @@ class Provider:
 
     @property
     def shares(self) -> bool:
-        """Whether the provider shares its inventory with all members of its aggregates."""
+        """Whether the provider is a sharing provider."""
         return SHARES_VIA_AGGREGATE in self.traits
 
 
@@ -173,41 +173,42 @@ Allocations = dict[str, dict[str, Any]]
 
 
 def read_inventory(
-    records: Mapping[str, Mapping[str, Any] | Inventory], whose: str
+    records: Mapping[str, Mapping[str, Any] | Inventory], provider: str
 ) -> dict[str, Inventory]:
     """Read an inventory, ``{resource class: record}``, of dicts or :class:`Inventory` records.
 
-    ``whose`` is the provider's name, for the error.
-
+    :param provider: the provider's name, for the error.
     :raises ValueError: a record is invalid; names the provider, the class and the field.
     """
     inventory = {}
     for name, record in records.items():
         if not isinstance(name, str):
-            raise ValueError(f"inventory of provider {whose}: {name!r} is not the name of a class")
+            raise ValueError(
+                f"inventory of provider {provider}: {name!r} is not the name of a class"
+            )
         resource_class = plain_str(name)
         if isinstance(record, Inventory):
             inventory[resource_class] = record
             continue
         if not isinstance(record, Mapping):
             raise ValueError(
-                f"provider {whose}: inventory of {resource_class}: a record has to be a dict "
+                f"provider {provider}: inventory of {resource_class}: a record has to be a dict "
                 f"like {{'total': 8}}, not {record!r}"
             )
         try:
             inventory[resource_class] = Inventory.from_dict(record)
         except ValueError as err:
-            raise ValueError(f"provider {whose}: inventory of {resource_class}: {err}") from None
+            raise ValueError(f"provider {provider}: inventory of {resource_class}: {err}") from None
     return inventory
 
 
 def plain_str(text: str) -> str:
-    """Return a plain ``str``: a member of a string enumeration prints as something else."""
+    """Return a plain ``str``: a member of a string ``Enum`` is formatted differently."""
     return str.__str__(text)
 
 
 def provider_name(name: str) -> str:
-    """Return a valid provider name as a plain ``str``.  :raises ValueError: it is invalid."""
+    """Return a provider's name as a plain ``str``.  :raises ValueError: the name is invalid."""
     if not (isinstance(name, str) and name):
         raise ValueError(f"a provider's name has to be a non-empty text, not {name!r}")
     try:
@@ -223,21 +224,14 @@ _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
-    """Return UUIDs in Placement's spelling: lower case, with dashes.
-
-    ``what`` begins the error message.
-
-    :raises ValueError: a value is not a UUID.
-    """
+    """Return UUIDs in lower case with dashes; see :func:`canonical_uuid`."""
     return frozenset(canonical_uuid(value, what) for value in values)
 
 
 def canonical_uuid(value: str, what: str) -> str:
-    """Return a UUID in lower case with dashes.
+    """Return a UUID in lower case with dashes, as Placement writes it.
 
-    ``what`` begins the error message.
-
-    :raises ValueError: ``value`` is not a UUID.
+    :raises ValueError: ``value`` is not a UUID; the message begins with ``what``.
     """
     if isinstance(value, str) and _CANONICAL.fullmatch(value):
         return plain_str(value)
@@ -248,7 +242,7 @@ def canonical_uuid(value: str, what: str) -> str:
 
 
 def parse_uuid(value: object) -> str | None:
-    """Return the UUID that ``value`` spells in any form, in lower case with dashes, or ``None``."""
+    """Return a UUID of any notation in lower case with dashes; ``None`` if it is not a UUID."""
     if isinstance(value, uuidlib.UUID):
         return str(value)
     try:

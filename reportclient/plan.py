@@ -1,7 +1,7 @@
 """Operations and plans: changes to Placement, as data.  Pure.
 
-One operation is one call to Placement.  ``replay`` does to a tree what an operation does in
-Placement: the view follows acknowledged operations by it, and tests check the diff with it.
+One operation is one call to Placement.  ``replay`` applies an operation to a tree: this updates
+the view after an acknowledged operation, and tests check the diff with it.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class CreateProvider:
 
 @dataclass(frozen=True, slots=True)
 class UpdateProvider:
-    """Rename a provider, or move it to another parent (``moved``)."""
+    """Rename a provider; if ``moved``, also move it to another parent."""
 
     uuid: str
     name: str
@@ -49,11 +49,7 @@ class UpdateProvider:
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """Set inventories and allocations in one transaction.
-
-    ``inventories``: the whole inventory of each provider (UUID), by resource class.
-    ``allocations``: the allocations of each consumer (UUID) as they shall be.
-    """
+    """Replace whole inventories (by provider UUID) and allocations in one transaction."""
 
     inventories: Mapping[str, Mapping[str, Inventory]]
     allocations: Allocations
@@ -93,8 +89,8 @@ class SetAggregates:
 class SetInventory:
     """Replace the whole inventory of a provider.
 
-    ``drains`` are the resource classes that can't be removed yet because consumers use them:
-    all of each is reserved.  The values are the amounts that were reserved before.
+    ``drains``: resource classes that are fully reserved, since consumers use them and they can't
+    be removed yet; with the amounts that were reserved before.
     """
 
     uuid: str
@@ -111,9 +107,9 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A change that is not sent, since it is invalid or the provider has another owner.
+    """A change that is not sent, since it is invalid or another service owns the provider.
 
-    ``uuid`` and ``provider`` are the provider's UUID and name, ``text`` is the reason.
+    ``uuid`` and ``provider`` are the provider's UUID and name.
     """
 
     uuid: str
@@ -133,7 +129,7 @@ class Plan:
     names: Mapping[str, str] = field(default_factory=dict)
     """Names of the providers concerned, by UUID, for display."""
     desired: Snapshot | None = field(default=None, compare=False, repr=False)
-    """The snapshot from which the plan was computed; what it leads to if all is sent."""
+    """The snapshot for which the plan was computed."""
 
     def __bool__(self) -> bool:
         return bool(self.operations)
@@ -150,9 +146,9 @@ class Plan:
 
 
 def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
-    """Return the plan with ``chunk`` inventories in each call, if there are ``least`` or more.
+    """Return the plan with up to ``chunk`` inventories in one call, if it has ``least`` or more.
 
-    A ``chunk`` below 2 leaves the plan unchanged.  Inventories with ``drains`` stay single.
+    Unchanged if ``chunk`` is below 2.  An inventory with ``drains`` keeps its own call.
     """
     single = [each for each in plan if isinstance(each, SetInventory) and not each.drains]
     if chunk < 2 or len(single) < least:

@@ -1,8 +1,8 @@
-"""ProviderTree: an edit of an immutable snapshot, with the methods of Nova's ProviderTree.
+"""ProviderTree: an editable copy of a snapshot, with the methods of Nova's ProviderTree.
 
-Every method takes a provider by its name or its UUID, and raises :class:`ValueError` for an
-unknown one.  A tree is to be used by one thread, so there is no lock.  The methods that add,
-move and remove providers are in :class:`reportclient.edit.Edit`.
+Every method takes a provider by its name or its UUID, and raises :class:`ValueError` if the tree
+has no such provider.  Only one thread may use a tree; it has no lock.  The methods that add, move
+and remove providers are in :class:`reportclient.edit.Edit`.
 
 Every edit is recorded as a claim (:mod:`reportclient.claims`), even if it changes nothing.
 """
@@ -31,11 +31,11 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 
 class ProviderTree(Edit):
-    """The tree of a root provider, and the sharing providers that are associated with it."""
+    """The tree of a root provider, and its sharing providers as further roots."""
 
     @property
     def lock(self) -> AbstractContextManager[None]:
-        """A context manager that does nothing; it is here because Nova's tree has a lock."""
+        """A context manager that does nothing, for code that takes the lock of Nova's tree."""
         return nullcontext()
 
     # -- reading
@@ -66,13 +66,13 @@ class ProviderTree(Edit):
         :raises ValueError: a record is invalid.
         """
         provider = self._find(name_or_uuid)
-        if _repeats(provider.inventory, inventory):
+        if _is_same(provider.inventory, inventory):
             return False
         read_inventory(inventory, provider.name)
         return True
 
     def has_sharing_provider(self, resource_class: str) -> bool:
-        """Return whether a sharing provider has this class; includes roots that are not shown."""
+        """Return whether a sharing provider has this class, even one that this tree leaves out."""
         providers = [self.provider(uuid) for uuid in self._walk(None)]
         providers += (self.whole.get(uuid) for uuid in self.whole.children(None))
         return any(p is not None and p.shares and resource_class in p.inventory for p in providers)
@@ -97,15 +97,15 @@ class ProviderTree(Edit):
 
     @property
     def roots(self) -> list[ProviderData]:
-        """Copies of the root providers: the tree's own, and the sharing providers beside it."""
-        return [self.data(uuid) for uuid in self._kids(None)]
+        """Copies of the roots: the tree's own root, and the sharing providers."""
+        return [self.data(uuid) for uuid in self._children_of(None)]
 
     def records(self, name_or_uuid: str) -> Mapping[str, Inventory]:
         """Return the provider's inventory as frozen records by resource class; read-only."""
         return self._find(name_or_uuid).inventory
 
     def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
-        """Set the whole inventory; the same as :meth:`update_inventory` with frozen records."""
+        """Set the whole inventory, as :meth:`update_inventory`, from frozen records."""
         self.update_inventory(name_or_uuid, inventory)
 
     # -- ownership
@@ -113,8 +113,8 @@ class ProviderTree(Edit):
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
 
-        Traits that it asserted earlier and does not name now are removed, as far as the agent has
-        recorded them; traits of others stay.
+        Traits that it asserted earlier, according to the ledger, and that are not in ``traits``
+        are removed.  Traits of others stay.
         """
         provider = self._find(name_or_uuid)
         names, uuid = _traits(provider, traits), provider.uuid
@@ -122,7 +122,7 @@ class ProviderTree(Edit):
         self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
     def adopt(self, name_or_uuid: str) -> None:
-        """Take over a provider that another client created, such as the driver's predecessor."""
+        """Take over a provider that another client created, such as nova-compute."""
         self._own.adopted[self._find(name_or_uuid).uuid] = None
 
     # -- changing a provider
@@ -147,7 +147,7 @@ class ProviderTree(Edit):
         whole = inventory
         if len(self.claims) > 1:
             whole = self._beside_others(provider, inventory)
-        changed = not _repeats(provider.inventory, whole)
+        changed = not _is_same(provider.inventory, whole)
         if changed:
             new = read_inventory(whole, provider.name)
             self._changed[provider.uuid] = replace(provider, inventory=new)
@@ -167,8 +167,7 @@ class ProviderTree(Edit):
     ) -> bool:
         """Set all traits of a provider.  Return whether anything changed.
 
-        Traits that other services set stay in Placement even if they are not in the set: only
-        :meth:`remove_traits` removes those.
+        Traits that other services set stay in Placement: only :meth:`remove_traits` removes them.
         """
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
@@ -194,10 +193,10 @@ class ProviderTree(Edit):
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Remove these traits by name; the others stay.
 
-        They are removed from Placement even if another service set them, or this tree does not
-        show them.  The agent keeps a trait that another driver or a provider file asserts, its
-        own traits (COMPUTE_NODE, COMPUTE_STATUS_DISABLED, owner traits), and those of another
-        service's provider.  Without traits, an unknown provider is no error.
+        They are removed from Placement even if another service set them, or this tree leaves them
+        out.  Not removed are: traits that another driver or a provider file asserts, the agent's
+        own traits (COMPUTE_NODE, COMPUTE_STATUS_DISABLED, owner traits), and all traits of
+        another service's provider.  Without traits, an unknown provider is no error.
         """
         if traits:
             provider = self._find(name_or_uuid)
@@ -208,7 +207,7 @@ class ProviderTree(Edit):
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all aggregates (UUIDs), as :meth:`update_traits` does traits."""
+        """Set all aggregates (UUIDs); otherwise as :meth:`update_traits`."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         members = _aggregates(provider, aggregates)
@@ -228,16 +227,16 @@ class ProviderTree(Edit):
         claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
-        """Remove these aggregates (UUIDs) by name, as :meth:`remove_traits` does traits."""
+        """Remove these aggregates (UUIDs); otherwise as :meth:`remove_traits`."""
         provider = self._find(name_or_uuid)
         named = _aggregates(provider, aggregates)
         self.update_aggregates(provider.uuid, provider.aggregates - named)
         _deny(self._own.absent_aggregates, provider.uuid, named)
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
-        """Set a provider's individual resources; they stay in the tree and are never sent.
+        """Set a provider's ``resources`` (Nova's Resource objects); return whether they changed.
 
-        Return whether anything changed.
+        They are in this tree only: Placement has no such field.
         """
         provider = self._find(name_or_uuid)
         changed = self._resources.get(provider.uuid, {}) != resources
@@ -249,7 +248,7 @@ class ProviderTree(Edit):
     def subtree(self, name_or_uuid: str) -> "ProviderTree":
         """Return a new tree with one root and all below it.
 
-        :raises ValueError: there is no such provider, or it is not a root.
+        :raises ValueError: the provider does not exist or is not a root.
         """
         root = self._find(name_or_uuid)
         if root.parent_uuid is not None:
@@ -277,16 +276,16 @@ def _deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
 
 
 def _allow(absent: dict[str, Names], uuid: str, names: Names) -> None:
-    """Drop names from the absent ones, since they are asserted now."""
+    """Remove names from ``absent``, since they are asserted now."""
     left = absent.pop(uuid, frozenset()) - names
     if left:
         absent[uuid] = left
 
 
-def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
+def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
     """Return whether the records equal the current inventory, without parsing them.
 
-    Most reports of a driver repeat the inventory, so this comes before the slower parsing.
+    Parsing is slower, and most periods report the same inventory again.
     """
     return current.keys() == records.keys() and all(
         record == current[name]

@@ -1,4 +1,4 @@
-"""Read Placement: one GET for all generations, then only providers whose generation moved.
+"""Read Placement: one GET for all generations, then only providers whose generation changed.
 
 A generation enters the view only together with the data that was read under it; otherwise
 the next write would overwrite another client's change.
@@ -43,17 +43,17 @@ def refresh(
 ) -> View:
     """Return the view of the tree of ``root`` (UUID) as Placement has it now.
 
-    Sends 1 GET if nothing moved (2 if there are aggregates, and 1 for each other root in the
-    view that shares nothing), and 3 for each provider whose generation moved.
+    Sends 1 GET, 1 more if there are aggregates, 1 for each other root in the view that shares
+    nothing, and 3 for each provider whose generation changed.
 
     :param everything: read every provider again, whatever its generation.
-    :param ours: UUIDs of other providers of the caller.  A root among them is read even if it
-        shares nothing with this tree any more.  One that the view has without inventory and
-        that left the tree is looked up: its move may have succeeded though the reply was lost.
+    :param ours: UUIDs of other providers of the caller.  Sharing providers among them are read
+        even if they share no aggregate with the tree any more.  Providers without inventory that
+        left the tree are looked up: a move may have succeeded although its reply was lost.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
     listed = _listing(f"in_tree={root}", api)
-    _refuse_no_root(listed, root)
+    _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     emptied = [
@@ -61,7 +61,7 @@ def refresh(
         for uuid in view.snapshot.providers.keys() & ours
         if not view.snapshot.providers[uuid].inventory
     ]
-    if everything or _was_set_back(view, listed, root):
+    if everything or _was_restored(view, listed, root):
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
@@ -77,7 +77,7 @@ def refresh(
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
     """Return the view extended by the root ``uuid``, read without its children; 4 GETs.
 
-    Return ``None`` if there is no such provider, if it is not a root, or if the view has its name.
+    Return ``None`` if there is no such root, or if the view already has its name.
     """
     listed = provider_by_uuid(uuid, api)
     if listed is None or listed["parent_provider_uuid"] is not None:
@@ -170,35 +170,34 @@ def part_of(path: str, part: str, api: API) -> Any:
 
 
 def _reply(path: str, part: str, api: API) -> dict[str, Any]:
-    """Return the answer to a GET; without the key ``part`` it comes from a proxy, not Placement."""
+    """Return the answer to a GET; without the key ``part`` it is from a proxy, not Placement."""
     reply = api.request("GET", path)
     if part not in reply:
         raise _not_from_placement(path)
     return reply
 
 
-def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
+def _check_is_root(listed: Iterable[Listed], root: str) -> None:
     for item in listed:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
                 f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}: make it a root again there, or stop this "
-                "agent; until then nothing is reported"
+                f"below {item['parent_provider_uuid']}: make it a root again in Placement, or stop "
+                "this agent; until then nothing is reported"
             )
 
 
-def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
+def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     """Return whether Placement's database was restored or replaced: then read everything again.
 
-    Generations only grow, and a known root does not vanish by itself.  A restored database is
-    noticed here, before equal generations of different data can be taken for the same.  If
-    only one child's generation decreased, another client created that child anew; it is read
-    like any other provider whose generation moved.
+    Generations only grow, and a known root does not vanish by itself.  After a restore, a provider
+    can have the known generation with different data, so all are read again.  If only one child's
+    generation decreased, another client deleted and created that child; only it is read again.
     """
     generations = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
     lost = root in view.snapshot and root not in generations
-    if older == [child for child in older[:1] if child != root]:
+    if len(older) == 1 and older[0] != root:
         older = []
     if older:
         LOG.warning(
@@ -207,8 +206,8 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
             len(older),
         )
     elif lost:
-        # Its owner may have deleted it, as Nova does with a service; a later step reports an error.
-        LOG.info("Root provider %s is gone: reading everything again", root)
+        # Nova deletes it with its compute service; a later step reports an error.
+        LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
     return bool(older or lost)
 
 
@@ -247,7 +246,7 @@ def _unchanged(view: View, item: Listed) -> _Read | None:
 
 
 def _content(item: Listed, api: API) -> _Read | None:
-    """Read a provider with 3 GETs; ``None`` if it was deleted in between."""
+    """Read a provider with 3 GETs; return ``None`` if it was deleted meanwhile."""
     path = f"/resource_providers/{item['uuid']}"
     try:
         replies = [_reply(f"{path}/{part}", part, api) for part in _PARTS]
@@ -282,7 +281,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
     providers = {read.provider.uuid: read.provider for read in reads}
     same = providers == view.snapshot.providers
     return View(
-        snapshot=view.snapshot if same else Snapshot.build(_attached(providers)),
+        snapshot=view.snapshot if same else Snapshot.build(_with_all_ancestors(providers)),
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
@@ -291,8 +290,8 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
     )
 
 
-def _attached(providers: Mapping[str, Provider]) -> Iterator[Provider]:
-    """Yield the providers whose ancestors were all read; others lost a parent meanwhile."""
+def _with_all_ancestors(providers: Mapping[str, Provider]) -> Iterator[Provider]:
+    """Yield the providers whose ancestors were all read: some may have been deleted meanwhile."""
     for provider in providers.values():
         above: Provider | None = provider
         while above is not None and above.parent_uuid is not None:

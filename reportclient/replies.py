@@ -72,7 +72,7 @@ def _error(what: str, response: Any) -> PlacementError:
     error = first_error(response)
     text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
     if status == 401:  # of Placement, or of a proxy before it
-        text = f"{text.rstrip()}; the credentials of [{GROUP}] are not accepted there"
+        text = f"{text.rstrip()}; Placement does not accept the credentials of [{GROUP}]"
         return AuthenticationFailed(text, request_id=request_id)
     if not error:
         sender = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))

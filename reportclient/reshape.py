@@ -122,7 +122,7 @@ def _check(
         if provider not in affected.providers() and _shrinks(provider, before, after):
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {provider} were changed, "
-                "but the inventory there was not"
+                "but the inventory of that provider was not"
             )
     old, new = _by_class(before), _by_class(after)
     lost, more = old - new, new - old

@@ -1,9 +1,9 @@
 """A root: its acknowledged view, when to read it again, and its refused operations.
 
-A root is used by one thread at a time.  All reads and writes of its tree go through this
-class: only what Placement acknowledged changes the view, an attempt that meets a conflict
-plans again a few times, and a refused operation waits for the next verification.  A conflict
-that repeats though nothing has changed is no race; it waits like a refusal.
+A root is used by one thread at a time.  All reads and writes of its tree go through this class:
+only what Placement acknowledged changes the view; after a conflict, the tree is read and planned
+again, a few times in one attempt; a refused operation waits for the next verification.  A conflict
+that repeats although nothing has changed is treated like a refusal.
 """
 
 import logging
@@ -41,9 +41,9 @@ RETRY_REFUSED_EVERY = 300.0
 LONGEST_HOLD = 300.0
 """Maximum wait for a ``Retry-After``, in seconds."""
 ATTEMPTS = 5
-"""How often one attempt is tried in all, if other clients write in between."""
+"""Maximum number of tries in one attempt, if other clients write in between."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-"""Seconds between two tries: a random part of a gap that doubles from the first to the longest."""
+"""Seconds between two tries: random, up to a limit that doubles from the first to the longest."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Store(Protocol):
     """Saves views, so that they survive a restart; see :mod:`reportclient.saved_view`."""
 
     def load(self, root: str) -> View | None:
-        """Return the saved view of a root (UUID), or ``None`` if there is none that can be used."""
+        """Return the saved view of a root (UUID); ``None`` if there is no usable one."""
 
     def save(self, root: str, view: View) -> None:
         """Save the view of a root (UUID).  Called after each attempt, even without a change."""
@@ -63,7 +63,7 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class BulkWrites:
-    """Bulk writes: ``chunk`` inventories in one call (0: single calls), from ``least`` on.
+    """Bulk writes: ``chunk`` inventories in one call (0: never), if there are ``least`` or more.
 
     Shared by all roots of a process: ``chunk`` becomes 0 once Placement refuses bulk writes.
     """
@@ -74,10 +74,7 @@ class BulkWrites:
 
 @dataclass(slots=True)
 class Root:
-    """The tree of one root provider; nothing else in this process may write to it.
-
-    ``uuid`` is the root provider's, ``view`` is what Placement has as far as is known.
-    """
+    """The tree of one root provider (``uuid``); nothing else in this process may write to it."""
 
     uuid: str
     api: API
@@ -94,7 +91,7 @@ class Root:
     hold: tuple[float, PlacementError] | None = None
     """Until when to obey a ``Retry-After``, and the answer that had it."""
     rest: tuple[float, PlacementError] | None = None
-    """Until when nothing is sent because the last attempt wrote nothing, and its error."""
+    """Until when only urgent requests are sent, after a failed attempt, and its error."""
     setbacks: int = 0
     """Number of attempts in a row that met a server fault or a conflict."""
     retry_faulted_at: float = 0.0
@@ -110,10 +107,10 @@ class Root:
     _faulted: bool = False
     """Whether a write of this attempt met a server fault."""
     _is_old: bool = False
-    """Whether this attempt met an error that an earlier attempt has explained."""
+    """Whether a create failed as before the last verification, so that a new try is useless."""
 
     def load_saved_view(self) -> None:
-        """Start with the saved view, if there is one; it is verified before it is used."""
+        """Load the saved view, if there is one; it is verified before it is used."""
         if self.store is not None:
             self.view = self.store.load(self.uuid) or self.view
 
@@ -125,20 +122,20 @@ class Root:
     def attempt(
         self,
         now: float,
-        once: Callable[[Counting], T],
+        function: Callable[[Counting], T],
         api: API | None = None,
         *,
         urgent: bool = False,
     ) -> tuple[T | Exception, Counting]:
-        """Call ``once``, again after conflicts with other clients, and save the view.
+        """Call ``function``, several times if other clients' writes conflict; save the view.
 
         Return its result, or its exception as a value, and the API with its count of calls.
         Acknowledged operations stay in the view even if it fails.
 
         :param now: seconds of a monotonic clock.
-        :param once: reads, plans and writes with the API that it is given.
-        :param api: used instead of the root's.
-        :param urgent: call it even while the root rests after an attempt that wrote nothing.
+        :param function: reads, plans and writes with the API that it gets.
+        :param api: used instead of the root's API.
+        :param urgent: do it even if the root waits after a failed attempt (``rest``).
         """
         counted = Counting(api or self.api)
         for wait in (self.hold, None if urgent else self.rest):
@@ -155,7 +152,7 @@ class Root:
         )
         result: T | Exception
         try:
-            result = retrying(once, counted)
+            result = retrying(function, counted)
         except PlacementError as err:
             result = err
         except Exception as err:
@@ -171,9 +168,9 @@ class Root:
         return result, counted
 
     def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
-        """Update the view if a verification is due or the view is uncertain; return whether it was.
+        """Read the tree if a verification is due or the view is uncertain; return whether it was.
 
-        ``now`` is in seconds of a monotonic clock, ``ours`` as in
+        ``now`` is in seconds of a monotonic clock; ``ours``: see
         :func:`reportclient.reader.refresh`.
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
@@ -196,11 +193,11 @@ class Root:
         return not self.view.certain or self.schedule.is_due(now, self.times)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
-        """Return whether a listing of the root shows that nothing changed; if so, note it.
+        """Return whether nothing has changed according to ``listed``; then the view is verified.
 
         ``listed`` is the root's item of ``GET /resource_providers``.  Only for a root without
-        children, since they have generations of their own.  A child that another client creates
-        is seen by the next audit or write.
+        children, since children have their own generations.  A child that another client creates
+        is noticed by the next audit or write.
         """
         root = self.view.snapshot.get(self.uuid)
         same = (
@@ -302,7 +299,7 @@ class Root:
             raise met[0]
 
     def _note_answer(self, result: object, calls: int, now: float) -> None:
-        """Note whether Placement answered; an attempt without a request shows nothing."""
+        """Note whether Placement answered, if there were any requests."""
         if not calls:
             return
         err = result if isinstance(result, Exception) else getattr(result, "error", None)
@@ -323,9 +320,10 @@ class Root:
         self._faulted |= bool(faulted)
 
     def _note_faults(self, result: object, now: float) -> None:
-        """Double the rest after each attempt that met a fault and wrote nothing.
+        """Double the wait before faulted operations are sent again, or end it.
 
-        An attempt that wrote after such a rest shows that Placement works again.
+        If the attempt also wrote nothing, only urgent requests are sent meanwhile (``rest``).  An
+        attempt that writes after such a wait ends it: Placement works again.
         """
         if isinstance(result, FAULTY) or self._faulted:
             longest = self.times.verify_every or RETRY_REFUSED_EVERY
@@ -352,9 +350,9 @@ class Root:
         self._stopped = operation, outcome.view
 
     def _read_existing(self, create: CreateProvider, api: API) -> None:
-        """Read a provider that exists though it was to be created.
+        """Read a provider that could not be created because it exists.
 
-        It was created just before a crash, or by another client.
+        This agent created it just before a crash, or another client did.
         """
         if self.refusals.before.get(create.uuid, (None,))[0] == create:
             self.refusals.by_subject[create.uuid] = self.refusals.before[create.uuid]
@@ -374,7 +372,7 @@ class Root:
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))
-        same, self._met = met == self._met, met
+        same, self._met = met == self._met, met  # the same error again: no race, so stop
         return not same and bool(self._written or not (self.setbacks or self._is_old))
 
 
@@ -383,7 +381,7 @@ PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 
 
 def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
-    """Return the randomized end of the wait for ``Retry-After``, and its error."""
+    """Return until when to wait for ``Retry-After``, with a random addition, and the error."""
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
     return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err

@@ -1,9 +1,8 @@
 """Snapshot: an immutable, indexed forest of providers.
 
-Invariants: every parent is present; names and UUIDs are unique; providers are
-kept in an order in which parents come before their children.  Records are
-shared between snapshots: deriving one from another costs the changed providers and a
-copy of pointers, and unchanged providers are the same objects in both.
+Invariants: every parent is present; names and UUIDs are unique; parents come before their
+children.  A snapshot that is derived from another one shares its unchanged providers: only the
+indexes are copied.
 """
 
 import weakref
@@ -17,7 +16,7 @@ Children = dict[str | None, dict[str, None]]
 
 
 class Snapshot:
-    """An immutable forest of providers; see :class:`reportclient.provider_tree.ProviderTree`."""
+    """An immutable forest of providers; a ``ProviderTree`` is an editable copy of it."""
 
     __slots__ = ("__weakref__", "_base", "_by_name", "_children", "_providers", "_touched")
 
@@ -87,7 +86,7 @@ class Snapshot:
         return self._children.get(uuid, {})
 
     def walk(self, uuid: str | None = None) -> Iterator[Provider]:
-        """Yield a provider and all below it, or all providers; parents come first."""
+        """Yield a provider and all below it, or all providers without ``uuid``; parents first."""
         stack = [uuid] if uuid is not None else [*reversed(list(self.children(None)))]
         while stack:
             provider = self._providers[stack.pop()]
@@ -115,19 +114,19 @@ class Snapshot:
     def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
         """Return a snapshot with providers replaced, added, or (``None``) removed, by UUID.
 
-        Returns this object if nothing differs.  Nothing is checked: the caller ensures that
-        parents exist and names are unique.
+        Returns this object if nothing differs.  The caller ensures that parents exist and that
+        names are unique; this is not checked.
         """
         current = self._providers
-        real = {
+        effective = {
             uuid: new
             for uuid, new in changed.items()
             if new is not current.get(uuid) and new != current.get(uuid)
         }
-        if not real:
+        if not effective:
             return self
-        old = {uuid: self._providers[uuid] for uuid in real if uuid in self._providers}
-        new = {uuid: provider for uuid, provider in real.items() if provider is not None}
+        old = {uuid: self._providers[uuid] for uuid in effective if uuid in self._providers}
+        new = {uuid: provider for uuid, provider in effective.items() if provider is not None}
         gone = [uuid for uuid in old if uuid not in new]
         providers, names = self._providers.copy(), self._by_name.copy()
         children = self._children.copy()
@@ -141,7 +140,7 @@ class Snapshot:
         for uuid in gone:
             children.pop(uuid, None)
         snapshot = Snapshot(providers, names, children)
-        snapshot._base, snapshot._touched = weakref.ref(self), tuple(real)
+        snapshot._base, snapshot._touched = weakref.ref(self), tuple(effective)
         return snapshot
 
 
@@ -149,7 +148,7 @@ EMPTY = Snapshot({}, {}, {None: {}})
 
 
 def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> list[str]:
-    """Return the keys whose value is another object than before, or was removed."""
+    """Return the keys that were added or removed, or whose value is another object than before."""
     if now is before:
         return []
     changed = [key for key, value in now.items() if before.get(key) is not value]
@@ -157,7 +156,7 @@ def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> lis
 
 
 def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
-    """Move providers between their parents' children, in copies: snapshots share the originals."""
+    """Update the children by parent; each set is copied first, since snapshots share them."""
     leaving = [p for uuid, p in old.items() if not _is_below(new.get(uuid), p.parent_uuid)]
     coming = [p for uuid, p in new.items() if not _is_below(old.get(uuid), p.parent_uuid)]
     for parent in {provider.parent_uuid for provider in (*leaving, *coming)}:

@@ -84,7 +84,7 @@ class Transport(session.TCPKeepAliveAdapter):
             content = _whole(response.raw, self._limit)
         except (HTTPError, OSError, zlib.error) as err:
             response.close()
-            raise Refused(f"the answer broke off: {err}") from err
+            raise Refused(f"the connection broke during the answer: {err}") from err
         except Refused:
             response.close()
             raise
@@ -120,7 +120,7 @@ def _dates(address: tuple[str, int], verify: object) -> str | None:
         return None
     subject = ", ".join(f"{key}={value}" for part in certificate["subject"] for key, value in part)
     if time.time() > end:
-        return f"({subject}) expired on {certificate['notAfter']}: renew it there"
+        return f"({subject}) expired on {certificate['notAfter']}: renew it on that server"
     if time.time() < begin:
         return f"({subject}) is valid from {certificate['notBefore']} on: check this host's clock"
     return None
@@ -133,8 +133,8 @@ def _refuse_redirect(request: PreparedRequest, response: Response) -> None:
         here, target = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
         raise Refused(
             f"{here.scheme}://{here.netloc} redirects to {target.scheme}://{target.netloc}"
-            f"{target.path}; requests with credentials follow no redirect: configure that "
-            "address, if it is right"
+            f"{target.path}; requests with credentials follow no redirect: if the new "
+            "address is right, configure it"
         )
 
 
@@ -160,7 +160,7 @@ class _Reads(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("it was not complete in time")
+            raise TimeoutError("the answer was not complete in time")
         self._sock.settimeout(min(left, self._silence))
         received: int | None = self._raw.readinto(buffer)
         return received

@@ -1,6 +1,6 @@
 """View: the state that Placement has shown or acknowledged, with generations.  Pure.
 
-A view is immutable: each read and each acknowledged write replaces it.  Generations are kept
+A view is immutable: each read and each acknowledged write replaces it.  Generations are stored
 nowhere else.
 """
 
@@ -28,11 +28,10 @@ from reportclient.snapshot import EMPTY, Snapshot
 class View:
     """Providers, their generations, and the names that Placement knows.
 
-    ``sharing`` are the UUIDs of sharing providers that a common aggregate led to; the snapshot
-    has each as a root without children.  ``drained`` has the classes that are fully reserved
-    because they could not be removed: by provider UUID and class, the amount that was reserved
-    before.  ``certain`` is false if Placement may differ (nothing was read yet, or a reply was
-    lost): then read before the next write.
+    ``sharing``: UUIDs of the sharing providers; the snapshot has each as a root without children.
+    ``drained``: classes that are fully reserved because they could not be removed, by provider
+    UUID and class, with the amount that was reserved before.  ``certain``: false if Placement may
+    differ, since nothing was read yet or a reply was lost; then read before the next write.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
@@ -52,7 +51,7 @@ class View:
 
 
 class ViewEdit:
-    """A view that follows the replies to a plan's operations."""
+    """A view that is updated by the replies to a plan's operations."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -103,7 +102,7 @@ class ViewEdit:
     def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         uuid = getattr(operation, "uuid", None)
         if uuid is None or isinstance(operation, UpdateProvider):
-            return  # a rename moves no generation; if one moved, another client wrote: read first
+            return  # a rename changes no generation: a new one is another client's unread write
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)
@@ -118,7 +117,7 @@ class ViewEdit:
             self._drained.pop(uuid, None)
 
     def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
-        """Take the expected generations; drop others, which show unread writes of other clients."""
+        """Store the expected generations; forget others, which are of other clients' writes."""
         expected = generations_after(reshape, self.generations)
         shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
         for uuid, generation in expected.items():

@@ -143,7 +143,7 @@ class Agent:
             self.bulk,
             self.state,
             table=NodeTable.in_directory(self.state) if keeps and self.state else NodeTable(),
-            additions=additions,
+            provider_files=additions,
             workers=self.workers,
             writing=self.writing,
         )
@@ -179,7 +179,7 @@ class Agent:
 
     def reload(self) -> None:
         """What SIGHUP does."""
-        self.nodes.additions.read()
+        self.nodes.provider_files.read()
 
     def calls_of(self, action: Callable[[], object]) -> list[str]:
         mark = self.placement.mark()

@@ -95,12 +95,14 @@ class RpcServer:
             except Exception as err:  # noqa: BLE001  it must not end the thread
                 why = str(err) or type(err).__name__
                 if why != logged:
-                    LOG.warning("No RPC on topic %s yet: %s", self.target.topic, why)
+                    LOG.warning(
+                        "Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, why
+                    )
                 logged = why
             else:
                 self._server = server
                 self.serving.set()
-                LOG.info("Answering calls on topic %s", self.target.topic)
+                LOG.info("Serving RPC calls on topic %s", self.target.topic)
                 self.on_serving()
                 return
             pause = doubled(FIRST_PAUSE, tries, LONGEST_PAUSE)
@@ -279,6 +281,6 @@ def _fetch(consumer: Any, connection: Any) -> None:
         number += 1
     if number:
         LOG.warning(
-            "%d calls waited while nobody listened: they change nothing",
+            "Ignoring %d RPC calls: they waited in the queue while the agent did not listen",
             number,
         )

@@ -64,7 +64,7 @@ class Exposition:
         checks, why = self.checks(), self.stuck()
         lines = [*filter(None, [why]), *map(str, checks)]
         well = bool(checks) and why is None and all(check.ok for check in checks)
-        return _answer(lines or ["no period was done yet"], well=well)
+        return _answer(lines or ["no period has ended yet"], well=well)
 
     def start(self) -> None:
         """Start to serve and to write, in threads."""

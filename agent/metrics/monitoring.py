@@ -39,45 +39,47 @@ class Numbers:
 
         self.periods = seconds(
             "period_seconds",
-            "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
+            "Seconds of a period, or of enabling or disabling the host, for one node.",
             ["occasion"],
             buckets=LONG,
         )
-        self.replans = counter("replans", "Plans made again after a conflict with another writer.")
-        self.operations = counter(
-            "operations", "Operations that Placement has acknowledged.", ["operation"]
+        self.replans = counter(
+            "replans", "Plans made again because another service wrote to the providers."
         )
-        self.refused = counter("operations_refused", "Operations that Placement has refused.")
+        self.operations = counter(
+            "operations", "Operations that Placement acknowledged.", ["operation"]
+        )
+        self.refused = counter("operations_refused", "Operations that Placement refused.")
         self.requests = counter(
-            "placement_requests", "Calls to Placement.", ["method", "route", "outcome"]
+            "placement_requests", "Requests to Placement.", ["method", "route", "outcome"]
         )
         self.request_times = seconds(
-            "placement_request_seconds", "How long calls to Placement took.", ["method", "route"]
+            "placement_request_seconds", "Seconds of requests to Placement.", ["method", "route"]
         )
         self.driver_times = seconds(
             "driver_call_seconds",
-            "How long methods of drivers took.",
+            "Seconds of driver calls.",
             ["driver", "method"],
             buckets=LONG,
         )
         self.driver_failures = counter(
-            "driver_call_failures", "Methods of drivers that raised, or hung.", ["driver", "method"]
+            "driver_call_failures",
+            "Driver calls that raised an exception or exceeded their deadline.",
+            ["driver", "method"],
         )
         self.source_failures = counter(
             "source_failures", "Periods in which a driver could not read a source.", ["source"]
         )
         self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
-        self.heartbeat_times = seconds("heartbeat_seconds", "How long heartbeats took.")
+        self.heartbeat_times = seconds("heartbeat_seconds", "Seconds of heartbeats.")
         self.last_heartbeat = Gauge(
             "last_heartbeat_timestamp_seconds",
-            "When the registry last answered a heartbeat.",
+            "Time of the last heartbeat that the registry answered.",
             namespace=PREFIX,
             registry=self.registry,
         )
-        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", ["method", "outcome"])
-        self.rpc_times = seconds(
-            "rpc_call_seconds", "How long it took to answer them.", buckets=LONG
-        )
+        self.rpc_calls = counter("rpc_calls", "RPC calls to this host.", ["method", "outcome"])
+        self.rpc_times = seconds("rpc_call_seconds", "Seconds to answer RPC calls.", buckets=LONG)
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Count the reports of a period or switch, as a listener of the service."""
@@ -133,7 +135,9 @@ class Facts(Collector):
         yield from self._of_service(status)
         yield from self._of_nodes(status)
         queue = self.loop.commands.qsize()
-        yield _gauge("loop_queue_length", "Jobs that wait for the loop's thread.", [((), queue)])
+        yield _gauge(
+            "loop_queue_length", "Jobs that wait for the agent's main loop.", [((), queue)]
+        )
 
     def _of_service(self, status: AgentStatus) -> Iterator[Metric]:
         facts = status.service
@@ -142,12 +146,14 @@ class Facts(Collector):
         )
         yield _gauge("interval_seconds", "Seconds between two periods.", [((), status.interval)])
         disabled = None if facts.disabled is None else float(facts.disabled)
-        yield _gauge("disabled", "Whether this host takes no new guests.", [((), disabled)])
+        yield _gauge(
+            "disabled", "1 if this host is disabled: it takes no new guests.", [((), disabled)]
+        )
         why = [((facts.reason or "",), 1.0)] if facts.disabled else []
-        yield _gauge("disabled_info", "Why this host takes no new guests.", why, "reason")
+        yield _gauge("disabled_info", "Reason why this host is disabled.", why, "reason")
         yield _gauge(
             "check_ok",
-            "Whether this part of the agent's health is well, as /readyz says it.",
+            "1 if the check of /readyz passes, else 0.",
             [((check.name,), float(check.ok)) for check in status.checks],
             "check",
         )
@@ -156,25 +162,25 @@ class Facts(Collector):
         nodes = [((node.node,), node) for node in status.nodes]
         yield _gauge(
             "node_ok",
-            "Whether all of the node is reported.",
+            "1 if Placement has everything that the node's drivers reported, else 0.",
             [(label, float(node.ok)) for label, node in nodes],
             "node",
         )
         yield _gauge(
             "last_success_timestamp_seconds",
-            "When all of the node was last reported.",
+            "Time of the last period in which the node was fully reported.",
             [(label, node.last_ok) for label, node in nodes],
             "node",
         )
         yield _gauge(
             "reshapes_pending",
-            "Drivers that wait for a reshape.",
+            "Drivers with a pending reshape.",
             [(label, len(node.reshape_pending)) for label, node in nodes],
             "node",
         )
         yield _gauge(
             "draining",
-            "Providers and inventories that are kept for the guests that use them.",
+            "Providers and inventories to be removed, which guests still use.",
             [(label, len(node.texts(Severity.INFO))) for label, node in nodes],
             "node",
         )
@@ -187,14 +193,14 @@ class Facts(Collector):
         took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}
         yield _gauge(
             "source_seconds",
-            "How long a driver's source, such as a call of libvirt's, took the last time.",
+            "Seconds of the last read of a driver's source, such as a libvirt call.",
             [((name,), seconds) for name, seconds in took.items()],
             "source",
         )
         trackers = [((each.node,), each) for each in list(self.nodes.trackers.values())]
         yield _gauge(
             "providers",
-            "Providers of the node's tree, and those that share with it.",
+            "Providers in the node's tree, and sharing providers.",
             [(label, len(tracker.view.snapshot)) for label, tracker in trackers],
             "node",
         )
@@ -202,7 +208,7 @@ class Facts(Collector):
         verified = [(label, tracker.root.verified_at) for label, tracker in trackers]
         yield _gauge(
             "last_verification_timestamp_seconds",
-            "When the tree was last compared with what Placement has.",
+            "Time when the node's tree was last compared with Placement.",
             [(label, None if at is None else epoch + at) for label, at in verified],
             "node",
         )

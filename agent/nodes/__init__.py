@@ -1,1 +1,1 @@
-"""All roots of this service: their UUIDs, their periods, nodes that vanished."""
+"""All roots of this service: their UUIDs, their periods, vanished nodes."""

@@ -1,11 +1,10 @@
 """The identity of this host in Placement: the ``compute_id`` file, and the UUIDs of its roots.
 
-``compute_id`` is written once.  It is one line, as Nova's is, without a checksum; ``nodes.json``,
-which has one, contains the same UUID.  If one file is lost, the other is used; if they differ, the
-agent does not start until an operator has run ``computectl adopt``.
+``compute_id`` is written once, as one line without a checksum, like Nova's.  ``nodes.json`` has the
+same UUID, with a checksum.  If one file is lost, the other is used; if they differ, the agent does
+not start until an operator has run ``computectl adopt``.
 
-``nodes.json`` also has the UUIDs of the nodes: a node keeps its UUID whatever other nodes come and
-go.
+``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.
 """
 
 import errno
@@ -26,7 +25,7 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "compute_id"
 NODES = "nodes.json"
 VERSION = 1
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EPERM}
 )
 
@@ -36,13 +35,14 @@ class IdentityError(Exception):
 
 
 class IdentityNotReady(IdentityError):
-    """The files can't be used now, such as on a full disk; the next start may succeed."""
+    """The files can't be used now, as on a full disk; the next start may succeed."""
 
 
 def compute_id(state_path: Path) -> str:
     """Return the UUID of this host; write a new one if it has none.
 
-    :raises IdentityError: naming the file; IdentityNotReady if the cause may pass.
+    :raises IdentityNotReady: the file can't be used now, as on a full disk.
+    :raises IdentityError: the file can't be used.
     """
     path = state_path / FILE_NAME
     saved = saved_compute_id(state_path)
@@ -65,7 +65,7 @@ def compute_id(state_path: Path) -> str:
 def saved_compute_id(state_path: Path) -> str:
     """Return the UUID of this host, or an empty text if it has none.  Read-only.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     path = state_path / FILE_NAME
     table = _load_table(_document(state_path, writing=False))
@@ -79,7 +79,7 @@ def saved_compute_id(state_path: Path) -> str:
     if in_table not in ("", own):
         raise IdentityError(
             f"{path} has {own}, and {state_path / NODES} has {in_table}: one of them is damaged "
-            f"or was changed by hand; run `computectl adopt` with the right one of the two"
+            f"or was changed by hand; run `computectl adopt` with the right UUID"
         )
     return own
 
@@ -87,7 +87,7 @@ def saved_compute_id(state_path: Path) -> str:
 def saved_nodes(state_path: Path) -> Mapping[str, str]:
     """Return the UUIDs of the nodes that this host reported last, by name.  Read-only.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     table = _load_table(_document(state_path, writing=False))
     return table[1] if table else {}
@@ -98,7 +98,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
 
     Only for an operator's command.
 
-    :raises IdentityError: naming the file.
+    :raises IdentityError: a file can't be used.
     """
     path, document = state_path / FILE_NAME, _document(state_path)
     try:
@@ -155,7 +155,7 @@ def _read(path: Path, in_table: str = "") -> str:
 
 
 def _error(text: str, cause: BaseException | None) -> IdentityError:
-    passes = getattr(cause, "errno", None) in _PASSING
+    passes = getattr(cause, "errno", None) in _TEMPORARY
     return (IdentityNotReady if passes else IdentityError)(text)
 
 
@@ -164,10 +164,9 @@ def root_uuids(
 ) -> dict[str, str]:
     """Return the UUIDs of the root providers by node name.
 
-    A node has, in this order, the UUID that the driver gives (``from_driver``) or that it was
-    reported with (``before``); both by node name.  Else the only node of a host that never had
-    another one gets the host's (``own``).  Of several nodes, one that is named by a UUID has that,
-    the others get a UUID generated from the host's and their name.
+    A node's UUID is, in this order: the driver's (``from_driver``), the node's last one
+    (``before``), both by node name; the host's (``own``) if the host never had another node; the
+    node's name if it is a UUID; a UUID generated from ``own`` and the name.
     """
     names = list(nodes)
     alone = len(names) == 1 and len(before) <= 1
@@ -184,7 +183,7 @@ def root_uuids(
 
 @dataclass(slots=True)
 class NodeTable:
-    """The UUIDs of the nodes, by name; without a ``document`` they are kept in memory only."""
+    """The UUIDs of the nodes, by name; without a ``document`` in memory only."""
 
     document: Document | None = None
     _uuids: dict[str, str] | None = None
@@ -214,12 +213,12 @@ class NodeTable:
 
     @property
     def problem(self) -> str:
-        """Why the table could not be written; empty if it could."""
+        """Why the table could not be written, or an empty text."""
         return "" if self.document is None else self.document.problem
 
     @property
     def has_many(self) -> bool:
-        """Whether the table has several nodes, vanished ones included."""
+        """Whether the table has several nodes, including vanished ones."""
         return len(self._uuids or ()) > 1
 
     def forget(self, uuid: str) -> None:

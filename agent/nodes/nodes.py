@@ -29,18 +29,19 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 ALL_NODES = "all nodes"
-"""The node of a report if the nodes are not known."""
+"""Node name of a report if the driver could not name its nodes."""
 BULK_PAYS_FROM = 8
-"""Number of inventories from which one reshape costs Placement less than a PUT for each."""
-WORTH_IT = 10
-"""Least number of due roots for one listing; fewer are verified one by one."""
+"""Number of inventories from which one bulk write costs Placement less than a PUT for each."""
+MIN_DUE_FOR_LISTING = 10
+"""Number of due roots from which one listing is used; fewer are verified one by one."""
 
 
 @dataclass(slots=True)
 class Nodes:
     """The trackers of this service, by the UUID of their root."""
 
-    own_uuid: str
+    compute_id: str
+    """Empty in attach mode without a ``compute_id`` file."""
     drivers: Sequence[LoadedDriver]
     api: InitVar[API]
     rules: Rules
@@ -49,17 +50,16 @@ class Nodes:
     """Directory of each root's saved view and ledger; ``None``: in memory only."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
-    additions: ProviderFiles = field(default_factory=ProviderFiles)
-    """The provider files."""
+    provider_files: ProviderFiles = field(default_factory=ProviderFiles)
     workers: Workers = field(default_factory=Workers)
     vanished: dict[str, Vanished] = field(default_factory=dict)
     """Vanished nodes that are checked until they are settled; by UUID of their root."""
-    before: dict[str, Tracker] = field(default_factory=dict)
-    """Trackers of roots of earlier runs, until the driver has named its nodes; by UUID."""
+    saved_trackers: dict[str, Tracker] = field(default_factory=dict)
+    """Trackers of roots of earlier runs by UUID, until the driver has named its nodes."""
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
-    """Roots of another service, in attach mode."""
+    """In attach mode: the other service's roots."""
     writing: bool = True
-    """False for read-only commands: of the saved state only what Placement lacks is used."""
+    """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
     _store: RootStore | None = None
@@ -78,21 +78,23 @@ class Nodes:
         settings: Settings,
         drivers: Sequence[LoadedDriver],
         api: API,
-        own_uuid: str,
+        compute_id: str,
         *,
         writing: bool = True,
     ) -> "Nodes":
-        """Return the nodes of these drivers; provider files are not read yet."""
+        """Return the nodes of the drivers; provider files are not read yet."""
         path = settings.state_path
         return cls(
-            own_uuid,
+            compute_id,
             drivers,
             api,
             settings.rules,
             BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
             path,
             table=NodeTable.in_directory(path, writing=writing),
-            additions=ProviderFiles.from_location(settings.provider_config, path, writing=writing),
+            provider_files=ProviderFiles.from_location(
+                settings.provider_config, path, writing=writing
+            ),
             writing=writing,
         )
 
@@ -101,12 +103,12 @@ class Nodes:
     ) -> list[Report]:
         """Run a period of every root.  Errors are in the reports.
 
-        A node that hangs is waited for only a short while, and reported as not finished.
+        A node whose period hangs is reported as not finished.
         """
         before = self.trackers
         try:
             trackers = self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
         if not trackers:
@@ -121,22 +123,25 @@ class Nodes:
         reports = self.workers.each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
-        self.additions.warn_unmatched(self.trackers, reports)
+        self.provider_files.warn_unmatched(self.trackers, reports)
         return reports + self._check_vanished(now) + awaited
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
 
-        ``again`` is true for a retry, which no caller waits for.  Before the driver has named its
-        nodes, the roots of earlier runs are switched: a host whose hypervisor is down can be
-        disabled.
+        ``again`` is true for a retry, for which no caller waits.  Before the driver has named its
+        nodes, the trait is set on the roots of earlier runs, so that a host can be disabled while
+        its hypervisor is down.
         """
         try:
-            if not (self.trackers or self.before or self.rules.attached) and self.state_path:
+            if (
+                not (self.trackers or self.saved_trackers or self.rules.attached)
+                and self.state_path
+            ):
                 saved = saved_roots(self.state_path)
-                self.before = {uuid: self._create_tracker(uuid) for uuid in saved}
-            trackers = [*(self.trackers or self.before).values()] or self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+                self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in saved}
+            trackers = [*(self.trackers or self.saved_trackers).values()] or self.current()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
         return self.workers.each(
@@ -148,9 +153,9 @@ class Nodes:
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
     def problems(self) -> list[str]:
-        """Return why files of the state directory could not be written; empty if all could."""
+        """Return why files of the state directory could not be written."""
         store = "" if self._store is None else self._store.problem
-        return [text for text in (store, self.table.problem, self.additions.problem) if text]
+        return [text for text in (store, self.table.problem, self.provider_files.problem) if text]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED.
@@ -183,12 +188,12 @@ class Nodes:
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                     self.foreign_roots.forget(tracker.node)
             find = partial(provider_by_name, api=self.breaker)
-            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.own_uuid, find)
+            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.compute_id, find)
             tag = ""
         else:
-            uuids = self.table.uuids(names, self.own_uuid, from_driver)
-            many = self.table.has_many or any(uuid != self.own_uuid for uuid in uuids.values())
-            tag = tag_of(self.own_uuid) if many else ""
+            uuids = self.table.uuids(names, self.compute_id, from_driver)
+            many = self.table.has_many or any(uuid != self.compute_id for uuid in uuids.values())
+            tag = tag_of(self.compute_id) if many else ""
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         for tracker in self.trackers.values():
             tracker.service_tag = tag
@@ -196,7 +201,7 @@ class Nodes:
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
         """Return the tracker of a node, the one that it had before if there is one."""
-        tracker = self.trackers.get(uuid) or self.before.pop(uuid, None)
+        tracker = self.trackers.get(uuid) or self.saved_trackers.pop(uuid, None)
         if tracker is None and uuid in self.vanished:
             tracker = self.vanished.pop(uuid).tracker
             tracker.view = tracker.view.stale()
@@ -218,36 +223,36 @@ class Nodes:
         ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
             root.view = View(drained=root.view.drained)
-        tracker = Tracker(root, node, self.drivers, self.rules, self.additions, saved, ledger)
+        tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._store is None or self._store.is_new
         return tracker
 
     def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:
-        """Return the ledger for the present [compute] root_provider; warn if that has changed.
+        """Return the ledger for the current [compute] root_provider; warn if that was changed.
 
-        Of a root that was this agent's and is attached now, the ledger keeps only the owner traits,
+        If the root was this agent's and is attached now, only the owner traits stay in its ledger,
         so that they are removed.
         """
         if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
             LOG.warning(
-                "Node %s: [compute] root_provider was attach and is own now: this agent reports "
-                "the root. Stop nova-compute on this host; what it reported and no driver here "
-                "reports stays until you remove it",
+                "Node %s: [compute] root_provider was changed from attach to own: this agent now "
+                "reports the root provider. Stop nova-compute on this host; inventory and traits "
+                "that only nova-compute reported stay until you remove them",
                 node,
             )
         if not self.rules.attached or not ledger.is_ours(uuid):
             return ledger
         LOG.warning(
-            "Node %s: [compute] root_provider was own and is attach now: nova-compute reports the "
-            "root's inventory and traits, this agent its children. To give back the whole host, "
-            "run computectl retire --hand-back",
+            "Node %s: [compute] root_provider was changed from own to attach: nova-compute now "
+            "reports the root provider, this agent only children of it. To hand back the whole "
+            "host to nova-compute, run computectl retire --hand-back",
             node,
         )
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
     def _free_names(self) -> None:
-        """Rename roots whose name another node needs: two nodes may have swapped their names."""
+        """Rename roots whose name another node needs, as after two nodes swapped their names."""
         wanted = {tracker.node for tracker in self.trackers.values()}
         for tracker in self.trackers.values():
             root = tracker.view.snapshot.get(tracker.uuid)
@@ -266,10 +271,10 @@ class Nodes:
         alone = [tracker for tracker in idle if tracker.is_alone()]
         due = sum(tracker.root.is_due(now) for tracker in alone)
         gone = [node for node in self.vanished.values() if now >= node.due]
-        if due < WORTH_IT and len(gone) < WORTH_IT:
+        if due < MIN_DUE_FOR_LISTING and len(gone) < MIN_DUE_FOR_LISTING:
             return
         try:
-            tagged = providers_with_trait(tag_of(self.own_uuid), self.breaker)
+            tagged = providers_with_trait(tag_of(self.compute_id), self.breaker)
         except PlacementError as err:
             LOG.debug("The roots of this service could not be listed: %s", err)
             return
@@ -278,7 +283,7 @@ class Nodes:
             tracker.root.verified(listed.get(tracker.uuid), now)
         for node in gone:
             if node.tracker.uuid not in listed:
-                node.forget("another service reports it now, or its provider is gone")
+                node.settle("another service reports it now, or its provider is gone")
         for uuid, item in listed.items():
             if uuid not in self.trackers and uuid not in self.vanished:
                 self._remove_later(self._create_tracker(uuid, item["name"]), now)
@@ -299,7 +304,7 @@ class Nodes:
         self._searched = True
         for tracker in vanished:
             root = tracker.view.snapshot.get(tracker.uuid)
-            if root is None or tag_of(self.own_uuid) in root.traits:
+            if root is None or tag_of(self.compute_id) in root.traits:
                 self._remove_later(tracker, now)
 
     def _remove_later(self, tracker: Tracker, now: float) -> None:
@@ -314,9 +319,9 @@ class Nodes:
             tracker.node,
             wait,
         )
-        tracker.service_tag = tag_of(self.own_uuid)
+        tracker.service_tag = tag_of(self.compute_id)
         self.vanished[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.save_ledger()  # it may not have been written yet: the disk was full
+        tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
@@ -329,7 +334,7 @@ class Nodes:
         reports = []
         for uuid, node in list(self.vanished.items()):
             reports.append(checked.get(f"gone {uuid}") or node.report())
-            if node.over:
+            if node.settled:
                 del self.vanished[uuid]
                 node.tracker.forget()
                 self.table.forget(uuid)

@@ -1,15 +1,15 @@
-"""Vanished nodes, those that their driver does not name any more: remove their providers.
+"""Remove the providers of vanished nodes: nodes that the driver does not name any more.
 
-One GET, which lists the providers with this service's tag, shows all of them and verifies the roots
-of the other nodes.  A node is checked when it has been gone for ``vanished_node_delay``, and after
-the same time again while its providers can't be removed.  They are removed only if
+One GET of the providers with this service's tag finds them, and verifies the roots of the other
+nodes.  A vanished node is checked after ``vanished_node_delay``, and again after the same time
+while its providers can't be removed.  They are removed only if
 
-- its root still carries this service's tag, so that no other service reports the node;
-- nothing was written to them since this agent read them last;
-- all of them are this agent's, and none has allocations.
+- the root still has this service's tag: no other service reports the node;
+- the providers have not changed since this agent read them;
+- all providers are this agent's, and none has allocations.
 
-The tag is removed before the providers, with the generation that was read.  A service that takes
-the node over at that moment causes a conflict, or creates the provider again.
+First the tag is removed, with the generation that was read: a service that takes the node over at
+this moment causes a conflict, or creates the provider again.
 """
 
 import logging
@@ -31,18 +31,18 @@ class Vanished:
     """A vanished node.
 
     ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
-    ``over`` whether the node is settled.
+    ``settled`` whether nothing is left to do.
     """
 
     tracker: Tracker
     due: float
     wait: float
-    over: bool = False
+    settled: bool = False
     blocked_by: str | None = None
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
-        """Remove the node's providers if that is safe.  Errors are in the report."""
+        """Remove the node's providers if that is safe (see above).  Errors are in the report."""
         self.due = now + self.wait
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
@@ -52,10 +52,10 @@ class Vanished:
         degraded = {} if self.blocked_by is None else {"vanished": self.blocked_by}
         return Report(self.tracker.node, degraded=degraded)
 
-    def forget(self, why: str) -> None:
-        """Settle the node: nothing of it is left to do here.  ``why`` is logged."""
+    def settle(self, why: str) -> None:
+        """Mark the node as settled; ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
-        self.over, self.blocked_by = True, None
+        self.settled, self.blocked_by = True, None
 
     def _check(self, api: Counting) -> Report:
         tracker, view, uuid = self.tracker, self.tracker.view, self.tracker.uuid
@@ -64,11 +64,11 @@ class Vanished:
         seen = {each: view.generations.get(each) for each in below}
         listed = members_of(uuid, api)
         if not any(item["uuid"] == uuid for item in listed):
-            self.forget("its provider is gone already")
+            self.settle("its provider was deleted already")
         elif root is None or {item["uuid"]: item["generation"] for item in listed} != seen:
             self._read_again(api)
         elif tracker.service_tag not in root.traits:
-            self.forget("its provider lacks this service's tag, so it is not removed")
+            self.settle("its provider lacks this service's tag, so it is not removed")
         else:
             self.blocked_by = self._why_not_removed(listed, api)
             if self.blocked_by is None:
@@ -81,10 +81,12 @@ class Vanished:
         traits = traits_of(tracker.uuid, api)
         if tracker.service_tag not in traits:
             others = tags_of_others(traits, tracker.service_tag)
-            self.forget("another service reports it now" if others else "its tag was removed")
+            self.settle("another service reports it now" if others else "its tag was removed")
             return
         tracker.root.read(api)
-        self.blocked_by = "not removed yet: its providers were read again and may have been changed"
+        self.blocked_by = (
+            "not removed yet: its providers may have been changed, and are checked again"
+        )
 
     def _why_not_removed(self, listed: list[Listed], api: Counting) -> str | None:
         root, tracker = self.tracker.uuid, self.tracker
@@ -105,7 +107,7 @@ class Vanished:
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
         outcome = tracker.root.send(plan, api)
         if root.uuid not in tracker.view.snapshot:
-            self.forget("its provider was removed")
+            self.settle("its provider was removed")
         elif outcome.done:
             tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
             self.blocked_by = "not removed: a guest has just begun to use it"

@@ -32,7 +32,7 @@ class NotDone(Exception):
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs that wait (``pending``) and reports (``done``); once ``over`` nothing reads ``done``."""
+    """Waiting jobs (``pending``) and reports (``done``); once ``over``, ``done`` is not read."""
 
     pending: deque[tuple[str, Job]]
     done: queue.SimpleQueue[tuple[str, Report]] = field(default_factory=queue.SimpleQueue)
@@ -41,15 +41,15 @@ class _Batch:
 
 @dataclass(slots=True)
 class Workers:
-    """Runs ``at_once`` jobs at the same time, in at most ``most`` threads.
+    """Runs ``at_once`` jobs at the same time, in at most ``max_threads`` threads.
 
-    If no job ends for ``patience`` seconds, those that run are taken to hang, and other threads
+    If no job ends for ``patience`` seconds, the running jobs count as hung, and additional threads
     are started.
     """
 
     at_once: int = 8
     patience: float = 10.0
-    most: int = 64
+    max_threads: int = 64
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
     """When the jobs that run began, by key."""
@@ -126,9 +126,9 @@ class Workers:
 
     def _start_threads(self, batch: _Batch) -> int:
         """Start as many threads as may run at once and are needed; return how many."""
-        wanted = min(self.at_once, len(batch.pending), self.most - len(self._since))
+        wanted = min(self.at_once, len(batch.pending), self.max_threads - len(self._since))
         for _ in range(wanted):
-            # A daemon: a thread that hangs must not delay the end of the process.
+            # A daemon thread: if it hangs, it does not delay the end of the process.
             threading.Thread(target=self._work, args=[batch], name="node", daemon=True).start()
         return wanted
 
@@ -167,25 +167,25 @@ class Breaker:
 
     api: API
     after: int
-    _silent: int = 0
-    _why: Unreachable | None = None
+    _unanswered: int = 0
+    _last_error: Unreachable | None = None
 
     def close(self) -> None:
         """Allow requests again: a new period begins."""
-        self._silent, self._why = 0, None
+        self._unanswered, self._last_error = 0, None
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
-        if self._why is not None:
-            raise self._why
+        if self._last_error is not None:
+            raise self._last_error
         try:
             answer = self.api.request(method, path, json=json, needs=needs)
         except Unreachable as err:
-            self._silent += 1
-            if self._silent >= self.after:
-                self._why = err
+            self._unanswered += 1
+            if self._unanswered >= self.after:
+                self._last_error = err
             raise
-        self._silent = 0
+        self._unanswered = 0
         return answer

@@ -143,7 +143,7 @@ def settle(
             why = "created by another service"
             if owner is not None:
                 why = f"{manager_text(owner)} still reports it"
-            text = f"kept together with its removed parent: {why}"
+            text = f"not removed, nor its parent, which a driver removed: {why}"
             problems[Problem(below, observed.providers[below].name, text)] = None
     for provider, text in places.undone:
         problems[Problem(provider.uuid, provider.name, text)] = None

@@ -139,7 +139,7 @@ class DriverQueries:
             if name in second.errors:
                 return second.without_reshape(second.errors[name])
             if name in second.reshape_pending:
-                again = DriverError("it raised ReshapeNeeded although it was given the allocations")
+                again = DriverError("raised ReshapeNeeded although the allocations were passed")
                 return second.without_reshape(again)
         return replace(second, allocations=moved, allocations_before=before)
 
@@ -204,18 +204,18 @@ class DriverQueries:
         root, node = self.policy.root, self.node
         provider, before = tree.provider(root), tree.whole.get(root)
         if provider is None:
-            raise DriverError(f"it removed the root provider {node} ({root})")
+            raise DriverError(f"removed the root provider {node} ({root})")
         if provider.name != node:
-            raise DriverError(f"it renamed the root provider {node} ({root})")
+            raise DriverError(f"renamed the root provider {node} ({root})")
         if before is not None and provider.parent_uuid != before.parent_uuid:
-            raise DriverError(f"it moved the root provider {node} ({root}) below another one")
+            raise DriverError(f"moved the root provider {node} ({root}) below another provider")
         for edited in filter(None, tree.edits().values()):
             other = tree.whole.named(edited.name)
             if other is None or other.uuid == edited.uuid:
                 continue
             if {driver_of(holder) for holder in self.ledger.holdings_on(other.uuid)} - {manager}:
                 raise DriverError(
-                    f"it gave provider {edited.uuid} the name {edited.name} of a provider "
+                    f"gave provider {edited.uuid} the name {edited.name} of a provider "
                     f"that another driver reports ({other.uuid})"
                 )
 

@@ -182,9 +182,9 @@ class CompetingOwners:
         if self.other_name is not None:
             degraded["name"] = (
                 f"provider {uuid} of {node} was renamed to {self.other_name} by another service, "
-                "and this agent renames it back. If that is a host with the same compute_id, from "
-                "a copied disk, each takes the provider from the other: stop one, empty its "
-                "state_path, start it"
+                "and this agent renames it back. If another host has the same compute_id, from a "
+                "copied disk, each host takes the provider from the other: on one of them stop "
+                "the agent, empty its state_path, start the agent"
             )
         again = {
             denial: contested
@@ -207,8 +207,8 @@ class CompetingOwners:
         if lasting:
             degraded["twin"] = (
                 f"another service undoes each change of {len(lasting)} provider(s), {lasting[0]} "
-                "first. If that is a host with the same "
-                "compute_id and name, from a copied disk: stop one, empty its state_path, start it"
+                "first. If another host has the same compute_id and name, from a copied disk: on "
+                "one of them stop the agent, empty its state_path, start the agent"
             )
         return degraded
 

@@ -209,8 +209,8 @@ class Tracker:
             names = sorted({*left.classes, *left.traits, *left.aggregates})
             if names:
                 LOG.warning(
-                    "Node %s: provider %s (%s) keeps %s: no driver or provider file reports them, "
-                    "and the ledger that would name their owner is missing",
+                    "Node %s: provider %s (%s): not removed: %s: no driver or provider file "
+                    "reports them, and their owner is unknown since the ledger was lost",
                     self.node,
                     provider.name,
                     uuid,
@@ -301,7 +301,7 @@ class Tracker:
         may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
         read = (lambda: dict(LazyAllocations(view, api))) if may_reshape else None
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
-        self.activity = "asking the drivers"
+        self.activity = "calling the drivers"
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(read)
 
@@ -416,7 +416,7 @@ class Tracker:
         if not problem:
             return {}
         return {
-            "state_path": f"{problem}; nothing new is claimed in Placement until it can be written"
+            "state_path": f"{problem}; nothing new is reported in Placement until it can be written"
         }
 
     def _report(

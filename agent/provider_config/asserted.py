@@ -37,9 +37,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
         met.add(entry.key)
         first = by_provider.setdefault(provider.uuid, entry)
         if first is not entry:
-            text = (
-                f"{entry} ignored: {first} describes this provider, too; make one entry of the two"
-            )
+            text = f"{entry} ignored: {first} describes this provider, too; merge the two entries"
             problems.append(Problem(provider.uuid, provider.name, text))
     root = policy.root
     if entries.default is not None and root in tree:

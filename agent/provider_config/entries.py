@@ -95,7 +95,7 @@ def parse_files(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = 
                 file, _, line = entry.place.rpartition(":")
                 twice = (
                     f"the provider with the {entry.by} {entry.identifier} is described in "
-                    f"{first.place} already; make one entry of the two"
+                    f"{first.place} already; merge the two entries"
                 )
                 repeated.append(Diagnostic(file, int(line), "", twice))
     if errors or repeated:
@@ -153,7 +153,7 @@ def _read(text: str, name: str, warnings: list[Diagnostic]) -> list[Entry]:
         if entry.inventory or entry.traits:
             entries.append(entry)
         elif not problems:
-            warnings.append(file.diagnostic(path, "adds nothing: it is ignored"))
+            warnings.append(file.diagnostic(path, "adds neither inventory nor traits: ignored"))
     if wrong:
         raise BadFile(wrong)
     return entries
@@ -172,7 +172,7 @@ def _newer_minor(file: _File) -> Diagnostic | None:
         raise BadFile([file.diagnostic(path, text)])
     if int(match[2]) <= KNOWN_MINOR:
         return None
-    text = f"is {version}, newer than 1.{KNOWN_MINOR}: keys that are unknown here are ignored"
+    text = f"is {version}, newer than 1.{KNOWN_MINOR}: unknown keys are ignored"
     return file.diagnostic(path, text)
 
 
@@ -236,7 +236,7 @@ def _breaches(  # noqa: C901  a branch for each kind of error
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return f"one with {' and '.join(sorted(value))}" if value else "an empty one"
+        return f"a mapping with {' and '.join(sorted(value))}" if value else "an empty mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:

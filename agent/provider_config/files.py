@@ -80,7 +80,7 @@ def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
         names = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
     except OSError:
         return ()
-    text = "is not read: only *.yaml are"
+    text = "is ignored: only *.yaml files are read"
     return tuple(Diagnostic(str(location / name), 1, "", text) for name in names)
 
 
@@ -164,7 +164,11 @@ class ProviderFiles:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""
         if not self.diagnostics or self.holding:
             return {}
-        use = "none is applied" if self._in_use is None else "the last valid files stay in use"
+        use = (
+            "no provider file is applied"
+            if self._in_use is None
+            else "the last valid files stay in use"
+        )
         return {
             PART: f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
         }
@@ -205,7 +209,7 @@ class ProviderFiles:
 def _unmatched_text(entry: Entry) -> str:
     return (
         f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
-        "its entry waits until there is one"
+        "the entry is applied once that provider exists"
     )
 
 

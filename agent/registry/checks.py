@@ -49,13 +49,13 @@ def is_host(host: object) -> bool:
 def require_host(host: object) -> None:
     """:raises UnknownHost: nobody can have this name."""
     if not is_host(host):
-        raise UnknownHost(f"no service has the host name {_quoted(host)}, which is not a valid one")
+        raise UnknownHost(f"no service has the host name {_quoted(host)}: not a valid name")
 
 
 def require_uuid(uuid: object) -> None:
     """:raises UnknownHost: it is no UUID."""
     if not is_uuid(uuid):
-        raise UnknownHost(f"no service has the UUID {_quoted(uuid)}, which is not a valid one")
+        raise UnknownHost(f"no service has the UUID {_quoted(uuid)}: not a valid UUID")
 
 
 def heartbeat(host: object, address: object, rpc_version: object, roots: object) -> None:
@@ -113,9 +113,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
     if not disabled:
         raise ReasonRefused("an enabled host has no reason: leave it out, or disable the host")
     if len(text) > LONGEST:
-        raise ReasonRefused(
-            f"the reason has {len(text)} characters; {LONGEST} are the most there can be"
-        )
+        raise ReasonRefused(f"the reason has {len(text)} characters; at most {LONGEST} are allowed")
     return text
 
 

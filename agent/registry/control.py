@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
-LATER = "its agent follows the record when the next heartbeat brings it"
+LATER = "its agent applies the record at its next heartbeat"
 
 
 class ComputeAPI(Protocol):
@@ -57,7 +57,7 @@ class Switched:
 
     @property
     def call_outcome(self) -> str:
-        """What came of the call to the agent, for people."""
+        """The outcome of the call to the agent, as text."""
         if self.answer is not None:
             return f"called, answered {self.answer}"
         return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
@@ -65,7 +65,7 @@ class Switched:
 
 @dataclass(slots=True)
 class Control:
-    """The rules over one registry; ``compute_api`` is ``None`` where there is no message bus."""
+    """Changes records and calls agents; ``compute_api`` is ``None`` without a message bus."""
 
     registry: Registry
     compute_api: ComputeAPI | None
@@ -80,29 +80,29 @@ class Control:
         """
         self._refuse_attached(host, "--disable" if disabled else "--enable")
         record = self.registry.set_status(host, disabled=disabled, reason=reason)
-        # Before the call: the agent's log may say the same earlier otherwise.
+        # Before the call, so that this log line is earlier than the agent's.
         log_switched(record, caller)
-        done = self._call(record, caller)
-        LOG.info("%s, %s [%s]", record.host, plain(done.call_outcome), caller.request_id)
-        return done
+        switched = self._call(record, caller)
+        LOG.info("%s, %s [%s]", record.host, plain(switched.call_outcome), caller.request_id)
+        return switched
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
-        """Force a host down, or take that back.
+        """Set or unset ``forced_down``.
 
-        When it is taken back the agent is called: it was not called while it counted as down.
+        When it is unset the agent is called, since it was not called while it counted as down.
 
-        :raises RegistryError:
+        :raises RegistryError: the record could not be changed.
         """
         self._refuse_attached(host, "--down" if forced_down else "--up")
         record = self.registry.set_forced_down(host, forced_down=forced_down)
         log_forced(record, caller)
         if not forced_down:
-            done = self._call(record, caller).call_outcome
-            LOG.info("%s, %s [%s]", record.host, plain(done), caller.request_id)
+            outcome = self._call(record, caller).call_outcome
+            LOG.info("%s, %s [%s]", record.host, plain(outcome), caller.request_id)
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
-        """Delete a host's record.  :raises RegistryError:"""
+        """Delete a host's record.  :raises RegistryError: it could not be deleted."""
         self.registry.delete(host)
         log_deleted(host, caller)
 
@@ -110,8 +110,8 @@ class Control:
         """:raises Attached: its agent would not follow the record."""
         if self.registry.get_service(host).attached:
             raise Attached(
-                f"{host} is attached: its compute service is nova-compute's, and nothing was "
-                f"changed; in Nova: openstack compute service set {how} {host} nova-compute"
+                f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
+                f"compute service; run: openstack compute service set {how} {host} nova-compute"
             )
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
@@ -119,7 +119,7 @@ class Control:
         if why_not is not None:
             return Switched(record, called=False, why_not=why_not)
         if self.compute_api is None:
-            return Switched(record, called=False, why_not=f"there is no message bus; {LATER}")
+            return Switched(record, called=False, why_not=f"no message bus is configured; {LATER}")
         try:
             answer = self.compute_api.set_host_enabled(
                 record.host,
@@ -127,7 +127,7 @@ class Control:
                 record_version=record.version,
                 about=_about(record, caller),
             )
-        except Exception as err:  # noqa: BLE001  the record stands, whatever became of the call
+        except Exception as err:  # noqa: BLE001  the record is changed, whatever the call's outcome
             return Switched(record, called=True, why_not=f"{err}; {LATER}")
         return Switched(record, called=True, answer=answer)
 
@@ -135,18 +135,18 @@ class Control:
 def log_switched(record: ServiceRecord, caller: Caller) -> None:
     """Log who switched a host, and why; the agent logs the same request id or record version."""
     reason = f" ({record.disabled_reason})" if record.disabled_reason else ""
-    words = record.host, record.status, reason, record.version, caller
-    LOG.info("%s is %s now%s, record version %s, %s", *words)
+    values = record.host, record.status, reason, record.version, caller
+    LOG.info("%s is %s now%s, record version %s, %s", *values)
 
 
 def log_forced(record: ServiceRecord, caller: Caller) -> None:
-    """Who did it."""
+    """Log a change of ``forced_down`` with its caller."""
     what = "forced down" if record.forced_down else "no longer forced down"
     LOG.info("%s is %s now, record version %s, %s", record.host, what, record.version, caller)
 
 
 def log_deleted(host: str, caller: Caller) -> None:
-    """Who did it."""
+    """Log the deletion of a record with its caller."""
     LOG.info("The record of %s was deleted, %s", host, caller)
 
 
@@ -158,23 +158,23 @@ def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
 def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) -> str | None:
     """Return why the agent of this record is not called, or ``None``."""
     if record.last_seen is None:
-        return f"{record.host} has never been up; its agent reads the record when it starts"
+        return f"{record.host} has never been up; its agent applies the record when it starts"
     if record.forced_down:
         return f"{record.host} is forced down; {LATER}"
     if not record.is_up(down_after):
-        return f"{record.host} is down; its agent reads the record when it starts"
+        return f"{record.host} is down; its agent applies the record when it starts"
     version = _version(record.rpc_version)
     if version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"
     if version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return (
-            f"{record.host} speaks RPC {record.rpc_version}, older than {oldest}; "
-            "it follows once it was upgraded and restarted"
+            f"{record.host} has RPC version {record.rpc_version}, older than {oldest}; "
+            "upgrade and restart its agent, which then applies the record"
         )
     return None
 
 
 def _version(text: str | None) -> tuple[int, int] | None:
-    found = re.fullmatch(r"(\d+)\.(\d+)", text or "")
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"(\d+)\.(\d+)", text or "")
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,55 +1,54 @@
-"""Errors of service records; each says who acts next.
+"""Errors of the registry, with who has to act next.
 
-The same errors come from the store and, over RPC, from the client.
+The store and the RPC client raise the same errors.
 """
 
 
 class RegistryError(Exception):
-    """The root of all errors of the registry."""
+    """The base class of the registry's errors."""
 
 
 class UnknownHost(RegistryError):
-    """No service has this name or UUID.  Next: whoever asked."""
+    """No service has this name or UUID.  Next: the caller."""
 
 
 class HostTaken(RegistryError):
-    """Another agent, that is up, sends heartbeats with this host's name.
+    """Another agent that is up sends heartbeats with this host name.
 
-    Next: the operator, who gives one of them another ``host``.  The message names both
-    addresses.
+    Next: the operator gives one of them another ``host``.  The message has both addresses.
     """
 
 
 class Attached(RegistryError):
-    """The host's compute service is nova-compute's.  Next: whoever asked, by Nova's API."""
+    """The agent is in attach mode.  Next: the caller changes the service in Nova's API."""
 
 
 class ReasonRefused(RegistryError):
-    """A reason that can't be stored: empty, too long, or given while enabling."""
+    """The reason is invalid: empty, too long, or given while enabling.  Next: the caller."""
 
 
 class InputRefused(RegistryError):
-    """An argument can't be used: a name of 300 characters, a number below 0.  Next: the sender."""
+    """An argument is invalid, such as a name of 300 characters.  Next: the caller."""
 
 
 class Changed(RegistryError):
-    """Somebody else changed the record since it was read.  Next: read it and decide again."""
+    """The record was changed after it was read.  Next: the caller reads it and decides again."""
 
 
 class StillUp(RegistryError):
-    """A service that is up can't be deleted: its next heartbeat would make it anew."""
+    """A service that is up can't be deleted: its next heartbeat would create it again."""
 
 
 class DatabaseRefused(RegistryError):
-    """An agent or a command was given a fleet's database, which only compute-registry opens.
+    """An agent or a command is configured with a fleet's database.
 
-    Next: the operator, who sets ``[registry] access = rpc``.
+    Only compute-registry opens it.  Next: the operator sets ``[registry] access = rpc``.
     """
 
 
 class RegistryUnavailable(RegistryError):
-    """No answer: the database, the broker or every ``compute-registry`` is away.
+    """The database, the broker or every ``compute-registry`` is unreachable.
 
-    Next: try again later; the last known status holds.  What a write did is unknown until
-    the record has been read.
+    Next: the caller retries later; the last known status holds.  Whether a write was done is
+    unknown until the record is read.
     """

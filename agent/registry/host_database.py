@@ -1,4 +1,4 @@
-"""The SQLite file of one host, by the standard library."""
+"""The SQLite file with the service record of one host, by the standard library."""
 
 import logging
 import re
@@ -16,10 +16,10 @@ from agent.state.files import give_to_owner, set_aside
 LOG = logging.getLogger(__name__)
 _URL = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
 
-_BESIDE = ("-wal", "-shm")
-"""The ends of the names of SQLite's own files beside it."""
+_SUFFIXES = ("-wal", "-shm")
+"""Suffixes of SQLite's auxiliary files."""
 BUSY_WITHIN = 20.0
-"""Seconds that another writer is waited for."""
+"""Seconds to wait for another writer."""
 TABLE = """
 CREATE TABLE IF NOT EXISTS services (
     id INTEGER NOT NULL,
@@ -43,9 +43,9 @@ CREATE TABLE IF NOT EXISTS services (
     UNIQUE (host)
 );
 """
-"""A test holds it against the migration of a fleet's databases."""
+"""A test compares it with the migrations of a fleet's databases."""
 VERSION = 1
-"""``user_version`` of the file.  Columns may be added without a new one."""
+"""``user_version`` of the file.  Adding columns does not need a new version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class HostDatabase:
 
     path: str
     own: bool = False
-    """Whether the one host is ours: it knows its status, and begins anew if the file is damaged."""
+    """Whether the caller is the agent of the host, which replaces a damaged file: it has its status
+    elsewhere too."""
     now: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
     binary: ClassVar[str] = "binary"
     _idle: list[sqlite3.Connection] = field(default_factory=list, repr=False, compare=False)
@@ -65,21 +66,21 @@ class HostDatabase:
 
     def upgrade(self) -> None:
         try:
-            self.run(_check)
+            self.run(_check_integrity)
         except RegistryUnavailable as err:
             if not (self.own and _is_damaged(err.__cause__)):
                 raise
             self._set_aside(err)
-            self.run(_check)
-        for more in ("", *_BESIDE):
-            give_to_owner(Path(self.path + more))
+            self.run(_check_integrity)
+        for suffix in ("", *_SUFFIXES):
+            give_to_owner(Path(self.path + suffix))
 
     def _set_aside(self, err: RegistryUnavailable) -> None:
         self.dispose()
-        for more in _BESIDE:  # they would be applied to the new file
-            Path(self.path + more).unlink(missing_ok=True)
+        for suffix in _SUFFIXES:  # they would be applied to the new file
+            Path(self.path + suffix).unlink(missing_ok=True)
         LOG.warning(
-            "%s: the file is damaged%s; a new one is begun", err, set_aside(Path(self.path))
+            "%s: the file is damaged%s; a new file was created", err, set_aside(Path(self.path))
         )
 
     def run(self, work: Callable[[Transaction], R]) -> R:
@@ -110,9 +111,9 @@ class HostDatabase:
         connection = sqlite3.connect(self.path, BUSY_WITHIN, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
-            # What is no UTF-8 in one row hides no other.
-            connection.text_factory = lambda found: found.decode(errors="replace")
-            # A power cut may take the last heartbeats; it damages nothing.
+            # Invalid UTF-8 in one row must not make the others unreadable.
+            connection.text_factory = lambda column: column.decode(errors="replace")
+            # A power cut may lose the last heartbeats, and damages nothing.
             connection.execute("PRAGMA synchronous=NORMAL")
             self._ensure_table(connection)
         except BaseException:
@@ -125,10 +126,10 @@ class HostDatabase:
         if version > VERSION:
             raise RegistryUnavailable(
                 f"{self.safe_url} has version {version}, and this compute-agent reads {VERSION}: a "
-                "later compute-agent wrote it; use that one, or move the file away"
+                "later compute-agent wrote it; use that version, or move the file away"
             )
         if version < VERSION:
-            # Readers do not wait for the writer, nor it for them.
+            # In WAL mode readers and the writer do not wait for each other.
             connection.execute("PRAGMA journal_mode=WAL")
             make_table(connection)
 
@@ -147,31 +148,30 @@ def host_database(
     if url is None:
         return None
     if not url["path"]:
-        raise RegistryUnavailable(f"{option}: {connection} names no file")
+        raise RegistryUnavailable(f"{option}: {connection} has no path of a file")
     return HostDatabase(url["path"], own)
 
 
-def _check(sent: Transaction) -> None:
-    """Read all of it."""
-    [found] = sent.rows("PRAGMA quick_check(1)")
-    if found["quick_check"] != "ok":
-        raise _Damaged(found["quick_check"])
+def _check_integrity(transaction: Transaction) -> None:
+    [row] = transaction.rows("PRAGMA quick_check(1)")
+    if row["quick_check"] != "ok":
+        raise _Damaged(row["quick_check"])
 
 
 class _Damaged(sqlite3.DatabaseError):
-    """Found by SQLite's own check."""
+    """SQLite's ``quick_check`` failed."""
 
     sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 def _is_damaged(err: BaseException | None) -> bool:
-    """Whether SQLite can't make sense of the file, which does not pass."""
-    code = getattr(err, "sqlite_errorcode", 0) & 0xFF  # without what extends it
+    """Return whether the file is damaged; such an error is permanent."""
+    code = getattr(err, "sqlite_errorcode", 0) & 0xFF  # the primary result code
     return code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def make_table(connection: sqlite3.Connection) -> None:
-    """Once, whoever else tries to at the same time."""
+    """Create the table, unless another process has done so."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(TABLE)
@@ -180,7 +180,7 @@ def make_table(connection: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SqliteTransaction:
-    """Transaction on one connection, in one transaction."""
+    """A transaction on one connection."""
 
     connection: sqlite3.Connection
 

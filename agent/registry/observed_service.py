@@ -46,8 +46,8 @@ class ObservedService:
             yield Condition(damage(self.record), next_step=REPAIR)
         if self.record.contested_by is not None:
             yield Condition(
-                f"two agents have the name {self.record.host}: one runs at "
-                f"{self.record.address}, and is served, the other at "
-                f"{self.record.contested_by}, and is refused",
-                next_step="give one of them another host",
+                f"two agents use the host name {self.record.host}: the agent at "
+                f"{self.record.address} is served, the agent at "
+                f"{self.record.contested_by} is refused",
+                next_step="set another [DEFAULT] host for one of the two agents",
             )

@@ -16,18 +16,18 @@ REGISTRY: list[cfg.Opt] = [
         "access",
         default="direct",
         choices=[
-            ("direct", "open the SQLite file of 'connection': one host, nothing to install"),
-            ("rpc", "call compute-registry over transport_url: for fleets"),
+            ("direct", "open the SQLite file of 'connection', for a single host"),
+            ("rpc", "call compute-registry over transport_url, for fleets"),
         ],
         help="How compute-agent and computectl reach the service records. compute-registry "
-        "itself always opens the database.",
+        "ignores this option and opens the database of 'connection'.",
     ),
     cfg.StrOpt(
         "connection",
         secret=True,
         sample_default=f"sqlite:////var/lib/compute-agent/{FILE_NAME}",
-        help="URL of the database, by default an SQLite file in state_path, for one host. "
-        "For compute-registry also the SQLAlchemy URL of a fleet's database: "
+        help="URL of the database. The default is an SQLite file in state_path, for a single "
+        "host. For compute-registry also the SQLAlchemy URL of a fleet's database: "
         "mysql+pymysql://user:password@host/name or "
         "postgresql+psycopg2://user:password@host/name.",
     ),
@@ -36,72 +36,77 @@ REGISTRY: list[cfg.Opt] = [
         default=60,
         mutable=True,
         min=2,
-        help="Seconds without a heartbeat after which a service counts as down. The same on "
-        "all hosts.",
+        help="Seconds without a heartbeat after which a service counts as down. Set the same "
+        "value on all hosts.",
     ),
     cfg.IntOpt(
         "report_interval",
         default=10,
         mutable=True,
         min=1,
-        help="Seconds between two heartbeats of an agent; well below service_down_time.",
+        help="Seconds between two heartbeats of an agent. Set it well below service_down_time.",
     ),
     cfg.StrOpt(
         "binary",
         default="nova-compute",
-        help="What services are called in lists: tools that know Nova look for its name.",
+        help="The binary of the services in lists. Clients written for Nova look for nova-compute.",
     ),
     cfg.StrOpt(
         "master_key",
         default="",
         secret=True,
-        help="For compute-registry and for operators' computectl, never on a hypervisor: calls "
-        "over the bus have to be signed, and these are. Any long random text, such as of "
-        "openssl rand -hex 32. compute-registry needs it, or unsigned_calls.",
+        help="For compute-registry and operators' computectl, never on a hypervisor: the key that "
+        "signs calls over the message bus. Any long random text, such as the output of "
+        "openssl rand -hex 32. With it, unsigned calls are refused. compute-registry requires "
+        "it, unless unsigned_calls is set.",
     ),
     cfg.BoolOpt(
         "unsigned_calls",
         default=False,
-        help="For compute-registry without a master_key: answer calls over the bus that nobody "
-        "has signed. Then whoever has a credential of the broker, such as that of one "
-        "hypervisor, can disable, force down and delete every host.",
+        help="For compute-registry without a master_key: accept unsigned calls over the message "
+        "bus. Then anyone with a credential of the broker, such as that of one hypervisor, "
+        "can disable, force down and delete every host.",
     ),
     cfg.StrOpt(
         "host_key",
         default="",
         secret=True,
-        help="For an agent: the key of its own host, which compute-registry --host-key-of HOST "
-        "prints. Its calls are signed with it, and calls to it have to be signed.",
+        help="For an agent: the key of its host, printed by compute-registry --host-key-of HOST. "
+        "The agent signs its calls with it and refuses unsigned calls.",
     ),
     cfg.StrOpt(
         "rest_bind",
         default="127.0.0.1",
-        help="Address on which compute-registry serves os-services of the compute API.",
+        help="Address on which compute-registry serves os-services of the compute API over HTTP.",
     ),
     cfg.PortOpt(
         "rest_port",
         default=0,
-        help="Port for that, 0 for none. Nova's is 8774.",
+        help="Port of the REST API; 0 disables it. Nova's is 8774.",
     ),
     cfg.BoolOpt(
         "page",
         default=True,
-        help="Serve a page of the fleet there as well, at /fleet, for people with a browser. It "
-        "changes nothing. With [placement], it shows the provider trees of hosts.",
+        help="Serve a page with all hosts for browsers, at /fleet on rest_port. It is read-only. "
+        "If [placement] is set, it shows the provider trees of hosts.",
     ),
     cfg.StrOpt(
         "trusted_proxy",
-        help="Address of the TLS proxy before compute-registry: the log then has the "
-        "addresses of its clients, by its X-Forwarded-For. Left out: nobody is believed.",
+        help="Address of the TLS proxy in front of compute-registry. Its X-Forwarded-* headers "
+        "are used, so that the log has the addresses of its clients. If it is not set, such "
+        "headers are ignored.",
     ),
     cfg.StrOpt(
         "auth_strategy",
         default="keystone",
         choices=[
-            ("keystone", "a token of Keystone; [oslo_policy] policy_file says who may do what"),
-            ("noauth", "everybody who reaches the port; for tests and the loopback"),
+            (
+                "keystone",
+                "a token of Keystone, by the rules of [oslo_policy] policy_file",
+            ),
+            ("noauth", "every request is allowed; for tests and the loopback"),
         ],
-        help="Who may use the REST interface. With keystone, [keystone_authtoken] says how "
+        help="Authentication of the REST API. With keystone, [keystone_authtoken] configures how "
         "tokens are checked.",
     ),
 ]
@@ -110,30 +115,30 @@ AUDIT: list[cfg.Opt] = [
     cfg.BoolOpt(
         "enabled",
         default=False,
-        help="Write a CADF event for each REST request and its answer, by keystonemiddleware; "
-        "[audit_middleware_notifications] says where to. By default the log has who "
-        "switched what, and no events.",
+        help="Emit a CADF event for each REST request and its answer, by keystonemiddleware; "
+        "[audit_middleware_notifications] sets the destination. Without events, the log still "
+        "has each change with its caller.",
     ),
     cfg.StrOpt(
         "audit_map_file",
         default="/etc/compute-registry/api_audit_map.conf",
-        help="What the paths of the API are called in these events.",
+        help="File that maps the API's paths to the names in these events.",
     ),
     cfg.StrOpt(
         "ignore_req_list",
         default="",
-        help="HTTP methods that are left out, such as GET,HEAD.",
+        help="HTTP methods for which no event is emitted, such as GET,HEAD.",
     ),
 ]
 
 
 class RegistryConfigError(Exception):
-    """The configuration can't be used; the text says which option."""
+    """The configuration is invalid; the text names the option."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """The group [registry]; times in seconds, ``rest_port`` is ``None`` for no REST."""
+    """The options of [registry]; times in seconds; ``rest_port`` is ``None`` without REST."""
 
     access: str
     connection: str
@@ -151,31 +156,31 @@ class RegistrySettings:
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
-    """Read every option once.
+    """Return the options of [registry] as settings.
 
-    :raises RegistryConfigError: two of them do not go together.
+    :raises RegistryConfigError: a value is invalid, or options contradict each other.
     """
     group = conf[GROUP]
     if group.report_interval >= group.service_down_time:
         raise RegistryConfigError(
             f"[registry] report_interval ({group.report_interval}) has to be below "
-            f"service_down_time ({group.service_down_time}), or no service stays up"
+            f"service_down_time ({group.service_down_time}), or no service counts as up"
         )
     if not conf.state_path:
-        raise RegistryConfigError("state_path is empty: name a directory, or leave the option out")
+        raise RegistryConfigError("state_path is empty: set a directory, or remove the option")
     default = f"sqlite:///{Path(conf.state_path).absolute() / FILE_NAME}"
-    others: dict[str, Any] = {
+    converted: dict[str, Any] = {
         "connection": group.connection or default,
         "down_after": float(group.service_down_time),
         "report_interval": float(group.report_interval),
         "rest_port": group.rest_port or None,
     }
-    same = {one.name for one in fields(RegistrySettings)} - others.keys()
-    return RegistrySettings(**others, **{name: group[name] for name in same})
+    unchanged = {field.name for field in fields(RegistrySettings)} - converted.keys()
+    return RegistrySettings(**converted, **{name: group[name] for name in unchanged})
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For the sample configuration: ``[(group, options)]``."""
+    """Return ``[(group, [options])]`` for the sample configuration."""
     return [
         (GROUP, REGISTRY),
         (AUDIT_GROUP, AUDIT),

@@ -53,4 +53,4 @@ class AgentPermissions:
         if not is_signed(self.key, self.host, method, arguments, context):
             raise NotPermitted(f"{method} is not signed for {self.host}")
         if not isinstance(context.get(RECORD_VERSION), int):
-            raise NotPermitted(f"{method} is signed for no version of the record")
+            raise NotPermitted(f"{method} is signed without a version of the service record")

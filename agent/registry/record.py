@@ -1,8 +1,7 @@
-"""A service record, and what can be said about one.  Pure, and reads no clock.
+"""Service records.  Pure, and reads no clock.
 
-Whether a service is up follows from ``silent_for``, which the registry's database works
-out with its own clock when it reads the record.  So no two hosts' clocks are ever
-compared, and how far they are apart does not matter.
+Whether a service is up follows from ``silent_for``, which the registry's database computes with its
+own clock when it reads the record.  So clocks of different hosts are never compared.
 """
 
 from dataclasses import dataclass
@@ -12,19 +11,19 @@ from agent.registry.checks import AUTO
 from reportclient.plain_text import plain
 
 BINARY = "nova-compute"
-"""What tools for operators know a compute service by."""
+"""The binary by which Nova's clients recognize a compute service."""
 DOWN_AFTER = 60.0
-"""Seconds without a heartbeat."""
+"""Seconds without a heartbeat after which a service counts as down."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:
     """The record of one compute service.
 
-    ``roots`` are the UUIDs of its root providers.  ``address`` tells agents with the same
-    host name apart.  ``version`` grows with each change of status, never by heartbeats; what
-    an operator decides is not older than the second in which he does, so that it is later than
-    anything that was decided before a restore from a backup.
+    ``roots`` are the UUIDs of its root providers.  ``address`` distinguishes agents with the same
+    host name.  ``version`` grows with each change of status, never with heartbeats.  A change by
+    an operator sets it to at least the current time in seconds, so that it is later than any
+    version from before a restore of the database.
     """
 
     id: int
@@ -34,58 +33,58 @@ class ServiceRecord:
     disabled: bool = False
     disabled_reason: str | None = None
     disabled_at: datetime | None = None
-    """Since when it is disabled (UTC, by the database's clock); ``None`` if nobody knows."""
+    """When it was disabled (UTC, by the database's clock); ``None`` if unknown."""
     forced_down: bool = False
     rpc_version: str | None = None
     last_seen: datetime | None = None
-    """The last heartbeat (UTC, by the database's clock); ``None`` if there never was one."""
+    """The last heartbeat (UTC, by the database's clock); ``None`` before the first."""
     silent_for: float | None = None
-    """Seconds between the last heartbeat and the moment when this record was read."""
+    """Seconds from the last heartbeat until this record was read."""
     roots: tuple[str, ...] = ()
     address: str | None = None
     contested_by: str | None = None
     """The address of another agent with this host's name, refused within the last minute."""
     version: int = 1
     attached: bool = False
-    """Whether its agent reports beside nova-compute, whose service Nova's API disables."""
+    """Whether its agent is in attach mode: then Nova's API disables the host."""
     damaged: tuple[str, ...] = ()
-    """Columns whose contents can't be read; what they stand for counts as unknown here."""
+    """Columns whose values can't be read; their fields have the values for unknown."""
 
     def is_up(self, down_after: float = DOWN_AFTER) -> bool:
-        """Whether it could be called, as far as anybody knows."""
+        """Return whether heartbeats arrive and the service is not forced down."""
         return not self.forced_down and is_alive(self, down_after)
 
     def state(self, *, up: bool) -> str:
-        """``up`` or ``down``, and why it is down where that is not silence; see :meth:`is_up`."""
+        """Return ``up``, ``down`` or ``forced down``; ``up`` is the result of :meth:`is_up`."""
         return "forced down" if self.forced_down else "up" if up else "down"
 
     @property
     def status(self) -> str:
-        """``enabled`` or ``disabled``."""
+        """The status: ``enabled`` or ``disabled``."""
         return "disabled" if self.disabled else "enabled"
 
     @property
     def shown_status(self) -> str:
-        """The status for people: of an attached host it is nova-compute's."""
+        """The status in lists; in attach mode the status is that of Nova's service."""
         return "attached: Nova's" if self.attached else self.status
 
     @property
     def is_auto(self) -> bool:
-        """Whether it was disabled by a program, which may enable it again."""
+        """Whether the agent disabled it automatically, and may enable it again."""
         return self.disabled and (self.disabled_reason or "").startswith(AUTO)
 
 
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
-    """Whether heartbeats come, forced down or not."""
+    """Return whether heartbeats arrive, also if the service is forced down."""
     return record.silent_for is not None and record.silent_for <= down_after
 
 
 REPAIR = (
-    "its agent's next heartbeat writes last_seen, roots and address anew, computectl service "
-    "enable or disable the status; what stays is to be repaired in the table services"
+    "the agent's next heartbeat rewrites last_seen, roots and address; computectl service enable "
+    "or disable rewrites the status; repair other columns in the table services"
 )
 
 
 def damage(record: ServiceRecord) -> str:
-    """Return the columns of a damaged record that can't be read, as a sentence."""
+    """Return a message that names the columns of a record that can't be read."""
     return f"The record of {plain(record.host)} is damaged: can't read {', '.join(record.damaged)}"

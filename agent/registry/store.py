@@ -1,7 +1,7 @@
 """Service records in a database.
 
-Each change is one UPDATE with a condition, so two writers can't lose each other's change, and a
-heartbeat has columns of its own, so it can't undo an operator's.  All times are the database's.
+Each change is one conditional UPDATE, so concurrent writers lose no change.  Heartbeats write
+columns of their own, so they undo no change by an operator.  All times are the database's.
 """
 
 import logging
@@ -20,12 +20,12 @@ from agent.registry.stored import record_from_row
 from reportclient.plain_text import plain
 
 VERSION_EPOCH = 1577836800
-"""2020-01-01 in UTC: a version that counts seconds from then fits its column until 2088."""
+"""2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
-"""Called after each transaction with its seconds and whether the database answered."""
+"""Called after each transaction with its duration in seconds and whether the database answered."""
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class SqlRegistry:
     down_after: float = DOWN_AFTER
     binary: str = BINARY
     damaged: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns that can't be read and were logged, by host."""
+    """Logged columns that can't be read, by host."""
     refused: set[tuple[str, str]] = field(default_factory=set)
-    """Roots of hosts that are up, each with the host whose claim was refused and logged."""
+    """Refused claims that were logged: the root, and the host that claimed it."""
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """Return all records sorted by host, or at most ``limit`` of those after a host."""
@@ -46,20 +46,20 @@ class SqlRegistry:
         wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
         most = limit or LARGEST_VERSION
         return self._run(
-            lambda sent: [self._record(row) for row in sent.rows(wanted, after=after, most=most)]
+            lambda sql: [self._record(row) for row in sql.rows(wanted, after=after, most=most)]
         )
 
     def get_service(self, host: str) -> ServiceRecord:
         checks.require_host(host)
-        return self._run(lambda sent: self._one(sent, host))
+        return self._run(lambda sql: self._existing(sql, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
         checks.require_uuid(uuid)
         wanted = f"{self._select} WHERE uuid = :uuid"
-        found = self._run(lambda sent: sent.rows(wanted, uuid=uuid))
-        if not found:
+        rows = self._run(lambda sql: sql.rows(wanted, uuid=uuid))
+        if not rows:
             raise UnknownHost(f"no service has the UUID {uuid}")
-        return self._record(found[0])
+        return self._record(rows[0])
 
     def heartbeat(
         self,
@@ -72,29 +72,32 @@ class SqlRegistry:
     ) -> ServiceRecord:
         checks.heartbeat(host, address, rpc_version, roots)
         checks.flag("attached", attached)
-        said = {
+        reported = {
             "address": address,
             "rpc_version": rpc_version,
             "roots": " ".join(roots),
             "attached": attached,
         }
-        found = self._beat(host, said)
-        if found is None:
+        record = self._beat(host, reported)
+        if record is None:
             self._insert(host)
-            found = self._beat(host, said)
-        if found is None:  # somebody else made it, or deleted it, in between
-            found = self._beat(host, said)
-        if found is None:
-            raise UnknownHost(f"the record of {host} was deleted at this moment")
-        if found.address != address:
+            record = self._beat(host, reported)
+        if record is None:  # created or deleted by another process in between
+            record = self._beat(host, reported)
+        if record is None:
+            raise UnknownHost(f"the record of {host} was deleted during its heartbeat")
+        if record.address != address:
             raise HostTaken(
-                f"{host} is the name of another agent, that is up: it runs at {found.address}, "
-                f"this one at {address}"
+                f"host name {host} is used by another agent, which is up: that agent runs at "
+                f"{record.address}, this one at {address}"
             )
-        return found
+        return record
 
-    def _beat(self, host: str, said: dict[str, Any]) -> ServiceRecord | None:
-        """Return the record after the heartbeat; with another address it was refused."""
+    def _beat(self, host: str, reported: dict[str, Any]) -> ServiceRecord | None:
+        """Return the record after the heartbeat, ``None`` if there is no record.
+
+        If the record has another address, the heartbeat was refused.
+        """
         beat = (
             "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
             f"attached = :attached, last_seen = {self.database.now} WHERE host = :host "
@@ -105,49 +108,58 @@ class SqlRegistry:
             f"contested_at = {self.database.now} WHERE host = :host"
         )
 
-        def work(sent: Transaction) -> ServiceRecord | None:
-            known = {"host": host, "down_after": self.down_after}
-            changed = sent.change(f"{beat} AND roots = :roots", **known, **said)
+        def work(sql: Transaction) -> ServiceRecord | None:
+            key = {"host": host, "down_after": self.down_after}
+            changed = sql.change(f"{beat} AND roots = :roots", **key, **reported)
             if not changed:
-                roots = " ".join(self._granted(sent, host, said["roots"].split()))
-                changed = sent.change(beat, **known, **{**said, "roots": roots})
-            row = self._row(sent, host)
-            if row is None or (not changed and row["address"] in (None, said["address"])):
-                return None  # made by another after our update looked: look again
+                roots = " ".join(self._granted(sql, host, reported["roots"].split()))
+                changed = sql.change(beat, **key, **{**reported, "roots": roots})
+            row = self._row(sql, host)
+            if row is None or (not changed and row["address"] in (None, reported["address"])):
+                return None  # created by another process after the UPDATE: try again
             if not changed:
-                sent.change(contest, host=host, address=said["address"])
+                sql.change(contest, host=host, address=reported["address"])
             return self._record(row)
 
         return self._run(work)
 
-    def _granted(self, sent: Transaction, host: str, roots: Sequence[str]) -> list[str]:
+    def _granted(self, sql: Transaction, host: str, roots: Sequence[str]) -> list[str]:
         """Return the roots without those of other hosts that are up.
 
         A root of a host that is down moves to this host.
         """
-        row = next(iter(sent.rows("SELECT roots FROM services WHERE host = :host", host=host)), {})
-        had = str(row.get("roots") or "").split()
+        row = next(iter(sql.rows("SELECT roots FROM services WHERE host = :host", host=host)), {})
+        recorded = str(row.get("roots") or "").split()
         granted = list(roots)
-        for root in (one for one in roots if one not in had):
-            for rival in sent.rows(
+        for root in (root for root in roots if root not in recorded):
+            for rival in sql.rows(
                 f"{self._select} WHERE host <> :host AND roots LIKE :part",
                 host=host,
                 part=f"%{root}%",
             ):
-                other, silent_for = rival["host"], rival["silent_for"]
+                owner, silent_for = rival["host"], rival["silent_for"]
                 if silent_for is None or silent_for > self.down_after:
-                    left = [one for one in str(rival["roots"]).split() if one != root]
-                    sent.change(
+                    left = [other for other in str(rival["roots"]).split() if other != root]
+                    sql.change(
                         "UPDATE services SET roots = :roots WHERE host = :host",
                         roots=" ".join(left),
-                        host=other,
+                        host=owner,
                     )
-                    LOG.info("The root %s of %s, which is down, is now %s's", root, other, host)
+                    LOG.info(
+                        "Root provider %s: moved to the record of %s from %s, which is down",
+                        root,
+                        host,
+                        owner,
+                    )
                 elif root in granted:
                     granted.remove(root)
                     if (root, host) not in self.refused:
                         LOG.warning(
-                            "%s claims the root %s of %s, which is up: refused", host, root, other
+                            "Root provider %s: not added to the record of %s: it is in that of %s, "
+                            "which is up",
+                            root,
+                            host,
+                            owner,
                         )
                     self.refused.add((root, host))
         self.refused -= {(root, host) for root in granted}
@@ -160,9 +172,9 @@ class SqlRegistry:
         )
         row = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "no": False}
         try:
-            self._run(lambda sent: sent.change(new, **row))
+            self._run(lambda sql: sql.change(new, **row))
         except Duplicate:
-            return  # somebody was faster; there is a record, and that was wanted
+            return  # another process has created the record
 
     def set_status(
         self,
@@ -176,13 +188,13 @@ class SqlRegistry:
         checks.version("expected_version", expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
         now = self.database.now
-        known = f"disabled AND (disabled_at IS NULL OR disabled_at BETWEEN 0 AND {now})"
-        since = f"CASE WHEN {known} THEN disabled_at ELSE {now} END"
-        # In this order: MySQL's assignments see what those before them have changed.
-        said = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
+        keeps = f"disabled AND (disabled_at IS NULL OR disabled_at BETWEEN 0 AND {now})"
+        since = f"CASE WHEN {keeps} THEN disabled_at ELSE {now} END"
+        # In this order: in MySQL an assignment sees the results of those before it.
+        assignments = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
         values = {"disabled": disabled, "disabled_reason": text}
         return self._set(
-            host, f"{said}disabled_reason = :disabled_reason", values, expected_version
+            host, f"{assignments}disabled_reason = :disabled_reason", values, expected_version
         )
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
@@ -192,68 +204,68 @@ class SqlRegistry:
     def delete(self, host: str) -> None:
         """Delete a record, unless its service is up and not forced down."""
         checks.require_host(host)
-        gone = (
+        deletion = (
             "DELETE FROM services WHERE host = :host "
             f"AND (last_seen IS NULL OR forced_down OR {self._is_silent})"
         )
 
-        def work(sent: Transaction) -> ServiceRecord | None:
-            if sent.change(gone, host=host, down_after=self.down_after):
+        def work(sql: Transaction) -> ServiceRecord | None:
+            if sql.change(deletion, host=host, down_after=self.down_after):
                 return None
-            return self._one(sent, host)
+            return self._existing(sql, host)
 
-        found = self._run(work)
-        if found is not None:
+        record = self._run(work)
+        if record is not None:
             raise StillUp(
-                f"{host} is up, at {found.address}: its next heartbeat would make the record anew; "
-                f"stop its agent, then wait until it counts as down ({self.down_after:g} s), or "
-                "force it down"
+                f"{host} is up, at {record.address}: its next heartbeat would create the record "
+                "again; stop its agent, then wait until it counts as down "
+                f"({self.down_after:g} s), or force it down"
             )
 
     def _set(
-        self, host: str, said: str, values: dict[str, Any], expected: int | None
+        self, host: str, assignments: str, values: dict[str, Any], expected: int | None
     ) -> ServiceRecord:
         checks.require_host(host)
-        change = f"UPDATE services SET {said}, version = {self._later} WHERE host = :host"
-        if expected is not None:  # who names the version knows the next: a reply may be lost
-            change = f"UPDATE services SET {said}, version = version + 1 WHERE host = :host"
+        change = f"UPDATE services SET {assignments}, version = {self._later} WHERE host = :host"
+        if expected is not None:  # the caller can tell the next version even if the reply is lost
+            change = f"UPDATE services SET {assignments}, version = version + 1 WHERE host = :host"
             change += " AND version = :expected"
             values = {**values, "expected": expected}
 
-        def work(sent: Transaction) -> tuple[int, ServiceRecord]:
-            return sent.change(change, host=host, **values), self._one(sent, host)
+        def work(sql: Transaction) -> tuple[int, ServiceRecord]:
+            return sql.change(change, host=host, **values), self._existing(sql, host)
 
-        changed, found = self._run(work)
+        changed, record = self._run(work)
         if not changed:
             raise Changed(
-                f"the record of {host} was changed meanwhile: it has version "
-                f"{found.version}, not {expected}"
+                f"the record of {host} was changed by another caller: it has version "
+                f"{record.version}, not {expected}"
             )
-        return found
+        return record
 
     def _run(self, work: Callable[[Transaction], R]) -> R:
         return self.database.run(work)
 
-    def _one(self, sent: Transaction, host: str) -> ServiceRecord:
-        row = self._row(sent, host)
+    def _existing(self, sql: Transaction, host: str) -> ServiceRecord:
+        row = self._row(sql, host)
         if row is None:
             raise UnknownHost(f"no service has the host name {host}")
         return self._record(row)
 
-    def _row(self, sent: Transaction, host: str) -> Mapping[str, Any] | None:
-        return next(iter(sent.rows(f"{self._select} WHERE host = :host", host=host)), None)
+    def _row(self, sql: Transaction, host: str) -> Mapping[str, Any] | None:
+        return next(iter(sql.rows(f"{self._select} WHERE host = :host", host=host)), None)
 
     def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
-        """Return a row as a record; log once that it is damaged, and once that it is not."""
-        found = record_from_row(row)
-        if found.damaged != self.damaged.get(found.host, ()):
-            if found.damaged:
-                LOG.warning("%s; %s", damage(found), REPAIR)
-                self.damaged[found.host] = found.damaged
+        """Return the record of a row; log once when it is damaged and once when it is repaired."""
+        record = record_from_row(row)
+        if record.damaged != self.damaged.get(record.host, ()):
+            if record.damaged:
+                LOG.warning("%s; %s", damage(record), REPAIR)
+                self.damaged[record.host] = record.damaged
             else:
-                LOG.info("The record of %s can be read in full again", plain(found.host))
-                self.damaged.pop(found.host, None)
-        return found
+                LOG.info("The record of %s can be read in full again", plain(record.host))
+                self.damaged.pop(record.host, None)
+        return record
 
     @property
     def _select(self) -> str:
@@ -268,7 +280,7 @@ class SqlRegistry:
 
     @property
     def _later(self) -> str:
-        """SQL for a version that is new also if the database was restored from a backup."""
+        """SQL for a version that is new even after a restore of the database from a backup."""
         now = f"ROUND({self.database.now} - {VERSION_EPOCH})"
         return f"CASE WHEN version + 1 > {now} THEN version + 1 ELSE {now} END"
 
@@ -281,7 +293,7 @@ class SqlRegistry:
 class WatchedRegistry(SqlRegistry):
     """A registry that calls ``listener`` after each transaction.
 
-    It logs once that the database is lost, and once that it is back.
+    It logs once when the database is lost, and once when it is back.
     """
 
     listener: TransactionListener = lambda _seconds, _answered: None
@@ -294,11 +306,11 @@ class WatchedRegistry(SqlRegistry):
         except RegistryUnavailable as err:
             answered = False
             if not self.lost:
-                LOG.warning("The database is lost: %s", err)
+                LOG.warning("The database does not answer: %s", err)
             self.lost = True
             raise
         finally:
             if answered and self.lost:
                 self.lost = False
-                LOG.info("The database is back")
+                LOG.info("The database answers again")
             self.listener(time.monotonic() - began, answered)

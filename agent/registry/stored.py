@@ -17,16 +17,16 @@ def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
     """Return the record of a row; ``damaged`` has the columns that can't be read."""
     values, damaged = dict(row), []
     for name, (read, unknown) in _READERS.items():
-        found = row[name]
+        column = row[name]
         try:
-            values[name] = None if found is None and unknown is None else read(found)
+            values[name] = None if column is None and unknown is None else read(column)
         except (TypeError, ValueError, OverflowError, OSError):
             values[name] = unknown
             damaged.append(name)
     values["host"] = values["host"] or plain(ascii(row["host"]))
     if "roots" in damaged:
         values["roots"] = _uuids_in(row["roots"])
-    # A clock that was set back must not make it silent for less than nothing.
+    # After the database's clock was set back the difference would be negative.
     seen, silent = values["last_seen"], row["silent_for"]
     values["silent_for"] = None if seen is None or silent is None else max(0.0, float(silent))
     return ServiceRecord(**values, damaged=tuple(damaged))
@@ -49,10 +49,10 @@ def _number(found: Any) -> int:
 
 
 def _roots(found: Any) -> tuple[str, ...]:
-    words = tuple(_text(found).split())
-    if not all(map(is_uuid, words)):
+    uuids = tuple(_text(found).split())
+    if not all(map(is_uuid, uuids)):
         raise ValueError
-    return words
+    return uuids
 
 
 def _uuids_in(found: Any) -> tuple[str, ...]:
@@ -64,7 +64,10 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "host": (_text, ""),
     "binary": (_text, BINARY),
     "disabled": (bool, False),  # numbers in some databases
-    "disabled_reason": (lambda found: plain(_text(found)), None),  # older versions: as it came
+    "disabled_reason": (
+        lambda found: plain(_text(found)),
+        None,
+    ),  # once unchecked
     "disabled_at": (_time, None),
     "forced_down": (bool, False),
     "rpc_version": (_text, None),
@@ -73,6 +76,6 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "address": (_text, None),
     "contested_by": (_text, None),
     "version": (_number, 0),
-    "attached": (bool, False),  # NULL before its agent's first heartbeat said so
+    "attached": (bool, False),  # NULL until the agent's first heartbeat
 }
 """By column: its reader, and the value if it can't be read."""

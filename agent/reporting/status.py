@@ -112,7 +112,7 @@ class AgentStatus:
         """Return a text if the agent is stuck, else ``None``."""
         age = max(0.0, now - self.updated)
         if self.interval and age > LATE_AFTER * self.interval:
-            return f"it is stuck: no period was done for {ago(age)}; see its log"
+            return f"stuck: no period has ended for {ago(age)}; see the log"
         return None
 
 
@@ -231,7 +231,7 @@ def from_json(data: Any) -> AgentStatus:
 
 def _node(data: Mapping[str, Any]) -> NodeStatus:
     if not isinstance(data["took"], dict):
-        raise TypeError("took is no object")
+        raise TypeError("took is not an object")
     conditions = tuple(
         _record(Condition, {**condition, "severity": Severity(condition["severity"])})
         for condition in data["conditions"]

@@ -32,7 +32,7 @@ class Later(Unusable):
     def __init__(self, path: Path, version: int, known: int) -> None:
         super().__init__(
             f"{path} has version {version}, and this compute-agent reads {known}: a later "
-            "compute-agent wrote it; use that one, or move the file away"
+            "compute-agent wrote it; use that version, or move the file away"
         )
 
 

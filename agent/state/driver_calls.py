@@ -79,7 +79,7 @@ def _warn(line: str) -> None:
         LOG.warning("The last stop did not wait for %s", line.removeprefix(_LEFT))
         return
     LOG.warning(
-        "The last run of the agent ended inside %s: it was killed, or the driver "
+        "The last run of the agent ended during %s: it was killed, or the driver "
         "ended the process (os._exit, or a crash of the interpreter)",
         line,
     )

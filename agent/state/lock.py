@@ -19,7 +19,7 @@ class InUse(Exception):
 
     def __init__(self, directory: Path, holder: str) -> None:
         self.what = f"state_path {directory} is in use by another compute-agent{holder}"
-        super().__init__(f"{self.what}: stop that one, or give this one a state_path of its own")
+        super().__init__(f"{self.what}: stop that process, or set another state_path")
 
 
 def lock_directory(directory: Path) -> int | None:
@@ -42,7 +42,7 @@ def lock_directory(directory: Path) -> int | None:
         raise InUse(directory, holder) from err
     except OSError as err:
         LOG.warning(
-            "%s can't be locked (%s): start no second compute-agent with it",
+            "%s can't be locked (%s): never run two compute-agents with this state_path",
             directory,
             err.strerror,
         )

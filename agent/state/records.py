@@ -84,7 +84,7 @@ def decode_records(data: bytes) -> DecodedRecords:
             result.damaged.add(head[3].decode())
         result.good = end + 1
         if not result.version:
-            raise NotARecord("the first record is of something else")
+            raise NotARecord("the first record is not a version record")
     return result
 
 

@@ -137,8 +137,8 @@ class SavedRoot:
 
     def _lost(self, what: str) -> Ledger:
         LOG.warning(
-            "The ledger of the root %s in %s %s: what drivers report again is this agent's, "
-            "and nothing else is removed",
+            "The ledger of the root %s in %s %s: this agent owns what its drivers report from now "
+            "on, and removes nothing else",
             self.root,
             self.store.path,
             what,

@@ -26,9 +26,10 @@ EARLIEST_BEAT, LATEST_BEAT = 0.8, 1.2
 """Limits of the random time between two heartbeats, in units of ``every``."""
 
 WARNINGS = {
-    Verdict.RECORD_CHANGED: "The service record was changed meanwhile, this host follows it: %s",
-    Verdict.OURS_IS_LATER: "The registry has an older record than before (%s): "
-    "the status that this host has is written to it",
+    Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
+    "which is replaced: %s",
+    Verdict.OURS_IS_LATER: "The registry has an older record than before (%s), perhaps "
+    "from a backup: this host's own status is written into the record",
 }
 """Log lines for verdicts, with the record's status."""
 
@@ -164,7 +165,7 @@ class Heartbeat:
             if self.status.adopt(record, seen):
                 self._tried = None  # a later record may have the same values
                 return
-        LOG.debug("Status and record changed in each try; the next heartbeat goes on")
+        LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
 
     def _opened(self) -> Registry:
         if self._registry is None:
@@ -173,5 +174,7 @@ class Heartbeat:
 
     def _is_lost(self, err: Exception) -> None:
         if self.status.registry_lost is None:
-            LOG.warning("The registry does not answer, the last known status holds: %s", err)
+            LOG.warning(
+                "The registry does not answer, this host keeps its last known status: %s", err
+            )
         self.status.registry_lost = str(err)

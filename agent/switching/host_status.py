@@ -54,7 +54,7 @@ LOG_LINES: Mapping[Event, tuple[int, str]] = {
     Event.ENABLE: (logging.INFO, "This host is %s"),
     Event.LOST: (logging.WARNING, "This host is %s"),
     Event.BACK: (logging.INFO, "The hypervisor is back: this host is %s"),
-    Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, and stays so"),
+    Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, until an operator enables it"),
     Event.FOUND_ENABLED: (logging.DEBUG, "This host is %s"),
 }
 """Log level and text of the events that change the status."""
@@ -196,7 +196,7 @@ class HostStatus:
                 self._keep(new)
             if new.disabled or (changed and seen.disabled is not None):
                 level = logging.INFO if changed else logging.DEBUG
-                LOG.log(level, "The registry says that this host is %s", new)
+                LOG.log(level, "This host is %s, as its service record says", new)
         # A host that starts enabled is in no hurry: its first period does it.
         if changed and (new.disabled or seen.disabled is not None):
             self.loop.post(self._write_trait)
@@ -249,7 +249,7 @@ class HostStatus:
         except OSError as err:
             unsaved = f"{self.document.path} can't be written: {files.describe_error(err)}"
             if unsaved != self.unsaved:
-                LOG.warning("The status of this host is lost at a restart: %s", unsaved)
+                LOG.warning("The status of this host would be lost at a restart: %s", unsaved)
             self.unsaved = unsaved
         else:
             self.unsaved = None

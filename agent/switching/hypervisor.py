@@ -93,7 +93,7 @@ def _watch(loaded: LoadedDriver, report: Callable[[object], None]) -> None:
         loaded.call(Watched.watch, report)
     except (Exception, SystemExit) as err:
         LOG.warning(
-            "Driver %s can't watch its hypervisor, so its loss will not disable this host: %s",
+            "Driver %s can't watch its hypervisor, whose loss will not disable this host: %s",
             loaded.name,
             error_text(err),
         )

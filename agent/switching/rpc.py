@@ -55,7 +55,7 @@ class ComputeEndpoint:
         context = context if isinstance(context, dict) else {}
         why_asked = reason_of(context)
         LOG.info(
-            "Asked to %s this host%s, %s",
+            "RPC call to %s this host%s, %s",
             _verb(enabled),
             f" ({why_asked})" if why_asked else "",
             Caller.from_context(context),
@@ -77,9 +77,15 @@ class ComputeEndpoint:
         try:
             written.result(self._answer_within)
         except TimeoutError:
-            LOG.warning("Answering %r: the loop is busy, the trait follows", answer)
+            LOG.warning(
+                "Answering %r: a period is running, COMPUTE_STATUS_DISABLED is written after it",
+                answer,
+            )
         except CancelledError:
-            LOG.warning("Answering %r while stopping: the trait follows after the start", answer)
+            LOG.warning(
+                "Answering %r: the agent stops, COMPUTE_STATUS_DISABLED is written after its start",
+                answer,
+            )
         return answer
 
     def _overtaken(self, context: dict[str, Any]) -> str | None:

@@ -63,13 +63,17 @@ class Switching:
         self.status.load()
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
-            LOG.warning("Starting without an answer of the registry: the last known status holds")
+            LOG.warning("Starting without an answer of the registry, with the last known status")
         if self.heartbeat.name_conflict:
             raise HostTaken(self.heartbeat.name_conflict)
         if self.service.nodes.rules.attached:
-            LOG.info("The roots belong to another service, which answers calls to this host")
+            LOG.info(
+                "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
+            )
         elif self.server is None:
-            LOG.info("No transport_url: this host follows its record, without RPC")
+            LOG.info(
+                "transport_url is not set: no RPC; heartbeats read the status in the service record"
+            )
         else:
             self.server.start()
         if not self.service.nodes.rules.attached:
@@ -102,7 +106,7 @@ class Switching:
         """For ``status.json``."""
         rpc = NO_RPC
         if self.server is not None:
-            rpc = SERVING if self.server.is_connected() else "waiting for the broker"
+            rpc = SERVING if self.server.is_connected() else "waiting for the message broker"
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,

@@ -14,21 +14,21 @@ from agent.registry.errors import InputRefused, RegistryUnavailable
 
 NEWEST = "0001"
 """The revision of the last migration; a test compares it with migrations/."""
-# MySQL means a part of UTF-8 by "utf8", which is what oslo.db asks for.
+# oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
 _ALL_CHARACTERS = {"charset": "utf8mb4"}
-_UNSAID = {
+_DEFAULTS = {
     "mysql": {"connect_timeout": "5", "read_timeout": "20", "write_timeout": "20"}
     | _ALL_CHARACTERS,
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=20000"},
 }
-"""By default none of these ever gives up waiting."""
+"""Query parameters of the URL by backend.  Without these timeouts clients wait without a limit."""
 CONNECTIONS = 10
-"""Kept open; more are opened while all are busy."""
+"""Idle connections kept open; more are opened while all are busy."""
 _MYSQL_NOW = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)"
 _NOW = {
     "mysql": _MYSQL_NOW,
     "mariadb": _MYSQL_NOW,
-    # Of this statement, not of the transaction's start.
+    # now() would be the time of the transaction's start.
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)",
 }
 
@@ -40,25 +40,30 @@ class FleetDatabase:
     engine: sa.Engine
 
     @classmethod
-    def of(cls, connection: str, option: str) -> "FleetDatabase":
-        """With an engine that tests each connection before it is used."""
+    def from_url(cls, connection: str, option: str) -> "FleetDatabase":
+        """Return the database of an SQLAlchemy URL; each connection is tested before its use.
+
+        ``option``: the option that set the URL, for errors.
+
+        :raises RegistryUnavailable: the URL is invalid.
+        """
         try:
             url = sa.make_url(connection)
-            defaults = _UNSAID.get(url.get_backend_name(), {})
-            unsaid = {name: value for name, value in defaults.items() if name not in url.query}
+            defaults = _DEFAULTS.get(url.get_backend_name(), {})
+            added = {name: value for name, value in defaults.items() if name not in url.query}
             engine: sa.Engine = engines.create_engine(
-                url.update_query_dict(unsaid), max_retries=0, max_pool_size=CONNECTIONS
+                url.update_query_dict(added), max_retries=0, max_pool_size=CONNECTIONS
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
-            # A ValueError is about the port: the URL's pattern takes anything there.
+            # A ValueError is about the port, which SQLAlchemy's pattern does not check.
             why = f"the port is not a number: {err}" if isinstance(err, ValueError) else err
             raise RegistryUnavailable(f"{option}: {why}") from err
         if url.port is not None and not 0 < url.port < 65536:
             raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
         if engine.dialect.name not in _NOW:
-            known = "sqlite, mysql+pymysql or postgresql+psycopg2"
+            supported = "sqlite, mysql+pymysql or postgresql+psycopg2"
             raise RegistryUnavailable(
-                f"{option}: {engine.dialect.name} is not supported: use {known}"
+                f"{option}: {engine.dialect.name} is not supported: use {supported}"
             )
         return cls(engine)
 
@@ -77,29 +82,30 @@ class FleetDatabase:
     def upgrade(self) -> None:
         if self.is_newest():
             return
-        # To find nothing to do, Alembic would take 12 MiB.
+        # Loading Alembic takes 12 MiB, needed only for an upgrade.
         from compute_registry.database.migrate import migrate  # noqa: PLC0415
 
         try:
             migrate(self.engine)
         except (db_exception.DBError, sa.exc.SQLAlchemyError, OSError) as err:
             raise RegistryUnavailable(
-                f"{self.safe_url}: {_one_line(err)}; is the database up, and may we use it?"
+                f"{self.safe_url}: {_one_line(err)}; check that the database is up "
+                "and that the user may change its schema"
             ) from err
 
     def is_newest(self) -> bool:
-        """Whether there is nothing to migrate; not where that can't be found out."""
+        """Return whether the schema is up to date; ``False`` if that is unknown."""
         try:
             with self.engine.connect() as connection:
-                found = connection.execute(sa.text("SELECT version_num FROM alembic_version"))
-                (version,) = found.scalars().all()
-                return str(version) >= NEWEST  # a later one only adds to it
+                rows = connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+                (version,) = rows.scalars().all()
+                return str(version) >= NEWEST  # later migrations only add columns
         except (db_exception.DBError, sa.exc.SQLAlchemyError, ValueError):
             return False
 
     def run(self, work: Callable[[Transaction], R]) -> R:
         try:
-            done: R = self._tried(work)
+            result: R = self._run_with_retries(work)
         except db_exception.DBDeadlock as err:
             raise RegistryUnavailable(f"the database is too busy: {_one_line(err)}") from err
         except db_exception.DBDuplicateEntry as err:
@@ -108,7 +114,7 @@ class FleetDatabase:
             raise InputRefused(_one_line(err)) from err
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
             raise RegistryUnavailable(f"{self.safe_url}: {_one_line(err)}") from err
-        return done
+        return result
 
     def dispose(self) -> None:
         self.engine.dispose()
@@ -116,13 +122,13 @@ class FleetDatabase:
     @oslo_db_api.wrap_db_retry(  # type: ignore[untyped-decorator]
         max_retries=5, retry_interval=0.05, inc_retry_interval=True, retry_on_deadlock=True
     )
-    def _tried(self, work: Callable[[Transaction], Any]) -> Any:
+    def _run_with_retries(self, work: Callable[[Transaction], Any]) -> Any:
         with self.engine.begin() as connection:
-            return work(_Sent(connection))
+            return work(_SqlTransaction(connection))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _SqlTransaction:
     connection: sa.Connection
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:

@@ -1,7 +1,7 @@
-"""How the schema is brought up to date: the only file that loads Alembic.
+"""Upgrades of the schema by Alembic.
 
-Any number of instances may start at once: each upgrades under a lock that the database
-itself keeps, so one does it and the others find it done.
+Several instances may start at the same time: each upgrades under a lock in the database, so the
+first one upgrades and the others then have nothing to do.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from agent.registry.errors import RegistryUnavailable
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK = "compute-registry-schema"
 LOCK_WITHIN = 60
-"""Seconds that another instance's upgrade is waited for."""
+"""Seconds to wait for another instance's upgrade (MySQL)."""
 _LOCKS = {
     "mysql": (f"SELECT GET_LOCK(:lock, {LOCK_WITHIN})", "SELECT RELEASE_LOCK(:lock)"),
     "postgresql": (
@@ -28,23 +28,24 @@ _LOCKS = {
 
 
 def config() -> Config:
-    """Alembic's, with our migrations."""
-    made = Config()
-    made.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    made.set_main_option("path_separator", "os")
-    return made
+    """Return the configuration of Alembic for ``MIGRATIONS``."""
+    alembic = Config()
+    alembic.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    alembic.set_main_option("path_separator", "os")
+    return alembic
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Run what is missing.
+    """Run the missing migrations.
 
-    :raises sqlalchemy.exc.SQLAlchemyError: the database can't be reached, or not be changed;
-        oslo.db's DBError as well.
+    :raises sqlalchemy.exc.SQLAlchemyError: the database can't be reached or changed; oslo.db's
+        DBError as well.
+    :raises RegistryUnavailable: another instance has held the lock for too long.
     """
-    ours = config()
+    alembic = config()
     with engine.connect() as connection, _locked(connection):
-        ours.attributes["connection"] = connection
-        command.upgrade(ours, "head")
+        alembic.attributes["connection"] = connection
+        command.upgrade(alembic, "head")
         connection.commit()
 
 
@@ -54,7 +55,9 @@ def _locked(connection: sa.Connection) -> Iterator[None]:
     taken = connection.execute(sa.text(take), {"lock": LOCK}).scalar()
     connection.commit()
     if taken == 0:
-        raise RegistryUnavailable(f"another instance upgrades the schema for over {LOCK_WITHIN} s")
+        raise RegistryUnavailable(
+            f"another instance has been upgrading the schema for over {LOCK_WITHIN} s"
+        )
     try:
         yield
     finally:

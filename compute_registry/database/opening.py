@@ -1,4 +1,4 @@
-"""The database of compute-registry: a fleet's on a server, or the SQLite file of one host."""
+"""The database of compute-registry: MariaDB, PostgreSQL, or the SQLite file of one host."""
 
 from agent.registry.database import Database
 from agent.registry.host_database import host_database
@@ -14,7 +14,7 @@ def open_database(connection: str, *, option: str = "[registry] connection") -> 
     database = host_database(connection, option=option)
     if database is not None:
         return database
-    # SQLAlchemy takes 25 MiB, which an SQLite file does not need.
+    # Loading SQLAlchemy takes 25 MiB, not needed for an SQLite file.
     from compute_registry.database.fleet_database import FleetDatabase  # noqa: PLC0415
 
-    return FleetDatabase.of(connection, option)
+    return FleetDatabase.from_url(connection, option)

@@ -1,1 +1,1 @@
-"""A page of the fleet for people with a browser: to look at, never to change anything."""
+"""A read-only page of the fleet for browsers."""

@@ -1,4 +1,4 @@
-"""The page over WSGI: a list of the hosts, and one page for each."""
+"""The page as a WSGI application: a list of the hosts, and a page for each host."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ TREES = f"{policy.API}os-hypervisors:show"
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """``/fleet`` and what is below it; all else is for ``below``."""
+    """Answers ``/fleet`` and paths below it; ``below`` answers all other paths."""
 
     below: Application
     control: Control
     trees: TreesOfHosts
     pages: Pages
-    allowed: policy.Allowed = policy.everybody
+    allowed: policy.Allowed = policy.allow_all
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
@@ -76,7 +76,7 @@ class FleetPage:
         if not allowed:
             return None, f"Policy doesn't allow {TREES} to be performed."
         if not checks.is_uuid(root):
-            return None, "its agent has not reported a root provider yet"
+            return None, "the agent has not reported a root provider yet"
         try:
             return self.trees.read(root), ""
         except NoTree as err:
@@ -85,25 +85,25 @@ class FleetPage:
 
 @dataclass(frozen=True, slots=True)
 class PageOrApi:
-    """Choose the page or the REST API by path."""
+    """Passes a request on to the page or to the REST API, by path."""
 
     page: Application
-    others: Application
+    api: Application
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        chosen = self.page if is_page(environ) else self.others
+        chosen = self.page if is_page(environ) else self.api
         return chosen(environ, start_response)
 
 
 def is_page(environ: Environ) -> bool:
-    """Whether this request is about the page."""
+    """Whether a request is for the page."""
     path: str = environ.get("PATH_INFO", "")
     return f"{path}/".startswith(f"{PATH}/")
 
 
 def _decoded(path: str) -> str:
-    """WSGI has bytes as Latin-1."""
+    """Return a path as UTF-8; WSGI decodes its bytes as Latin-1."""
     return path.encode("latin-1").decode("utf-8", "replace")
 
 

@@ -1,12 +1,11 @@
-"""A browser's way through Keystone: HTTP Basic with an application credential.
+"""Authentication of browsers: HTTP Basic with an application credential of Keystone.
 
-A browser sends no X-Auth-Token.  It asks its user for a name and a password, which here are the
-id and the secret of an application credential.  So no user's password passes through this
-process, and a credential can be limited to a role and revoked.  Keystone's token for it is then
-checked like any other.
+A browser sends no X-Auth-Token.  It prompts its user for a name and a password, which here are the
+id and the secret of an application credential.  So no user's password passes through this process,
+and a credential can be limited to a role and revoked.  Keystone's token for the credential is then
+checked like any other token.
 
-Only the page takes these credentials.  It changes nothing, so requests that another site makes a
-browser send do no harm.
+Only the page accepts these credentials.  The page is read-only, so cross-site requests do no harm.
 """
 
 import base64
@@ -26,9 +25,9 @@ from compute_registry.rest.application import Application, StartResponse
 from compute_registry.rest.request import Environ
 
 GROUP = "keystone_authtoken"
-REMEMBERED = 256
-"""Application credentials whose tokens are kept; those of the eldest are asked for again."""
-TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  its name
+CACHED = 256
+"""Application credentials whose tokens are cached; the oldest entry is dropped first."""
+TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  a header's name
 SendPage = Callable[[StartResponse, HTTPStatus, str, list[tuple[str, str]]], Iterable[bytes]]
 Credentials = tuple[str, str]
 LogIn = Callable[[Credentials], Any]
@@ -36,7 +35,10 @@ LogIn = Callable[[Credentials], Any]
 
 @dataclass(slots=True)
 class Login:
-    """WSGI middleware in front of keystonemiddleware; ``log_in`` makes a keystoneauth plugin."""
+    """WSGI middleware in front of keystonemiddleware, for the page.
+
+    ``log_in`` returns the keystoneauth plugin of an application credential.
+    """
 
     application: Application
     log_in: LogIn
@@ -45,49 +47,54 @@ class Login:
     plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """WSGI; for the page only."""
-        if TOKEN in environ:  # of a program, or of a proxy that knows its users
+        """WSGI."""
+        if TOKEN in environ:  # sent by a program, or by a proxy that authenticates users
             return self.application(environ, start_response)
         if not _is_private(environ):
-            words = "this page needs TLS: put a proxy in front of it, and name it as trusted_proxy"
-            return self.error_page(start_response, HTTPStatus.FORBIDDEN, words, [])
+            text = (
+                "this page is served over TLS only: put a TLS proxy in front of compute-registry "
+                "and set [registry] trusted_proxy"
+            )
+            return self.error_page(start_response, HTTPStatus.FORBIDDEN, text, [])
         credentials = _credentials(environ)
         if credentials is None:
-            return self._ask(start_response, "an application credential of Keystone is needed")
+            text = "log in with the id and the secret of an application credential of Keystone"
+            return self._challenge(start_response, text)
         try:
-            return self._enter(credentials, environ, start_response)
+            return self._authenticate(credentials, environ, start_response)
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest):
             self.plugins.pop(credentials, None)
-            return self._ask(start_response, "Keystone does not know this application credential")
+            text = "Keystone refused this application credential"
+            return self._challenge(start_response, text)
         except (ksa.ClientException, OSError) as err:
-            words = f"Keystone can't be asked: {type(err).__name__}"
-            return self.error_page(start_response, HTTPStatus.SERVICE_UNAVAILABLE, words, [])
+            text = f"Keystone can't be reached: {type(err).__name__}"
+            return self.error_page(start_response, HTTPStatus.SERVICE_UNAVAILABLE, text, [])
 
-    def _enter(
+    def _authenticate(
         self, credentials: Credentials, environ: Environ, start_response: StartResponse
     ) -> Iterable[bytes]:
-        """With the token that is known; if that is refused, once more with a new one."""
+        """Answer with the cached token; if it is refused, once more with a new token."""
         plugin_before = self.plugins.get(credentials)
         plugin = plugin_before or self.log_in(credentials)
-        answer = self._tried(plugin, environ)
+        answer = self._answer(plugin, environ)
         if plugin_before is not None and answer.status.startswith("401"):
             plugin.invalidate()
-            answer = self._tried(plugin, environ)
-        self.plugins[credentials] = plugin  # not before: whoever makes some up fills no memory
-        while len(self.plugins) > REMEMBERED:
+            answer = self._answer(plugin, environ)
+        self.plugins[credentials] = plugin  # only valid ones: invented ones would fill the cache
+        while len(self.plugins) > CACHED:
             self.plugins.popitem(last=False)
         start_response(answer.status, answer.headers)
         return answer.body
 
-    def _tried(self, plugin: Any, environ: Environ) -> "_Answer":
+    def _answer(self, plugin: Any, environ: Environ) -> "_Answer":
         answer = _Answer()
         token = plugin.get_token(self.session)
         answer.body = list(self.application({**environ, TOKEN: token}, answer.start))
         return answer
 
-    def _ask(self, start_response: StartResponse, words: str) -> Iterable[bytes]:
-        asks = ("WWW-Authenticate", 'Basic realm="compute-registry", charset="UTF-8"')
-        return self.error_page(start_response, HTTPStatus.UNAUTHORIZED, words, [asks])
+    def _challenge(self, start_response: StartResponse, text: str) -> Iterable[bytes]:
+        challenge = ("WWW-Authenticate", 'Basic realm="compute-registry", charset="UTF-8"')
+        return self.error_page(start_response, HTTPStatus.UNAUTHORIZED, text, [challenge])
 
 
 @dataclass(slots=True)
@@ -123,7 +130,7 @@ def _is_private(environ: Environ) -> bool:
 
 
 def keystone_login(application: Application, conf: Any, error_page: SendPage) -> Login:
-    """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
+    """Return the login with the Keystone of [keystone_authtoken], whose options are registered."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None
     session = Session(

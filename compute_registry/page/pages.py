@@ -1,4 +1,4 @@
-"""Templates into answers, with what keeps a browser from running or loading anything else."""
+"""The HTML answers: templates, and headers that forbid all other scripts and resources."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ Headers = list[tuple[str, str]]
 
 
 class Pages:
-    """Templates into answers."""
+    """Renders templates and sends them."""
 
     def __init__(self) -> None:
         loader = jinja2.FileSystemLoader(TEMPLATES)
@@ -34,7 +34,7 @@ class Pages:
         )
         parts = {name: (TEMPLATES / name).read_text() for name in ("style.css", "filter.js")}
         self._jinja.globals |= {
-            "style": Markup(parts["style.css"]),  # noqa: S704  files of ours
+            "style": Markup(parts["style.css"]),  # noqa: S704  our own files
             "script": Markup(parts["filter.js"]),  # noqa: S704  files of ours
         }
         self._jinja.filters |= {
@@ -62,19 +62,19 @@ class Pages:
         return self._jinja.get_template(name).render(**values)
 
     def error_page(
-        self, start_response: StartResponse, status: HTTPStatus, words: str, more: Headers
+        self, start_response: StartResponse, status: HTTPStatus, message: str, more: Headers
     ) -> Iterable[bytes]:
-        """A page that says what is wrong."""
-        text = self.render("refused.html", status=status, words=words)
+        """Send a page with an error message."""
+        text = self.render("refused.html", status=status, message=message)
         return self.send(start_response, status, text, more)
 
     def send(
         self, start_response: StartResponse, status: HTTPStatus, text: str, more: Headers
     ) -> Iterable[bytes]:
-        """An answer."""
+        """Send a page, with the ``more`` headers."""
         body = text.encode("utf-8", "replace")
-        said = [("Content-Type", HTML), ("Content-Length", str(len(body)))]
-        start_response(status_line(status), [*said, *self._headers, *more])
+        content = [("Content-Type", HTML), ("Content-Length", str(len(body)))]
+        start_response(status_line(status), [*content, *self._headers, *more])
         return [body]
 
 

@@ -11,26 +11,26 @@ from agent.registry.record import ServiceRecord
 from reportclient.natural_order import natural_key
 
 PER_PAGE = 1000
-"""Hosts; what a browser shows at once."""
+"""Hosts on a page; more would be slow in a browser."""
 EVERYBODY = "all"
 _NEVER = float("inf")
 
 
 GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     EVERYBODY: lambda _: True,
-    "up": lambda one: one.up,
-    "down": lambda one: not one.up,
-    "enabled": lambda one: not one.record.disabled,
-    "disabled": lambda one: one.record.disabled,
-    "contested": lambda one: one.record.contested_by is not None,
+    "up": lambda service: service.up,
+    "down": lambda service: not service.up,
+    "enabled": lambda service: not service.record.disabled,
+    "disabled": lambda service: service.record.disabled,
+    "contested": lambda service: service.record.contested_by is not None,
 }
 """Groups of hosts by name, with their predicates."""
 
 _ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
-    "host": lambda one: natural_key(one.record.host),
-    "state": lambda one: (one.up, one.record.forced_down),
-    "status": lambda one: (not one.record.disabled, _or_never(one.since)),
-    "heartbeat": lambda one: _or_never(one.record.silent_for),
+    "host": lambda service: natural_key(service.record.host),
+    "state": lambda service: (service.up, service.record.forced_down),
+    "status": lambda service: (not service.record.disabled, _or_never(service.since)),
+    "heartbeat": lambda service: _or_never(service.record.silent_for),
 }
 
 
@@ -59,14 +59,14 @@ class Selection:
     def link(self, **changes: Any) -> str:
         """Return the query of this list with ``changes``."""
         other = replace(self, **{"page": 1, **changes})
-        said = {
+        parameters = {
             "q": other.text,
             "show": other.group if other.group != EVERYBODY else "",
             "sort": other.order if other.order != "host" else "",
             "order": "desc" if other.descending else "",
             "page": str(other.page) if other.page > 1 else "",
         }
-        return "?" + urlencode({name: text for name, text in said.items() if text})
+        return "?" + urlencode({name: text for name, text in parameters.items() if text})
 
     def by(self, order: str) -> str:
         """Return the query of the list in this order, reversed if it is in this order already."""
@@ -92,9 +92,9 @@ class Fleet:
 def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     """Return one page of the hosts."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
-    words = selection.text.casefold()
+    text = selection.text.casefold()
     belongs = GROUPS[selection.group]
-    found = [one for one in hosts if belongs(one) and words in _searched(one)]
+    found = [host for host in hosts if belongs(host) and text in _searched(host)]
     found.sort(key=_ORDERS["host"])
     found.sort(key=_ORDERS[selection.order], reverse=selection.descending)
     first = (selection.page - 1) * PER_PAGE
@@ -105,14 +105,17 @@ def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Flee
 def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
     """Return the services of records; times are by the database's clock."""
     now = _clock(records)
-    return [ObservedService(one, one.is_up(down_after), since=_since(one, now)) for one in records]
+    return [
+        ObservedService(record, record.is_up(down_after), since=_since(record, now))
+        for record in records
+    ]
 
 
 def _clock(records: Iterable[ServiceRecord]) -> datetime | None:
     """Return when the records were read, ``None`` if none has a heartbeat."""
-    for one in records:
-        if one.last_seen is not None and one.silent_for is not None:
-            return one.last_seen + timedelta(seconds=one.silent_for)
+    for record in records:
+        if record.last_seen is not None and record.silent_for is not None:
+            return record.last_seen + timedelta(seconds=record.silent_for)
     return None
 
 
@@ -126,6 +129,6 @@ def _or_never(seconds: float | None) -> float:
     return _NEVER if seconds is None else seconds
 
 
-def _searched(one: ObservedService) -> str:
-    record = one.record
+def _searched(service: ObservedService) -> str:
+    record = service.record
     return f"{record.host}\n{record.disabled_reason or ''}\n{record.address or ''}".casefold()

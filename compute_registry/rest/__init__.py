@@ -1,1 +1,1 @@
-"""A part of the compute API over WSGI, for the tools that people already use."""
+"""A part of Nova's compute API over WSGI, so that existing clients work."""

@@ -1,4 +1,4 @@
-"""The compute API over WSGI: version discovery, and the calls of ``policy.CALLS``."""
+"""WSGI applications: the API's version discovery, and the calls of ``policy.CALLS``."""
 
 import json
 import logging
@@ -32,12 +32,12 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 BASE = re.compile(r"/v2(?:\.1)?(?:/[0-9a-fA-F-]{32,36})?(?P<rest>/os-.*?)/?")
-"""Endpoints may have the project's id in them."""
+"""A path below the endpoint, which may contain the project's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """``/`` and ``/v2.1``, for everybody; all else is for ``below``."""
+    """Answers ``/`` and ``/v2.1`` without authentication; ``below`` answers all other paths."""
 
     below: Application
 
@@ -53,10 +53,10 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class ComputeApplication:
-    """The calls; ``allowed`` decides who may make them."""
+    """Answers the calls of ``policy.CALLS``; ``allowed`` decides by caller and policy rule."""
 
     control: Control
-    allowed: policy.Allowed = policy.everybody
+    allowed: policy.Allowed = policy.allow_all
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
@@ -73,7 +73,7 @@ class ComputeApplication:
         except Exception:
             path = plain(environ.get("PATH_INFO", ""))
             LOG.exception("%s %s", environ["REQUEST_METHOD"], path)
-            refused = Refused(500, "this should not happen: please report what the log has")
+            refused = Refused(500, "unexpected error: see the log of compute-registry")
             return _send(start_response, 500, refused.body(), version_headers(version))
         status = 204 if answer.body is None else 200
         headers = [*version_headers(version), *_in_ascii(answer.headers)]
@@ -82,17 +82,17 @@ class ComputeApplication:
     def _answer(self, environ: Environ, version: Version) -> Answer:
         path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
         ours = BASE.fullmatch(path)
-        found = [(call, call.match(ours["rest"])) for call in policy.CALLS] if ours else []
-        there = [(call, arguments) for call, arguments in found if arguments is not None]
-        if not there:
-            raise Refused(404, f"there is no {path!a} here; docs/registry.rst says what there is")
-        for call, arguments in there:
+        matches = [(call, call.match(ours["rest"])) for call in policy.CALLS] if ours else []
+        routed = [(call, arguments) for call, arguments in matches if arguments is not None]
+        if not routed:
+            raise Refused(404, f"{path!a} is not served; docs/registry.rst lists what is served")
+        for call, arguments in routed:
             if call.method == method:
                 if not self.allowed(environ, call.rule):
                     raise Refused(403, f"Policy doesn't allow {call.rule} to be performed.")
-                here = request_uri(environ, include_query=False)
-                return call.answer(self.control)(Request(environ, version, here), *arguments)
-        raise Refused(405, f"{method} {path!a} does not exist")
+                url = request_uri(environ, include_query=False)
+                return call.answer(self.control)(Request(environ, version, url), *arguments)
+        raise Refused(405, f"{path!a} does not support the method {method}")
 
 
 def _in_ascii(headers: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -109,6 +109,8 @@ def _send(
     headers: list[tuple[str, str]],
 ) -> list[bytes]:
     text = b"" if body is None else json.dumps(body).encode()
-    kind = [] if body is None else [("Content-Type", "application/json")]
-    start_response(status_line(status), [*kind, ("Content-Length", str(len(text))), *headers])
+    content_type = [] if body is None else [("Content-Type", "application/json")]
+    start_response(
+        status_line(status), [*content_type, ("Content-Length", str(len(text))), *headers]
+    )
     return [text]

@@ -1,7 +1,7 @@
-"""os-hypervisors of the compute API, to look at: what the service records know of them.
+"""os-hypervisors of the compute API, read-only, from the service records.
 
-A hypervisor is a root provider.  Amounts are in Placement; where older microversions want
-them here, they are 0, or null where the API allows it.
+A hypervisor is a root provider.  The records have no amounts of resources, which are in Placement;
+older microversions require such fields: they are 0, or null where the API allows it.
 """
 
 import uuid
@@ -38,16 +38,16 @@ class Hypervisor:
 
     @property
     def name(self) -> str:
-        """The host's, where it has one root; of several only the UUIDs are known."""
+        """The host's name if the host has one root, else the UUID: records have no node names."""
         return self.record.host if len(self.record.roots) == 1 else self.uuid
 
     @property
     def number(self) -> int:
-        """An id for microversions before UUIDs; small enough for every JSON reader."""
+        """The numeric id of microversions before 2.53: 52 bits, exact in every JSON reader."""
         return uuid.UUID(self.uuid).int >> 76
 
     def has_id(self, text: str, version: Version) -> bool:
-        """Whether this is how that microversion calls it."""
+        """Whether ``text`` is this hypervisor's id in that microversion."""
         if version >= UUIDS:
             return uuid.UUID(self.uuid) == uuid.UUID(text)
         return str(self.number) == text
@@ -55,37 +55,41 @@ class Hypervisor:
 
 @dataclass(frozen=True, slots=True)
 class Hypervisors:
-    """Calls as the compute API has them; none of them changes anything."""
+    """The calls of os-hypervisors; all are read-only."""
 
     control: Control
 
     def summaries(self, request: Request) -> Answer:
-        """All, or a page, or those with a part of a name."""
+        """Answer ``GET /os-hypervisors``: all, a page, or those that match a name pattern."""
         return self._list(request, detail=False)
 
     def details(self, request: Request) -> Answer:
-        """The same in full."""
+        """Answer ``GET /os-hypervisors/detail``."""
         return self._list(request, detail=True)
 
-    def show(self, request: Request, one: str) -> Answer:
-        """One."""
+    def show(self, request: Request, hypervisor_id: str) -> Answer:
+        """Answer ``GET /os-hypervisors/{id}``."""
         query = request.query(("with_servers",), UUIDS)
-        found = self._one(request.version, one)
-        return Answer({"hypervisor": self._as_json(found, request.version, query, detail=True)})
+        hypervisor = self._hypervisor(request.version, hypervisor_id)
+        shown = self._as_json(hypervisor, request.version, query, detail=True)
+        return Answer({"hypervisor": shown})
 
-    def uptime(self, request: Request, one: str) -> Answer:
-        """Nobody here knows it."""
+    def uptime(self, request: Request, hypervisor_id: str) -> Answer:
+        """Refuse with 501, since the records have no uptime."""
         if request.version >= WITHOUT_AMOUNTS:
-            raise Refused(404, "there is no uptime from version 2.88 on: it is in the details")
-        self._one(request.version, one)
-        raise Refused(501, "the service records do not know how long a hypervisor has been up")
+            raise Refused(
+                404, "/uptime was removed in microversion 2.88: see uptime in os-hypervisors/detail"
+            )
+        self._hypervisor(request.version, hypervisor_id)
+        raise Refused(501, "the uptime of hypervisors is not recorded")
 
-    def search(self, request: Request, one: str) -> Answer:
+    def search(self, request: Request, pattern: str) -> Answer:
         """Search hypervisors by a part of the name; microversions before 2.53."""
         if request.version >= UUIDS:
-            raise Refused(404, "there is no search from version 2.53 on: it is in the list")
-        found = self._named(one)
-        return Answer({"hypervisors": self._all_as_json(found, request.version, {}, detail=False)})
+            text = "/search was removed in microversion 2.53: use hypervisor_hostname_pattern"
+            raise Refused(404, text)
+        named = self._named(pattern)
+        return Answer({"hypervisors": self._all_as_json(named, request.version, {}, detail=False)})
 
     def _list(self, request: Request, *, detail: bool) -> Answer:
         query = request.query(_QUERY, UUIDS)
@@ -94,49 +98,51 @@ class Hypervisors:
         links: list[dict[str, str]] = []
         if pattern is not None:
             if query.keys() & {"limit", "marker"}:
-                raise Refused(400, "hypervisor_hostname_pattern can't be given with a page")
-            found = self._named(pattern)
+                text = "hypervisor_hostname_pattern can't be combined with limit or marker"
+                raise Refused(400, text)
+            listed = self._named(pattern)
         else:
-            found = list(self._hypervisors())
+            listed = list(self._hypervisors())
             if version >= PAGES:
-                found, links = _page(found, request, query)
+                listed, links = _page(listed, request, query)
         body: dict[str, Any] = {
-            "hypervisors": self._all_as_json(found, version, query, detail=detail)
+            "hypervisors": self._all_as_json(listed, version, query, detail=detail)
         }
         return Answer(body | ({"hypervisors_links": links} if links else {}))
 
     def _hypervisors(self) -> Iterator[Hypervisor]:
         for record in self.control.registry.list_services():
             for root in record.roots:
-                if is_uuid(root):  # an older version took anything
+                if is_uuid(root):  # older versions stored roots unchecked
                     yield Hypervisor(str(uuid.UUID(root)), record)
 
     def _named(self, part: str) -> list[Hypervisor]:
-        found = [each for each in self._hypervisors() if part in each.name]
-        if not found:
+        named = [hypervisor for hypervisor in self._hypervisors() if part in hypervisor.name]
+        if not named:
             raise Refused(404, f"no hypervisor has {part!a} in its name")
-        return found
+        return named
 
-    def _one(self, version: Version, one: str) -> Hypervisor:
-        if version >= UUIDS and not is_uuid(one):
-            raise Refused(400, f"{one!a} is not a UUID; hypervisors have UUIDs from 2.53 on")
-        for each in self._hypervisors():
-            if each.has_id(one, version):
-                return each
-        raise Refused(404, f"there is no hypervisor with the id {one}")
+    def _hypervisor(self, version: Version, hypervisor_id: str) -> Hypervisor:
+        if version >= UUIDS and not is_uuid(hypervisor_id):
+            text = f"{hypervisor_id!a} is not a UUID: from microversion 2.53 on ids are UUIDs"
+            raise Refused(400, text)
+        for hypervisor in self._hypervisors():
+            if hypervisor.has_id(hypervisor_id, version):
+                return hypervisor
+        raise Refused(404, f"no hypervisor has the id {hypervisor_id}")
 
     def _all_as_json(
-        self, found: list[Hypervisor], version: Version, query: dict[str, str], *, detail: bool
+        self, listed: list[Hypervisor], version: Version, query: dict[str, str], *, detail: bool
     ) -> list[dict[str, Any]]:
-        return [self._as_json(each, version, query, detail=detail) for each in found]
+        return [self._as_json(hypervisor, version, query, detail=detail) for hypervisor in listed]
 
     def _as_json(
-        self, found: Hypervisor, version: Version, query: dict[str, str], *, detail: bool
+        self, hypervisor: Hypervisor, version: Version, query: dict[str, str], *, detail: bool
     ) -> dict[str, Any]:
-        record, uuids = found.record, version >= UUIDS
+        record, uuids = hypervisor.record, version >= UUIDS
         shown: dict[str, Any] = {
-            "id": found.uuid if uuids else found.number,
-            "hypervisor_hostname": found.name,
+            "id": hypervisor.uuid if uuids else hypervisor.number,
+            "hypervisor_hostname": hypervisor.name,
             "state": "up" if record.is_up(self.control.down_after) else "down",
             "status": record.status,
         }
@@ -159,29 +165,29 @@ class Hypervisors:
 def _flag(name: str, query: dict[str, str]) -> bool:
     text = query.get(name, "no").lower()
     if text not in _TRUE | _FALSE:
-        raise Refused(400, f"{name} is {text!a}; it can be true or false")
+        raise Refused(400, f"{name} is {text!a}; it has to be true or false")
     return text in _TRUE
 
 
 def _page(
-    found: list[Hypervisor], request: Request, query: dict[str, str]
+    listed: list[Hypervisor], request: Request, query: dict[str, str]
 ) -> tuple[list[Hypervisor], list[dict[str, str]]]:
-    """Those after ``marker``, at most ``limit``, and where the next are."""
+    """Return at most ``limit`` hypervisors after ``marker``, and the link to the next page."""
     marker, limit = query.get("marker"), query.get("limit")
     if marker is not None:
         version = request.version
         usable = version < UUIDS or is_uuid(marker)
-        places = [n for n, each in enumerate(found) if usable and each.has_id(marker, version)]
+        places = [n for n, each in enumerate(listed) if usable and each.has_id(marker, version)]
         if not places:
-            raise Refused(400, f"no hypervisor has the id {marker!a}, given as marker")
-        found = found[places[0] + 1 :]
+            raise Refused(400, f"marker {marker!a} is not the id of a hypervisor")
+        listed = listed[places[0] + 1 :]
     if limit is None:
-        return found, []
+        return listed, []
     if not (limit.isascii() and limit.isdigit()):
-        raise Refused(400, f"limit is {limit!a}; it has to be a number from 0 on")
-    page = found[: int(limit[:9]) or None]
-    if not page or len(page) == len(found):
+        raise Refused(400, f"limit is {limit!a}; it has to be an integer, 0 or more")
+    page = listed[: int(limit[:9]) or None]
+    if not page or len(page) == len(listed):
         return page, []
     last = page[-1]
     more = {"limit": limit, "marker": last.uuid if request.version >= UUIDS else last.number}
-    return page, [{"rel": "next", "href": f"{request.here}?{urlencode(more)}"}]
+    return page, [{"rel": "next", "href": f"{request.url}?{urlencode(more)}"}]

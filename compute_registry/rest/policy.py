@@ -1,7 +1,7 @@
-"""The calls of the compute API, and who may make them: Nova's rule names and its defaults.
+"""The calls of the compute API that are served, and their policy: Nova's rules and defaults.
 
-The role ``service`` is not enough: agents have it for Placement, and no hypervisor shall
-switch another.
+The role ``service`` is not enough: agents have it for Placement, and no hypervisor may disable
+another.
 """
 
 import re
@@ -19,19 +19,19 @@ from compute_registry.rest.request import Answer, Environ
 from compute_registry.rest.services import Services, Zones
 
 Allowed = Callable[[Environ, str], bool]
-"""Whether who sent this request may do what this rule is about."""
+"""Whether a policy rule allows the caller of a request."""
 ADMIN = "rule:context_is_admin"
-EVERYBODY = "@"
+ANYONE = "@"
 API = "os_compute_api:"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the compute API; ``check`` says who may make it where no file says otherwise."""
+    """A call of the compute API; ``check`` is the default of its policy rule."""
 
     method: str
     path: str
-    """The part in braces goes to what answers."""
+    """Below the endpoint; the values of variables in braces are arguments of ``answer``."""
     action: str
     answer: Callable[[Control], Callable[..., Answer]]
     description: str
@@ -39,17 +39,17 @@ class Call:
 
     @property
     def rule(self) -> str:
-        """The rule's name in Nova."""
+        """The name of Nova's policy rule."""
         return f"{API}{self.path.split('/')[1]}:{self.action}"
 
     def match(self, path: str) -> tuple[str, ...] | None:
         """Return the values of a path's variables, or ``None`` if the path differs."""
-        found = re.fullmatch(_BRACES.sub("([^/]+)", self.path), path)
-        return None if found is None else found.groups()
+        match = re.fullmatch(_BRACES.sub("([^/]+)", self.path), path)
+        return None if match is None else match.groups()
 
     @property
     def route(self) -> str:
-        """The path with what varies taken out."""
+        """The path with ``{id}`` for each variable, as a label of metrics."""
         return _BRACES.sub("{id}", self.path)
 
 
@@ -64,7 +64,7 @@ CALLS = (
         "/os-services/{service_id}",
         "update",
         lambda c: Services(c).update,
-        "Disable, enable, force down a service, or take that back.",
+        "Disable or enable a service, or set or unset forced_down.",
     ),
     Call(
         "DELETE",
@@ -73,7 +73,7 @@ CALLS = (
         lambda c: Services(c).delete,
         "Delete a service.",
     ),
-    Call("GET", _ZONES, "list", lambda c: Zones(c).summary, "List zones.", EVERYBODY),
+    Call("GET", _ZONES, "list", lambda c: Zones(c).summary, "List zones.", ANYONE),
     Call(
         "GET",
         f"{_ZONES}/detail",
@@ -95,30 +95,30 @@ CALLS = (
         f"{_HOST}/uptime",
         "uptime",
         lambda c: Hypervisors(c).uptime,
-        "Show how long a hypervisor has been up; always refused, with a 501.",
+        "Show the uptime of a hypervisor; always answered with 501.",
     ),
     Call(
         "GET",
         f"{_HOSTS}/{{hypervisor_hostname_pattern}}/search",
         "search",
         lambda c: Hypervisors(c).search,
-        "Find hypervisors by a part of their name.",
+        "Search hypervisors by a part of their name.",
     ),
     Call(
         "GET",
         "/os-aggregates",
         "index",
         lambda c: Zones(c).aggregates,
-        "List aggregates; there are none.",
+        "List aggregates; the list is always empty.",
     ),
 )
-"""All that is served; the first whose path matches answers."""
+"""The calls that are served; the first whose path matches answers."""
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """For oslopolicy-sample-generator."""
+    """Return the policy rules, also for oslopolicy-sample-generator."""
     return [
-        policy.RuleDefault("context_is_admin", "role:admin", "Who counts as an administrator."),
+        policy.RuleDefault("context_is_admin", "role:admin", "Administrators."),
         *(
             policy.DocumentedRuleDefault(
                 call.rule,
@@ -134,17 +134,17 @@ def list_rules() -> list[policy.RuleDefault]:
 
 
 def route_of(path: str) -> str | None:
-    """A path below the API's with what varies taken out, for who counts; ``None``: no call's."""
+    """Return the route of a path below the endpoint, for metrics; ``None`` if no call has it."""
     return next((call.route for call in CALLS if call.match(path) is not None), None)
 
 
-def everybody(environ: Environ, rule: str) -> bool:  # noqa: ARG001  whatever is asked
-    """Without Keystone nobody is told apart."""
+def allow_all(environ: Environ, rule: str) -> bool:  # noqa: ARG001
+    """Allow every call: without Keystone callers are unknown."""
     return True
 
 
 def allowed_by_policy(conf: Any) -> Allowed:
-    """Decide by the defaults above and ``[oslo_policy] policy_file``.
+    """Return the decision by the default rules and ``[oslo_policy] policy_file``.
 
     :raises RegistryConfigError: the file can't be used.
     """

@@ -1,10 +1,10 @@
-"""A request to the compute API, its microversion, and what answers it.
+"""A request to the compute API, its microversion, and its answer.
 
-2.104 is the newest microversion of Nova 34.  What they change of the calls that are served here:
+2.104 is the newest microversion of Nova 34.  Microversions that change the calls served here:
 2.11 forced_down; 2.28 cpu_info; 2.33 pages of hypervisors; 2.53 UUIDs, and one call to change a
-service; 2.69 lets a list leave out what a lost cell would know (there is one database here, and
-without it a 503); 2.75 and 2.102 refuse unknown query parameters; 2.88 hypervisors without
-amounts.
+service; 2.69 lists services of an unreachable cell with unknown fields (here the answer is a 503 if
+the database is unreachable); 2.75 and 2.102 refuse unknown query parameters; 2.88 removes the
+amounts of hypervisors.
 """
 
 import json
@@ -31,20 +31,20 @@ _NAMES = {
 
 
 class Refused(Exception):
-    """``status`` is an HTTP code."""
+    """A request is answered with an error; ``status`` is the HTTP code."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
     def body(self) -> dict[str, object]:
-        """The JSON body."""
+        """Return the JSON body."""
         name = _NAMES.get(self.status, "computeFault")
         return {name: {"code": self.status, "message": str(self)}}
 
 
 def status_line(code: int) -> str:
-    """``404 Not Found``."""
+    """Return the status as WSGI writes it, such as ``404 Not Found``."""
     return f"{code} {HTTPStatus(code).phrase}"
 
 
@@ -54,13 +54,13 @@ OLDEST: Version = (2, 1)
 NEWEST: Version = (2, 104)
 HEADERS = ("OpenStack-API-Version", "X-OpenStack-Nova-API-Version")
 _UPDATED = "2013-07-23T11:33:21Z"
-"""When the API v2.1 was made; clients show it."""
+"""When Nova released the API v2.1; clients show it."""
 
 
 def version_of(environ: dict[str, Any]) -> Version:
-    """The microversion that a request asks for; the oldest if it asks for none.
+    """Return the microversion that a request names; the oldest if it names none.
 
-    :raises Refused: 400 for what is no version, 406 for one that is not served.
+    :raises Refused: 400 if it is malformed, 406 if it is not supported.
     """
     text = _compute_part(environ.get("HTTP_OPENSTACK_API_VERSION", ""))
     text = text or environ.get("HTTP_X_OPENSTACK_NOVA_API_VERSION", "").strip()
@@ -68,14 +68,15 @@ def version_of(environ: dict[str, Any]) -> Version:
         return OLDEST
     if text == "latest":
         return NEWEST
-    found = re.fullmatch(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,8}|0)", text)
-    if found is None:
-        raise Refused(400, f"{text} is no version; versions are like {version_text(NEWEST)}")
-    version = int(found[1]), int(found[2])
+    match = re.fullmatch(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,8}|0)", text)
+    if match is None:
+        raise Refused(400, f"{text} is not a microversion, such as {version_text(NEWEST)}")
+    version = int(match[1]), int(match[2])
     if not OLDEST <= version <= NEWEST:
         raise Refused(
             406,
-            f"version {text} is not served: use {version_text(OLDEST)} to {version_text(NEWEST)}",
+            f"microversion {text} is not supported: use {version_text(OLDEST)} to "
+            f"{version_text(NEWEST)}",
         )
     return version
 
@@ -90,12 +91,12 @@ def _compute_part(header: str) -> str:
 
 
 def version_text(version: Version) -> str:
-    """``2.53``."""
+    """Return a version as text, such as ``2.53``."""
     return f"{version[0]}.{version[1]}"
 
 
 def version_headers(version: Version) -> list[tuple[str, str]]:
-    """Those of an answer."""
+    """Return the headers of an answer that name its microversion."""
     new, old = HEADERS
     return [
         (new, f"compute {version_text(version)}"),
@@ -105,7 +106,7 @@ def version_headers(version: Version) -> list[tuple[str, str]]:
 
 
 def api_description(base: str) -> dict[str, Any]:
-    """The API v2.1 below this URL, for clients that look what there is."""
+    """Return the version document of the API v2.1, for version discovery by clients."""
     return {
         "id": "v2.1",
         "status": "CURRENT",
@@ -119,12 +120,12 @@ def api_description(base: str) -> dict[str, Any]:
 Environ = dict[str, Any]
 LONGEST_BODY = 65536
 LONGEST_QUERY = 16
-"""Parameters; nothing here has more than four."""
+"""Parameters; no call has more than four."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``body`` is ``None`` for an empty 204."""
+    """The answer to a request; ``body`` is ``None`` for an empty 204."""
 
     body: dict[str, Any] | None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -132,29 +133,29 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: caller, microversion, body; ``here`` is the URL without its query."""
+    """A request: caller, microversion, body; ``url`` is without the query."""
 
     environ: Environ
     version: Version
-    here: str = ""
+    url: str = ""
 
     @property
     def caller(self) -> Caller:
-        """Whom Keystone has confirmed, if it was asked; else only from where."""
-        said = self.environ.get
+        """The address, and the user and project of the token if Keystone is used."""
+        header = self.environ.get
         return Caller.from_context(
             {
-                "request_id": said(REQUEST_ID),
-                "user_name": _name(said("HTTP_X_USER_NAME"), said("HTTP_X_USER_ID")),
-                "project_name": _name(said("HTTP_X_PROJECT_NAME"), said("HTTP_X_PROJECT_ID")),
-                "remote_address": said("REMOTE_ADDR"),
+                "request_id": header(REQUEST_ID),
+                "user_name": _name(header("HTTP_X_USER_NAME"), header("HTTP_X_USER_ID")),
+                "project_name": _name(header("HTTP_X_PROJECT_NAME"), header("HTTP_X_PROJECT_ID")),
+                "remote_address": header("REMOTE_ADDR"),
             }
         )
 
     def query(self, known: Collection[str], strict_since: Version) -> dict[str, str]:
-        """The query's parameters that are known here, the last of each.
+        """Return the query's parameters that are ``known``; of repeated ones the last.
 
-        :raises Refused: 400 for others, in microversions that refuse them.
+        :raises Refused: 400 for unknown ones, from the microversion ``strict_since`` on.
         """
         try:
             pairs = parse_qsl(
@@ -166,15 +167,15 @@ class Request:
             raise Refused(400, f"the query has more than {LONGEST_QUERY} parameters") from err
         for name, _ in pairs:
             if name not in known and self.version >= strict_since:
-                raise Refused(400, f"there is no query parameter {name!a} here")
+                raise Refused(400, f"unknown query parameter {name!a}")
         return {name: value for name, value in pairs if name in known}
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that came.  :raises Refused: 400 for anything else."""
+        """Return the JSON object of the body.  :raises Refused: 400 if it is not one."""
         length = self.environ.get("CONTENT_LENGTH") or "0"
         size = int(length) if length.isdigit() else 0
         if size > LONGEST_BODY:
-            raise Refused(400, f"a body of {size} bytes is too long")
+            raise Refused(400, f"the body has {size} bytes; at most {LONGEST_BODY} are read")
         try:
             body = json.loads(self.environ["wsgi.input"].read(size))
         except (ValueError, RecursionError) as err:
@@ -185,13 +186,13 @@ class Request:
 
 
 REQUEST_ID = "compute_registry.request_id"
-"""In the environment, once it has been given out."""
+"""The key of the request's id in the WSGI environment."""
 
 
 def request_id_of(environ: Environ) -> str:
-    """The id of this request: given out once, and the same for all that look."""
-    made: str = environ.setdefault(REQUEST_ID, new_request_id())
-    return made
+    """Return the id of a request, the same at each call."""
+    request_id: str = environ.setdefault(REQUEST_ID, new_request_id())
+    return request_id
 
 
 def _name(name: str | None, id_: str | None) -> str | None:

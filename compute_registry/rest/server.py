@@ -1,9 +1,9 @@
-"""The HTTP server: waitress, with deadlines for requests that come slowly or never end.
+"""The HTTP server: waitress, with a deadline for the arrival of each request.
 
-waitress reads all connections in one thread and answers in others, so a slow sender holds
-no thread.  But it waits for him as long as a byte comes now and then, and accepts nobody
-else once too many wait.  Here a request has to be there as a whole in time, and where there
-are too many connections, the one that has been waited for longest goes.
+waitress reads all connections in one thread and answers in others, so a slow client holds no
+thread.  But it waits without a limit while bytes arrive now and then, and accepts no connection
+while too many are open.  Here a whole request has to arrive in time, and with too many connections
+the one that has waited longest for its client is closed.
 """
 
 import time
@@ -20,42 +20,42 @@ from compute_registry.rest.application import Application
 from compute_registry.rest.request import LONGEST_BODY
 
 THREADS = 32
-"""Requests that are answered at once; one that waits for an agent holds one of them."""
+"""Requests that are answered at the same time, including those that wait for an agent."""
 REQUEST_WITHIN = 10.0
 """Seconds from the first byte of a request to its last, and from a connection to its first."""
 IDLE_WITHIN = 60
 """Seconds that a connection stays open between two requests."""
 CONNECTIONS = 400
-"""With as many again on their way out, below the 1,024 files that a process may open."""
+"""Open connections.  With as many that are closing: below the limit of 1,024 open files."""
 LONGEST_HEADERS = 65536
 CHECK_EVERY = 1
 PROXY_HEADERS = "x-forwarded-for x-forwarded-proto x-forwarded-host"
 
 
 class Channel(HTTPChannel):  # type: ignore[misc]
-    """A connection that knows since when its peer has had the next step."""
+    """A connection; ``since`` is when the server began to wait for its client (monotonic)."""
 
     begun = True
-    """A request is due: its first bytes, or the rest of it."""
+    """Whether the client has to send its first request, or the rest of a request."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.since = time.monotonic()
 
     def received(self, data: bytes) -> bool:
-        """Some bytes of one request, or of several."""
+        """Process bytes from the client; they may hold parts of several requests."""
         if not self.begun:
             self.begun, self.since = True, time.monotonic()
-        taken: bool = super().received(data)
+        accepted: bool = super().received(data)
         if self.request is None:
             self.begun, self.since = False, time.monotonic()
-        return taken
+        return accepted
 
 
 def listen(application: Application, settings: RegistrySettings) -> Any:
-    """A server that listens, and answers once it runs.
+    """Return a server that listens; it answers once ``run`` is called.
 
-    :raises RegistryConfigError: it can't have the address or the port.
+    :raises RegistryConfigError: the address or the port can't be used.
     """
     where = f"{settings.rest_bind}:{settings.rest_port}"
     listeners: dict[int, Any] = {}
@@ -80,11 +80,11 @@ def listen(application: Application, settings: RegistrySettings) -> Any:
         raise RegistryConfigError(
             f"[registry] rest_bind, rest_port: can't listen on {where}: {why}"
         ) from err
-    for each in listeners.values():
-        if isinstance(each, BaseWSGIServer):
-            each.channel_class = Channel
-            each.maintenance = partial(_close_the_late, each, each.maintenance)
-            each.handle_accept = partial(_make_room, each, each.handle_accept)
+    for listener in listeners.values():
+        if isinstance(listener, BaseWSGIServer):
+            listener.channel_class = Channel
+            listener.maintenance = partial(_close_late, listener, listener.maintenance)
+            listener.handle_accept = partial(_make_room, listener, listener.handle_accept)
     return server
 
 
@@ -94,23 +94,23 @@ def _proxy(address: str | None) -> dict[str, Any]:
     return {"trusted_proxy": address, "trusted_proxy_headers": PROXY_HEADERS}
 
 
-def _close_the_late(server: Any, close_the_idle: Any, now: float) -> None:
-    close_the_idle(now)
+def _close_late(server: Any, close_idle: Any, now: float) -> None:
+    close_idle(now)
     late = time.monotonic() - REQUEST_WITHIN
-    for channel in _waited_for(server):
+    for channel in _waiting(server):
         if channel.begun and channel.since < late:
             channel.will_close = True
 
 
 def _make_room(server: Any, accept: Any) -> None:
     if len(server.active_channels) >= CONNECTIONS:
-        eldest = min(_waited_for(server), key=lambda channel: channel.since, default=None)
-        if eldest is not None:
-            eldest.will_close = True
+        oldest = min(_waiting(server), key=lambda channel: channel.since, default=None)
+        if oldest is not None:
+            oldest.will_close = True
     accept()
 
 
-def _waited_for(server: Any) -> Iterator[Channel]:
+def _waiting(server: Any) -> Iterator[Channel]:
     for channel in server.active_channels.values():
         if not channel.requests and not channel.total_outbufs_len and not channel.will_close:
             yield channel

@@ -56,7 +56,7 @@ class Facts:
             case Aspect.IN_TREE:
                 return self._tree(constraint.terms[0])
             case Aspect.SAME_SUBTREE:
-                return "No provider of one of these groups stands above those of the others."
+                return "No provider of one of these groups is an ancestor of those of the others."
             case Aspect.ISOLATE:
                 return "There are too few providers to give each group its own."
             case Aspect.RESOURCES:

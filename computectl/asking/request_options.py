@@ -92,7 +92,7 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
     root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
     several("--root-required", metavar="TRAITS", help=root)
-    subtree = "groups to be met in one subtree, whose top provider meets one; may be repeated"
+    subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
     several("--same-subtree", metavar="SUFFIX,...", help=subtree)
 
 

@@ -76,7 +76,7 @@ class Audit:
         return [each for each in self.findings if each.condition.severity is not Severity.INFO]
 
 
-GIVE_UP = "if it is decommissioned: computectl retire there, then computectl service delete"
+GIVE_UP = "if it is decommissioned: computectl retire on that host, then computectl service delete"
 
 
 def reporting(
@@ -87,7 +87,7 @@ def reporting(
     host = record.host
     yield from service.conditions()
     if record.attached:
-        text = "is attached: nova-compute has its service, and enables and disables it"
+        text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)
     if not alive:
         yield _silent(record)
@@ -110,7 +110,7 @@ def _silent(record: ServiceRecord) -> Condition:
     forced = ", forced down" if record.forced_down else ""
     status = f"{record.shown_status}{forced}"
     severity = Severity.WARNING if known else Severity.ERROR
-    step = f"start compute-agent there; {GIVE_UP} {record.host}"
+    step = f"start compute-agent on that host; {GIVE_UP} {record.host}"
     return Condition(f"{text} ({status})", record.host, severity, step)
 
 

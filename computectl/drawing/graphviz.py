@@ -7,7 +7,7 @@ from html import unescape
 
 from computectl.drawing.dot import BREADTH, draw_dot
 from computectl.drawing.picture import Picture
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.plain_text import columns
 
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
@@ -43,10 +43,10 @@ def svg_of(dot: str, within: int = SECONDS) -> str:
         )
     except subprocess.TimeoutExpired:
         raise CommandError(
-            f"dot did not finish within {within} seconds", "choose fewer trees", NOT_WELL
+            f"dot did not finish within {within} seconds", "choose fewer trees", PROBLEMS
         ) from None
     if done.returncode != 0:
-        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows its input", NOT_WELL)
+        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows its input", PROBLEMS)
     return _TEXT.sub(_held, done.stdout)
 
 

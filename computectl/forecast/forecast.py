@@ -110,7 +110,7 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         status = SavedStatus.from_session(session)
         trackers = nodes.trackers
         found = [forecast_root(one, nodes, api, at_start, status) for one in trackers.values()]
-        known = [] if holding else nodes.additions.notes(trackers)
+        known = [] if holding else nodes.provider_files.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
         return [*found[:-1], *(_with(last, warnings) for last in found[-1:])]
@@ -144,7 +144,7 @@ def forecast_root(
         plan=plan,
         problems=decision.plan.problems,
         driver_errors=decision.answer.errors,
-        degraded={**dict(degraded), **nodes.additions.degraded()},
+        degraded={**dict(degraded), **nodes.provider_files.degraded()},
         reshape_pending=decision.answer.reshape_pending,
     )
     conditions = (*report.conditions().values(), *status.conditions())
@@ -199,7 +199,7 @@ class SavedStatus:
 
 @contextmanager
 def open_nodes(
-    session: Session, own_uuid: str, api: API, *, holding: bool = False
+    session: Session, compute_id: str, api: API, *, holding: bool = False
 ) -> Iterator[Nodes]:
     """Open the nodes of this host's drivers, with ``nodes.trackers`` filled; close them at exit.
 
@@ -216,9 +216,9 @@ def open_nodes(
         context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
         drivers = load_drivers(settings.drivers, context)
         config.refuse_typos(session.conf)
-        nodes = Nodes.from_settings(settings, drivers, api, own_uuid, writing=False)
-        nodes.additions.holding = holding
-        nodes.additions.load()
+        nodes = Nodes.from_settings(settings, drivers, api, compute_id, writing=False)
+        nodes.provider_files.holding = holding
+        nodes.provider_files.load()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
         try:
             service.open()

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from computectl.reading.trees import Fleet, Trees
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.http import API
 from reportclient.natural_order import natural_key
 from reportclient.observed_tree import ObservedTree, read_tree
@@ -88,7 +88,7 @@ def _fits(root: Listed, pattern: str) -> bool:
 
 def _none(pattern: str | None) -> CommandError:
     if pattern is None:
-        return CommandError("Placement has no providers", "start compute-agent", NOT_WELL)
+        return CommandError("Placement has no providers", "start compute-agent", PROBLEMS)
     return CommandError(
         f"no root provider has a name that matches {pattern}",
         "`computectl tree --all` shows the names of roots",

@@ -18,7 +18,7 @@ from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
 from computectl.shared.command_session import Session
-from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError
+from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import part_of
@@ -128,14 +128,14 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.DatabaseRefused: ("nothing was read or changed", UNUSABLE),
     errors.RegistryUnavailable: (
         "see [registry] and transport_url; is compute-registry up?",
-        NOT_WELL,
+        PROBLEMS,
     ),
 }
 
 
 def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
     again = "check it with computectl service show, and try again"
-    step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
+    step, code = _NEXT_STEPS.get(type(err), (again, PROBLEMS))
     if str(err).startswith("sqlite:"):
         step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
     if host and isinstance(err, errors.RegistryUnavailable):

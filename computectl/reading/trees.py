@@ -42,7 +42,7 @@ class Fleet:
         if self.dear:
             yield f"{self.dear} trees would take too many calls; --most-calls allows more"
         if self.hosts_only:
-            yield "only trees of hosts (COMPUTE_NODE) were searched: there are too many others"
+            yield "only trees of hosts (COMPUTE_NODE) were searched: too many other trees"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A command's session: the agent's configuration, its saved state, and Placement."""
+"""A command's access to the agent's configuration, its saved state, and Placement."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
 
 ANSWER = 8 * LIMIT
-"""Maximum size of a reply, in bytes; larger than the agent's, for a fleet's candidates."""
+"""Maximum size of Placement's answer, in bytes; eight times the agent's, for large listings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The agent's configuration, and what a command reads with it."""
+    """Access to the agent's configuration, its saved state, and Placement."""
 
     conf: Any
     settings: opts.Settings
@@ -55,8 +55,8 @@ class Session:
     def roots(self) -> list[str]:
         """Return the UUIDs that this host's roots may have; empty if it has no compute_id.
 
-        They are the compute_id and the roots of the agent's saved views, since only the driver
-        knows all its nodes and, in attach mode, only the agent knows the root it found.
+        They are the compute_id and the roots with a saved view: a driver may have several nodes,
+        and in attach mode the agent has looked up the root.
         """
         own = self.compute_id()
         if own is None and not self.settings.rules.attached:
@@ -65,10 +65,10 @@ class Session:
         return list(dict.fromkeys([*([own] if own else []), *saved]))
 
     def reports(self, root: str) -> bool:
-        """Whether a node of this host has this root, as far as ``nodes.json`` tells.
+        """Return whether a node of this host has this root, according to ``nodes.json``.
 
-        The compute_id is no node's root if the driver gives its nodes other UUIDs, and neither is
-        a former compute_id after ``computectl adopt``.
+        No node has the compute_id if the driver gives its nodes other UUIDs, or a former compute_id
+        after ``computectl adopt``.
         """
         nodes = saved_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
@@ -79,9 +79,9 @@ class Session:
 
     @contextmanager
     def without_agent(self, next_step: str) -> Iterator[None]:
-        """Keep the agent from running: it has its ledger in memory and would not see a change.
+        """Hold the agent's lock: a running agent would overwrite changes of its ledger.
 
-        :raises CommandError: the agent is running.
+        :raises CommandError: the agent is running; ``next_step`` says what to do.
         """
         try:
             held = lock_directory(self.settings.state_path)

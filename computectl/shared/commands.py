@@ -1,4 +1,4 @@
-"""Base classes of commands: help with examples, errors in one line, text or table output."""
+"""Base classes of commands: help with examples, one-line errors, output as text or table."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import (
-    NOT_WELL,
+    PROBLEMS,
     UNUSABLE,
     CommandError,
     argument_error,
@@ -36,11 +36,11 @@ def argument(*names: str, **more: Any) -> Argument:
     return names, more
 
 
-def positive(words: str) -> int:
-    """Return a number of at least 1; a ``type`` for argparse.  :raises ValueError: it is not."""
-    number = int(words)
+def positive(text: str) -> int:
+    """Return a number of at least 1; a ``type`` for argparse."""
+    number = int(text)
     if number < 1:
-        raise ValueError(words)
+        raise ValueError(text)
     return number
 
 
@@ -53,23 +53,23 @@ class OperatorCommand(Command):
 
     app: ComputeCtl
     files = DEFAULT_FILES
-    """The configuration files, for error messages."""
+    """Names of the configuration files, for error messages."""
 
     @abstractmethod
     def perform(self, options: argparse.Namespace) -> int:
         """Run the command and return the exit code."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; an error is reported and becomes the exit code."""
+        """Run the command; print an error and return its exit code."""
         try:
             return self.perform(parsed_args)
         except BrokenPipeError:
             raise
-        except Exception as err:  # noqa: BLE001  a person reads it: one line
+        except Exception as err:  # noqa: BLE001  printed in one line
             return self.report_failure(err)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Run the command; an abstract method of cliff."""
+        """Run the command (cliff's abstract method)."""
         return self.perform(parsed_args)
 
     def session(self) -> Session:
@@ -95,10 +95,10 @@ class OperatorCommand(Command):
         """Print a line on stderr."""
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
-    def progress(self, words: str) -> None:
-        """On a terminal, show a line of progress in place of the last one; empty to clear it."""
+    def progress(self, text: str) -> None:
+        """On a terminal, replace the line of progress; an empty text clears it."""
         if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
-            self.app.stderr.replace_line(words)
+            self.app.stderr.replace_line(text)
 
     def report_failure(self, err: Exception) -> int:
         """Print an error with its next step; return the exit code."""
@@ -155,7 +155,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         """Return the result as columns and rows; cells may be lists and dicts."""
 
     def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
-        """Return the conditions, which are printed on stderr after the answer."""
+        """Return the conditions to print on stderr after the result."""
         return ()
 
     def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:
@@ -163,13 +163,13 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         conditions = list(self.conditions(answer, options))
         for condition in conditions:
             self.print_on_stderr(condition.sentence)
-        return NOT_WELL if errors(conditions) else 0
+        return PROBLEMS if errors(conditions) else 0
 
     # -- cliff's side
 
     @property
     def formatter_default(self) -> str:
-        """Return the default format, a property of cliff."""
+        """Return the default format (cliff's property)."""
         return self.drawn
 
     def _load_formatter_plugins(self) -> Any:

@@ -13,12 +13,12 @@ from reportclient.plain_text import plain
 from reportclient.query.terms import BadQuery
 from reportclient.request_filter import CannotForbid
 
-NOT_WELL, UNUSABLE, CHANGES = 1, 2, 3
-"""Exit codes: a problem, unusable input, and changes with ``plan --exit-code``."""
+PROBLEMS, UNUSABLE, CHANGES = 1, 2, 3
+"""Exit codes: problems, unusable input, and changes with ``plan --exit-code``."""
 
 
 class CommandError(Exception):
-    """An error of a command; ``next_step``: what the operator can do; ``code``: the exit code."""
+    """An error of a command; ``next_step`` is for the operator, ``code`` the exit code."""
 
     def __init__(self, what: str, next_step: str, code: int = UNUSABLE) -> None:
         super().__init__(what)
@@ -40,10 +40,10 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
     (placement.TooNew, "upgrade compute-agent", UNUSABLE),
-    (placement.Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
-    (placement.PlacementError, "nothing was changed", NOT_WELL),
+    (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),
+    (placement.PlacementError, "nothing was changed", PROBLEMS),
 )
-"""Next step and exit code by type of error; the first match counts."""
+"""Types of errors, each with next step and exit code; the first match counts."""
 
 
 def as_command_error(err: Exception, files: str) -> CommandError:
@@ -53,8 +53,8 @@ def as_command_error(err: Exception, files: str) -> CommandError:
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)
-    step = "this should not happen: please report what --debug prints"
-    return CommandError(f"{type(err).__name__}: {err}", step, NOT_WELL)
+    step = "internal error: please report the output of --debug"
+    return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 
 
 _UNKNOWN = "unrecognized arguments: "
@@ -80,7 +80,7 @@ def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandE
 
 
 class Once(argparse.Action):
-    """An option that may be given once; argparse itself would take the last value."""
+    """An option that is refused if given twice; argparse would take the last value."""
 
     def __call__(
         self,

@@ -1,8 +1,8 @@
 """Format text for a terminal, and write it safely.  Pure except for the streams.
 
-Control characters are escaped, so that no text from outside acts on the terminal: only the
-colours of ``Screen`` and line breaks pass.  Line breaks in names and reasons are escaped where
-they are put into a line (``reportclient.plain_text``).
+Control characters are escaped, so that no text from outside controls the terminal, except for the
+colours of ``Screen`` and line breaks.  Line breaks in names and reasons are escaped by
+``reportclient.plain_text``.
 """
 
 import os
@@ -15,9 +15,9 @@ from typing import IO, Any, TextIO, cast
 from reportclient.plain_text import plain
 
 NARROWEST = 40
-"""Least width used, in columns; a narrower terminal wraps the lines itself."""
+"""Minimum width, in columns; a narrower terminal wraps the lines itself."""
 PLAIN_WIDTH = 80
-"""Width in columns if none is known, as of a pipe or a file."""
+"""Width in columns if it is unknown, as for a pipe or a file."""
 
 _CODES = {"bold": "\033[1m", "red": "\033[31m", "green": "\033[32m", "yellow": "\033[33m"}
 _END = "\033[0m"
@@ -46,7 +46,7 @@ _ASCII = Branches("|- ", "`- ", "|  ", "   ", "<--", "->")
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Abilities of an output stream: ``width`` in columns, ``boxes``: box characters.
+    """How to print to a stream: ``width`` in columns, ``boxes``: whether it has box characters.
 
     ``terse``: omit traits and aggregates.
     """
@@ -144,9 +144,9 @@ class Terminal:
         self._stream.write(_encodable(shown, self._stream.encoding))
         return len(text)
 
-    def replace_line(self, words: str) -> None:
+    def replace_line(self, text: str) -> None:
         """Write a text in place of the current line."""
-        self._stream.write(f"\r\033[K{_encodable(plain(words), self._stream.encoding)}")
+        self._stream.write(f"\r\033[K{_encodable(plain(text), self._stream.encoding)}")
         self._stream.flush()
 
 
@@ -155,8 +155,7 @@ def _encodable(text: str, encoding: str | None) -> str:
         text.encode(encoding or "utf-8")
     except UnicodeEncodeError:
         assert encoding is not None
-        found = text.translate(_PLAINER).encode(encoding, "backslashreplace")
-        return found.decode(encoding)
+        return text.translate(_PLAINER).encode(encoding, "backslashreplace").decode(encoding)
     return text
 
 
@@ -168,14 +167,14 @@ class Line:
     """A line of a table: a prefix, texts with their styles, and cells with a common style."""
 
     prefix: str
-    words: tuple[tuple[str, str | None], ...] = ()
+    texts: tuple[StyledText, ...] = ()
     cells: tuple[str, ...] = ()
     style: str | None = None
 
     @property
     def left(self) -> str:
         """The text before the columns, without colour."""
-        return self.prefix + BETWEEN.join(word for word, _ in self.words)
+        return self.prefix + BETWEEN.join(text for text, _ in self.texts)
 
 
 def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> Iterator[str]:
@@ -189,11 +188,11 @@ def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> 
     if rows:
         yield " " * left + _cells(titles, widths, gap)
     for line in lines:
-        words = BETWEEN.join(screen.paint(word, style) for word, style in line.words)
+        painted = BETWEEN.join(screen.paint(text, style) for text, style in line.texts)
         if line.cells:
-            words += " " * (left - len(line.left))
-            words += screen.paint(_cells(line.cells, widths, gap), line.style)
-        yield (line.prefix + words).rstrip()
+            painted += " " * (left - len(line.left))
+            painted += screen.paint(_cells(line.cells, widths, gap), line.style)
+        yield (line.prefix + painted).rstrip()
 
 
 def _cells(cells: Iterable[str], widths: Iterable[int], gap: str) -> str:

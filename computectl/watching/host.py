@@ -238,7 +238,11 @@ def _nodes(status: ObservedStatus, width: int) -> list[Text]:
 
 
 def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
-    since = "never well" if node.last_ok is None else f"well {ago(now - node.last_ok)} ago"
+    since = (
+        "never fully reported"
+        if node.last_ok is None
+        else f"fully reported {ago(now - node.last_ok)} ago"
+    )
     changes = plain(node.changes) or "nothing to change"
     yield Text.assemble(
         (plain(node.node), "bold"),

@@ -1,4 +1,4 @@
-"""``computectl driver new``: a small package with a driver that works."""
+"""``computectl driver new``: write a small package with a working driver."""
 
 import argparse
 import importlib.util
@@ -17,11 +17,17 @@ from drivers import loader
 
 KINDS = {
     "devices": (("common", "devices"), "the local disks of a machine"),
-    "many-nodes": (("common", "described", "many-nodes"), "nodes that are none of them this host"),
-    "nested": (("common", "described", "nested"), "NUMA cells, and the cards of each below it"),
-    "reshape": (("common", "described", "reshape"), "cards, whose inventory was on the root once"),
+    "many-nodes": (
+        ("common", "described", "many-nodes"),
+        "many nodes, none of them this host",
+    ),
+    "nested": (("common", "described", "nested"), "NUMA cells, each with its cards below it"),
+    "reshape": (
+        ("common", "described", "reshape"),
+        "cards, whose inventory was on the root before",
+    ),
 }
-"""By kind: the folders of templates that it is made of, and what it is about."""
+"""By kind: its folders of templates, and what its driver reports."""
 TEMPLATES = Path(__file__).parents[1] / "templates"
 SUFFIX = ".in"
 OURS = frozenset(
@@ -32,7 +38,7 @@ WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A package as it was written."""
+    """A package that was written."""
 
     name: str
     directory: Path
@@ -40,9 +46,9 @@ class Written:
 
 
 class NewDriver(Offline[Written]):
-    """Write a package with a new driver: one that works, has tests, and can be changed.
+    """Create a package with a new driver that works and has tests.
 
-    Nothing that is there is overwritten.
+    Existing files are not overwritten.
     """
 
     drawn = "text"
@@ -56,32 +62,32 @@ class NewDriver(Offline[Written]):
         argument(
             "name",
             metavar="NAME",
-            help="of the driver, as in compute_driver, and of its Python package",
+            help="name of the driver, as in compute_driver, and of its Python package",
         ),
         argument(
             "--kind",
             choices=sorted(KINDS),
             default="devices",
-            help="what it begins with: devices below this host (the default), many nodes, "
+            help="the template: devices below this host (the default), many nodes, "
             "devices below NUMA cells, or inventory that moves together with its allocations",
         ),
         argument(
             "--directory",
             type=Path,
             metavar="DIR",
-            help="the folder to make; left out: ./NAME",
+            help="directory to create; default: ./NAME",
         ),
     )
 
     def execute_offline(self, options: argparse.Namespace) -> Written:
-        """Write it.  :raises CommandError: the name or the folder can't be used."""
+        """Write the package.  :raises CommandError: the name or directory can't be used."""
         name: str = options.name
         problem = name_problem(name)
         if problem is not None:
             raise CommandError(f"{name!r} can't be the name of a driver: {problem[0]}", problem[1])
         directory = options.directory or Path(name)
         if directory.exists() or directory.is_symlink():
-            raise CommandError(f"{directory} is there already", "name another --directory")
+            raise CommandError(f"{directory} already exists", "name another --directory")
         try:
             return Written(name, directory, _write(name, directory, options.kind))
         except OSError as err:
@@ -90,7 +96,7 @@ class NewDriver(Offline[Written]):
             ) from err
 
     def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """The files, and what to do next."""
+        """Return the list of files and the next steps."""
         lines = [screen.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
         lines += [
             "",
@@ -103,38 +109,38 @@ class NewDriver(Offline[Written]):
         return "\n".join(lines)
 
     def table(self, answer: Written) -> Table:
-        """A row for each file."""
+        """Return a row for each file."""
         return ("path",), [[str(answer.directory / name)] for name in answer.files]
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
-    """Why a driver can't be called so, and what to do; or ``None``."""
+    """Return why a name is invalid and the next step; ``None`` if it is valid."""
     if not WELL_FORMED.fullmatch(name) or keyword.iskeyword(name):
         plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).lstrip("_0123456789").rstrip("_")
         near = f", as in {plain}" if plain and plain != name and name_problem(plain) is None else ""
         return (
-            "it is that of a Python package too",
-            f"take small letters, digits and _, beginning with a letter{near}",
+            "it is also the name of a Python package",
+            f"use lower-case letters, digits and _, beginning with a letter{near}",
         )
     if name in OURS or name in sys.stdlib_module_names:
-        return f"Python has a module {name} already", "take another"
-    there = loader.installed().get(name)
-    if there is not None:
-        return f"a driver of this name is installed: {there}", "take another"
+        return f"Python has a module {name} already", "choose another name"
+    installed = loader.installed().get(name)
+    if installed is not None:
+        return f"a driver of this name is installed: {installed}", "choose another name"
     if importlib.util.find_spec(name) is not None:
-        return f"Python has a package {name} already", "take another"
+        return f"Python has a package {name} already", "choose another name"
     return None
 
 
 def class_name(name: str) -> str:
-    """``my_disks`` as ``MyDisksDriver``, ``mydriver`` as ``MyDriver``."""
+    """Return ``MyDisksDriver`` for ``my_disks``, ``MyDriver`` for ``mydriver``."""
     stem = name.removesuffix("driver").strip("_")
     return "".join(part.capitalize() for part in stem.split("_")) + "Driver"
 
 
 def _write(name: str, directory: Path, kind: str) -> list[str]:
-    """Beside it first, then in its place: what is half written is never there."""
-    words = {
+    """Write to a temporary directory and rename it, so that no partial package is left."""
+    values = {
         "@NAME@": name,
         "@CLASS@": class_name(name),
         "@UPPER@": name.upper(),
@@ -144,21 +150,21 @@ def _write(name: str, directory: Path, kind: str) -> list[str]:
     }
     parent = directory.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=parent) as workshop:
-        made = Path(workshop) / directory.name
-        files = sorted(one for part in KINDS[kind][0] for one in _copied(part, made, words))
-        made.rename(directory)
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=parent) as temporary:
+        package = Path(temporary) / directory.name
+        files = sorted(file for part in KINDS[kind][0] for file in _copied(part, package, values))
+        package.rename(directory)
     return files
 
 
-def _copied(part: str, target: Path, words: Mapping[str, str]) -> Iterator[str]:
-    """Copy a folder of templates; the paths that were written."""
+def _copied(part: str, target: Path, values: Mapping[str, str]) -> Iterator[str]:
+    """Copy a folder of templates, and yield the written paths."""
     for template in (TEMPLATES / part).rglob(f"*{SUFFIX}"):
         parts = template.relative_to(TEMPLATES / part).parts
-        path = Path(*(_renamed(name, words["@NAME@"]) for name in parts))
+        path = Path(*(_renamed(name, values["@NAME@"]) for name in parts))
         text = template.read_text(encoding="utf-8")
-        for word, meaning in words.items():
-            text = text.replace(word, meaning)
+        for placeholder, value in values.items():
+            text = text.replace(placeholder, value)
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
         yield path.as_posix()

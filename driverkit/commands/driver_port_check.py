@@ -1,4 +1,4 @@
-"""``computectl driver port-check``: what has to change in a driver that was written for Nova."""
+"""``computectl driver port-check``: list the required changes in a driver written for Nova."""
 
 import argparse
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from computectl.shared.commands import Offline, Table, argument
-from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
@@ -16,9 +16,9 @@ from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
 COLUMNS = ("line", "verdict", "what", "advice")
 STYLES = {MUST: "red", LOOK: "yellow"}
 MEANINGS = {
-    MUST: "to change: it fails here",
-    LOOK: "to look at: it works, and may mean something else",
-    DROP: "to leave out: nobody needs it here",
+    MUST: "to change: it fails in this agent",
+    LOOK: "to look at: it works, but may mean something else",
+    DROP: "to remove: this agent does not use it",
     FINE: "fine as it is",
 }
 
@@ -32,10 +32,10 @@ class Checked:
 
 
 class PortCheck(Offline[Checked]):
-    """Say what has to change in a driver that was written for Nova.
+    """List what has to change in a driver that was written for Nova.
 
-    Reads the source and runs none of it. Only what the agent would reach is looked at;
-    methods that nobody calls here are named once. Exits with 1 if something has to change.
+    Reads the source and does not run it. Checks only the code that the agent would call;
+    methods that the agent never calls are listed once. Exits with 1 if something has to change.
     """
 
     drawn = "lines"
@@ -47,7 +47,7 @@ class PortCheck(Offline[Checked]):
     arguments = (argument("path", metavar="FILE", help="the driver's source"),)
 
     def execute_offline(self, options: argparse.Namespace) -> Checked:
-        """Read the file.  :raises CommandError: it is no source of a driver."""
+        """Read and check the file.  :raises CommandError: it is not the source of a driver."""
         source = _parsed(options.path)
         if not source.classes:
             raise CommandError(
@@ -58,19 +58,19 @@ class PortCheck(Offline[Checked]):
         return Checked(options.path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """Print advice as compilers do: file, line, text."""
+        """Return the advice in the format of compilers: file, line, text."""
         return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
 
     def table(self, answer: Checked) -> Table:
-        """A row for each diagnostic."""
+        """Return a row for each diagnostic."""
         rows: list[Sequence[object]] = [
             [f.line, f.verdict, f.what, f.advice] for f in answer.diagnosed
         ]
         return COLUMNS, rows
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """For scripts."""
-        return NOT_WELL if any(f.verdict == MUST for f in answer.diagnosed) else 0
+        """Return 1 if changes are required, else 0."""
+        return PROBLEMS if any(f.verdict == MUST for f in answer.diagnosed) else 0
 
 
 def _parsed(path: str) -> DriverSource:
@@ -87,14 +87,14 @@ def _parsed(path: str) -> DriverSource:
 
 
 def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
-    for each in answer.diagnosed:
-        verdict = screen.paint(each.verdict, STYLES.get(each.verdict))
-        said = f"{each.what}: {each.advice}" if each.advice else each.what
-        yield f"{answer.path}:{each.line}: {verdict}: {said}"
+    for diagnostic in answer.diagnosed:
+        verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
+        advice = f": {diagnostic.advice}" if diagnostic.advice else ""
+        yield f"{answer.path}:{diagnostic.line}: {verdict}: {diagnostic.what}{advice}"
 
 
 def _summary(answer: Checked) -> Iterator[str]:
-    counts = Counter(each.verdict for each in answer.diagnosed)
+    counts = Counter(diagnostic.verdict for diagnostic in answer.diagnosed)
     for verdict, meaning in MEANINGS.items():
         if counts[verdict]:
             yield f"{verdict}: {counts[verdict]} {meaning}"

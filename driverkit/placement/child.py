@@ -2,9 +2,8 @@
 
     python -m driverkit.placement.child DIRECTORY PORT
 
-DIRECTORY holds ``placement.conf``.  The port is printed on the first line of the
-standard output once requests are answered; the process ends at the end of its
-standard input.
+DIRECTORY contains ``placement.conf``.  Once the server answers, the port is printed to standard
+output; the process ends when its standard input is closed.
 """
 
 import json
@@ -22,12 +21,12 @@ from placement.wsgi import init_application
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
-# SQLite has one writer; with more threads some concurrent writes end in a 500.
+# SQLite allows one writer; with more threads some concurrent writes fail with a 500.
 THREADS = 1
 
 
 def main(argv: list[str]) -> None:
-    """Serve until the parent is gone."""
+    """Serve until the parent process ends."""
     directory, port = Path(argv[1]), int(argv[2])
     threading.Thread(target=_exit_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
     with (directory / "requests.jsonl").open("a", buffering=1) as log:
@@ -47,16 +46,16 @@ class RequestLog:
         self._log = log
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> list[bytes]:
-        """Answer, and log."""
+        """Answer a request and log it."""
         started = time.perf_counter()
         reply: dict[str, Any] = {}
 
-        def keep_reply(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        def record_reply(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             reply["status"] = int(status[:3])
             reply["headers"] = {name.lower(): value for name, value in headers}
             return start_response(status, headers, *exc_info)
 
-        body = list(self._application(environ, keep_reply))
+        body = list(self._application(environ, record_reply))
         record = {
             "method": environ["REQUEST_METHOD"],
             "path": _path(environ),
@@ -82,8 +81,8 @@ def _microversion(environ: Environ) -> str:
 
 
 def _exit_with_parent(pipe: int) -> None:
-    # A signal on the parent's death would come at the end of the *thread* that
-    # started us; the pipe closes with the process only.
+    # PR_SET_PDEATHSIG would already signal when the parent's *thread* that started this process
+    # ends; the pipe is closed when the parent process ends.
     while os.read(pipe, 1):
         pass
     os._exit(0)

@@ -1,11 +1,10 @@
-"""A real Placement of one's own on this machine: for ``--dev``, the demo and the tests.
+"""A real Placement on this machine, for ``--dev``, the demo and the tests.
 
-The openstack-placement package runs in a child process (``driverkit.placement.child``)
-over an SQLite file, so that its memory, its logging and its global state are not
-ours.  The child ends when its parent does, however that happens: it waits on a pipe.
+The openstack-placement package runs in a child process (``driverkit.placement.child``) on an
+SQLite file, so that its memory, logging and global state are separate.  The child waits on a
+pipe, and so ends whenever its parent ends.
 
-It asks for no credentials worth the name (``noauth2``: the token is ``admin``) and
-listens on the loopback address only.
+It uses ``noauth2`` (the token is ``admin``) and listens on the loopback address only.
 """
 
 import os
@@ -19,7 +18,7 @@ from typing import IO, ClassVar, Self
 
 from reportclient.http import API
 
-TOKEN = "admin"  # noqa: S105  # noauth2 believes everybody; this name has the admin role
+TOKEN = "admin"  # noqa: S105  # noauth2 gives this user the admin role
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
 _LOG_TAIL = 20
@@ -30,17 +29,17 @@ class PlacementServerError(RuntimeError):
 
 
 class PlacementServer:
-    """Placement in ``directory`` (made if need be; its data are kept there).
+    """A Placement with its data in ``directory``, which is created if it does not exist.
 
-    ``port`` 0 chooses a free one, which a later :meth:`start` uses again.
+    With ``port`` 0 a free port is chosen; a later :meth:`start` uses the same port.
     """
 
     token = TOKEN
     child: ClassVar[str] = "driverkit.placement.child"
-    """The module that serves, run with the directory, the port and ``arguments``."""
+    """The server's module; its arguments are the directory, the port and ``arguments``."""
     arguments: Sequence[str] = ()
     policy = '"placement:reshaper:reshape": "role:admin or role:service"\n'
-    """Placement's own lets only the role ``service`` use the reshaper."""
+    """Placement's default allows the reshaper to the role ``service`` only."""
 
     def __init__(self, directory: Path, port: int = 0) -> None:
         self.directory = directory
@@ -49,17 +48,17 @@ class PlacementServer:
 
     @property
     def url(self) -> str:
-        """Where it answers.  Known once it has started."""
+        """The URL of Placement, valid once it has started."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def database_url(self) -> str:
-        """SQLAlchemy's."""
+        """The SQLAlchemy URL of Placement's database."""
         return f"sqlite:///{self.directory.resolve() / 'placement.sqlite'}"
 
     @property
     def pid(self) -> int | None:
-        """The child's process id while it runs, to freeze or to kill it in a test."""
+        """The process ID while the server runs, so that tests can stop or kill it."""
         if self._process is None or self._process.poll() is not None:
             return None
         return self._process.pid
@@ -79,9 +78,9 @@ class PlacementServer:
     def start(self, timeout: float = START_TIMEOUT) -> None:
         """Start the server and return when it answers.
 
-        Starting twice is no error; one that died is started again.
+        A running server is left as it is; one that died is started again.
 
-        :raises PlacementServerError: it ended, or has not come up after ``timeout``
+        :raises PlacementServerError: the server ended, or did not answer within ``timeout``
             seconds.
         """
         if self.pid is not None:
@@ -96,7 +95,7 @@ class PlacementServer:
             raise
 
     def stop(self) -> None:
-        """Stop the server; its data stay.  Stopping twice is no error."""
+        """Stop the server, if it runs; its data stay."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -112,7 +111,7 @@ class PlacementServer:
 
     @property
     def log_of_requests(self) -> Path:
-        """A JSON line for each request that was answered."""
+        """The path of the log with a JSON line for each answered request."""
         return self.directory / "requests.jsonl"
 
     def _write_configuration(self) -> None:
@@ -134,7 +133,7 @@ class PlacementServer:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env=_environment(os.environ, self.directory.resolve()),
-                    start_new_session=True,  # Ctrl-C is for us; we stop it afterwards
+                    start_new_session=True,  # Ctrl-C reaches only the parent, which stops it
                 )
         except OSError as err:
             raise PlacementServerError(f"could not start the embedded Placement: {err}") from err
@@ -154,12 +153,12 @@ class PlacementServer:
 
 
 def empty(api: API) -> None:
-    """Take away all that a Placement has: allocations, then providers, children first."""
+    """Delete everything in a Placement: allocations, then providers, children first."""
     listed = api.request("GET", "/resource_providers")["resource_providers"]
     parents = {item["uuid"]: item["parent_provider_uuid"] for item in listed}
     for uuid in sorted(parents, key=lambda uuid: -_depth(uuid, parents)):
-        held = api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"]
-        for consumer in held:
+        allocations = api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"]
+        for consumer in allocations:
             api.request("DELETE", f"/allocations/{consumer}")
         api.request("DELETE", f"/resource_providers/{uuid}")
 
@@ -172,21 +171,20 @@ def _depth(uuid: str, parents: Mapping[str, str | None]) -> int:
 
 
 def _line_before(pipe: IO[bytes], deadline: float) -> bytes | None:
-    """A line from ``pipe``, empty at its end, or ``None`` when the time is over."""
+    """Return a line from ``pipe``, empty at its end, or ``None`` at the deadline."""
     ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
     return pipe.readline() if ready else None
 
 
 def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """``base`` so that the child finds this package and reads no other Placement's files."""
-    ours = {key: value for key, value in base.items() if not key.startswith("OS_PLACEMENT")}
+    """Return an environment in which the child finds this package and its own configuration."""
+    others = {key: value for key, value in base.items() if not key.startswith("OS_PLACEMENT")}
     here = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [here, base.get("PYTHONPATH")]))
-    return {**ours, "PYTHONPATH": path, "OS_PLACEMENT_CONFIG_DIR": str(directory)}
+    return {**others, "PYTHONPATH": path, "OS_PLACEMENT_CONFIG_DIR": str(directory)}
 
 
-# sqlite_synchronous: a power cut may cost the data of a demo; waiting for the disk on
-# every write would cost every test.
+# sqlite_synchronous = false: tests do not wait for the disk; a power cut may lose data of a demo.
 _CONFIGURATION = """\
 [DEFAULT]
 use_stderr = true

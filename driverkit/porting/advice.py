@@ -26,7 +26,7 @@ TREE = "provider_tree"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Diagnostic:
-    """``verdict`` is one of ``must``, ``look``, ``drop`` and ``fine``."""
+    """Advice on a line; ``verdict`` is ``must``, ``look``, ``drop`` or ``fine``."""
 
     line: int
     verdict: str
@@ -35,7 +35,7 @@ class Diagnostic:
 
 
 def diagnostics(source: DriverSource) -> list[Diagnostic]:
-    """In the order of the lines, each once."""
+    """Return the advice on a source, sorted by line, without duplicates."""
     return sorted(
         {
             *_imports(source),
@@ -59,7 +59,7 @@ def _imports(source: DriverSource) -> Iterator[Diagnostic]:
             yield from _imported(node.lineno, f"{node.module}.", named, used)
         elif isinstance(node, ast.ImportFrom):
             what = f"from {'.' * node.level}{node.module or ''} import …"
-            yield Diagnostic(node.lineno, LOOK, what, "check that file as well")
+            yield Diagnostic(node.lineno, LOOK, what, "check that file, too")
 
 
 def _imported(
@@ -72,7 +72,9 @@ def _imported(
             continue
         if name not in used and name != "*":
             if advice is not None or module.startswith("nova"):
-                yield Diagnostic(line, DROP, f"import of {dotted}", "nothing that stays uses it")
+                yield Diagnostic(
+                    line, DROP, f"import of {dotted}", "not used by code that runs here"
+                )
         elif advice is not None:
             yield Diagnostic(line, MUST, f"import of {dotted}", advice)
 
@@ -107,21 +109,21 @@ def _classes(source: DriverSource) -> Iterator[Diagnostic]:
         if source.is_base(driver):
             continue
         if "get_available_nodes" not in own:
-            text = "it names the nodes that this driver reports, such as [self.context.host]"
+            text = "add it: it returns the nodes of this driver, such as [self.context.host]"
             yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no get_available_nodes", text)
         if not {NEWEST, *OLDER_METHODS} & own.keys():
-            text = "nothing says what a node has"
+            text = "add it: it reports the resources of a node"
             yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
         for ability in OPTIONAL:
             names = abilities.methods(ability)
             there = [name for name in names if name in own]
             for name in [name for name in names if name not in own] if there else ():
-                text = f"beside {there[0]}: both are called, or none; it may be empty"
+                text = f"a driver with {there[0]} needs it; it may be empty"
                 yield Diagnostic(own[there[0]].lineno, MUST, f"{driver.name}: no {name}", text)
 
 
 def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
-    """Also those of classes that it derives from, in this file."""
+    """Return the methods of a class, with those of its base classes in this file."""
     return {
         name: node
         for kind in reversed([*source.inherited(driver)])
@@ -130,7 +132,7 @@ def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
 
 
 def _missing(source: DriverSource) -> Iterator[Diagnostic]:
-    """Yield advice on methods that it calls on itself and neither it nor our base class has."""
+    """Yield advice on ``self.x()`` where neither the class nor our base class has ``x``."""
     set_anywhere = {
         node.attr
         for node in ast.walk(source.module)
@@ -160,7 +162,7 @@ def _calls_on_self(function: Function, here: set[str]) -> Iterator[Diagnostic]:
             continue
         called = node.func
         if _is_name(called.value, "self") and called.attr not in here:
-            text = "nothing here has it: bring along that of Nova's base class, or of another file"
+            text = "not defined here: copy it from Nova's base class or the other file"
             yield Diagnostic(node.lineno, MUST, f"self.{called.attr}()", text)
 
 
@@ -170,7 +172,7 @@ def _constructor(init: Function | None) -> Iterator[Diagnostic]:
     arguments = [each.arg for each in init.args.args[1:]]
     required = arguments[: len(arguments) - len(init.args.defaults)]
     if arguments[:1] != ["context"] or len(required) > 1:
-        text = "it is called with one argument, a drivers.api.DriverContext"
+        text = "it gets one argument, a drivers.api.DriverContext"
         yield Diagnostic(init.lineno, MUST, f"__init__(self, {', '.join(arguments)})", text)
 
 
@@ -193,7 +195,7 @@ def _functions(source: DriverSource) -> Iterator[Diagnostic]:
         name = function.name
         if function not in source.reached:
             superseded = name in OLDER_METHODS and NEWEST in own
-            advice = f"{NEWEST} is there, and holds alone" if superseded else "nobody calls it here"
+            advice = f"not called, since {NEWEST} is defined" if superseded else "not called here"
             yield Diagnostic(function.lineno, DROP, f"{name}()", advice)
         elif function is own.get(name) and name in CALLED and name != "__init__":
             yield _called(function)
@@ -207,7 +209,7 @@ def _called(function: Function) -> Diagnostic:
     if not isinstance(function, ast.FunctionDef):
         verdict, advice = MUST, "it can't be async"
     elif name in ABILITY_OF and name not in OLDER_METHODS and _only_raises(function):
-        verdict, advice = MUST, "it only raises: leave it out, for having it is to be called"
+        verdict, advice = MUST, "it only raises: remove it, or it is called"
     return Diagnostic(function.lineno, verdict, f"{name}()", advice)
 
 
@@ -217,7 +219,7 @@ def _only_raises(function: Function) -> bool:
 
 
 def _trees(source: DriverSource) -> Iterator[Diagnostic]:
-    """Yield advice on uses of the tree, wherever an argument has its name."""
+    """Yield advice on uses of the provider tree in functions that get it as an argument."""
     for function in source.reached:
         for name in _tree_names(function):
             for node in ast.walk(function):
@@ -235,18 +237,18 @@ def _tree_names(function: Function) -> Iterator[str]:
 def _on_tree(node: ast.AST, tree: str) -> Iterator[Diagnostic]:
     if isinstance(node, ast.Attribute) and _is_name(node.value, tree):
         if node.attr not in TREE_METHODS:
-            text = "the tree has no such method here; docs/driver-api.rst lists those it has"
+            text = "the tree has no such method here; docs/driver-api.rst lists its methods"
             yield Diagnostic(node.lineno, MUST, f"{tree}.{node.attr}", text)
         elif node.attr in TREE_LOOKS:
             yield Diagnostic(node.lineno, LOOK, f"{tree}.{node.attr}", TREE_LOOKS[node.attr])
-    elif isinstance(node, ast.Assign) and _keeps(node, tree):
-        text = "the tree is good until the method returns: keep nothing of it"
+    elif isinstance(node, ast.Assign) and _stores_tree(node, tree):
+        text = "the tree is valid until the method returns: do not store it"
         yield Diagnostic(node.lineno, MUST, ast.unparse(node), text)
 
 
-def _keeps(node: ast.Assign, tree: str) -> bool:
-    kept = any(isinstance(target, ast.Attribute) for target in node.targets)
-    return kept and _is_name(node.value, tree)
+def _stores_tree(node: ast.Assign, tree: str) -> bool:
+    stored = any(isinstance(target, ast.Attribute) for target in node.targets)
+    return stored and _is_name(node.value, tree)
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

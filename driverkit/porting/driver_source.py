@@ -1,8 +1,8 @@
-"""A driver's source: which of it the agent would ever reach, and what its names stand for.
+"""The source of a driver: the functions that the agent would reach, and the meaning of names.
 
-Pure: nothing is imported or run.  Reaching is by name: ``self.x``, ``x(…)`` or ``y.x``
-in code that is reached reaches every function ``x`` of the file.  That may take in too
-much, and leaves out nothing that is called in the usual ways.
+Pure: nothing is imported or run.  Reachability is by name: ``self.x``, ``x(…)`` or ``y.x`` in a
+reached function reaches every function ``x`` of the file.  So too many functions may count as
+reached, and none is missed that is called in a usual way.
 """
 
 import ast
@@ -18,20 +18,20 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, slots=True)
 class DriverSource:
-    """``reached`` are the functions that run here, ``classes`` those that are drivers."""
+    """A parsed file; ``reached``: the functions that run here, ``classes``: the drivers."""
 
     module: ast.Module
     functions: tuple[Function, ...]
     reached: frozenset[Function]
     classes: tuple[ast.ClassDef, ...]
     aliases: Mapping[str, str]
-    """``{"exception": "nova.exception"}``: what names of the file stand for."""
+    """Dotted names by alias, such as ``{"exception": "nova.exception"}``."""
     hidden: frozenset[int]
-    """``id`` of each name that is an argument, a variable or the like, whatever it is called."""
+    """``id()`` of each node that is the name of an argument or a local variable."""
 
     @classmethod
     def parse(cls, text: str) -> "DriverSource":
-        """:raises SyntaxError: with its line."""
+        """Return the parsed source.  :raises SyntaxError: it is invalid."""
         module = ast.parse(text)
         functions = tuple(_functions(module))
         return cls(
@@ -44,11 +44,14 @@ class DriverSource:
         )
 
     def alive(self) -> Iterator[ast.AST]:
-        """Every node that runs here; functions that are not reached are left out whole."""
+        """Yield the nodes of the file without functions that are not reached."""
         yield from _alive(self.module, self.reached)
 
     def dotted(self, node: ast.AST) -> str | None:
-        """``exception.ReshapeNeeded`` as ``nova.exception.ReshapeNeeded``; else ``None``."""
+        """Return the full dotted name of a node, such as ``nova.exception.ReshapeNeeded``.
+
+        ``None`` if the node is not a name that was imported.
+        """
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -58,15 +61,15 @@ class DriverSource:
         return ".".join([self.aliases[node.id], *reversed(parts)])
 
     def is_global(self, node: ast.AST) -> TypeGuard[ast.Name]:
-        """Whether it is a name, and no function has another meaning for it there."""
+        """Return whether a node is a name of the module, not hidden by a local variable."""
         return isinstance(node, ast.Name) and id(node) not in self.hidden
 
     def is_base(self, driver: ast.ClassDef) -> bool:
-        """Whether another driver of the file derives from it."""
+        """Return whether another driver of the file derives from this one."""
         return any(driver.name in _bases(other) for other in self.classes)
 
     def inherited(self, driver: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        """The class, and those of this file that it derives from."""
+        """Yield the class and its base classes in this file."""
         yield driver
         named = {node.name: node for node in self.module.body if isinstance(node, ast.ClassDef)}
         for base in driver.bases:
@@ -76,7 +79,7 @@ class DriverSource:
 
 def methods(driver: ast.ClassDef) -> dict[str, Function]:
     """Return the methods of a class by name."""
-    return {each.name: each for each in driver.body if isinstance(each, Function)}
+    return {node.name: node for node in driver.body if isinstance(node, Function)}
 
 
 def _functions(node: ast.AST) -> Iterator[Function]:
@@ -101,7 +104,7 @@ def _alive(node: ast.AST, reached: frozenset[Function]) -> Iterator[ast.AST]:
 
 
 def _drivers(module: ast.Module) -> tuple[ast.ClassDef, ...]:
-    """Those that derive from ``ComputeDriver``, also by way of others of the file."""
+    """Return the classes that derive from ``ComputeDriver``, also through classes of the file."""
     kinds = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
     names: set[str] = set()
     for _ in kinds:
@@ -133,7 +136,7 @@ def _reached(module: ast.Module, functions: tuple[Function, ...]) -> frozenset[F
             continue
         done.add(name)
         for function in by_name[name]:
-            todo += [said for node in ast.walk(function) for said in _mentions(node)]
+            todo += [mention for node in ast.walk(function) for mention in _mentions(node)]
     return frozenset(each for name in done for each in by_name[name])
 
 
@@ -153,10 +156,11 @@ def _hidden(node: ast.AST, local: frozenset[str]) -> Iterator[int]:
 
 
 def _locals(function: Function | ast.Lambda) -> frozenset[str]:
-    """Its arguments, and what it sets; ``global`` names and imports are not its own."""
+    """Return arguments and assigned names of a function, without ``global`` names and imports."""
     arguments = function.args
     every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    names = {one.arg for one in (*every, arguments.vararg, arguments.kwarg) if one is not None}
+    optional = (arguments.vararg, arguments.kwarg)
+    names = {argument.arg for argument in (*every, *optional) if argument is not None}
     body = function.body if isinstance(function, Function) else []
     todo: list[ast.AST] = [*body]
     shared: set[str] = set()

@@ -152,5 +152,5 @@ class ScriptFile:
 
     def _note(self, err: ScriptError) -> None:
         if self._script is not None and str(err) != self.problem:
-            LOG.warning("Script not reloaded, the last good one stays in use: %s", err)
+            LOG.warning("Script not reloaded, the last valid script stays in use: %s", err)
         self._problem = err

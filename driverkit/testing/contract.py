@@ -1,4 +1,4 @@
-"""DriverContract: a test for each rule, to be inherited by an author's test class."""
+"""DriverContract: the base of a driver's test class, with a test for each rule."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
@@ -27,9 +27,9 @@ from reportclient.http import API
 
 
 class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # made by a decorator
-    """A failed test, with its ``verdict`` and evidence (``seen``) for ``driver check``.
+    """A failed test, with ``verdict`` and evidence (``seen``) for ``computectl driver check``.
 
-    ``hangs``: the driver hangs and can't be called any more.
+    ``hangs``: the driver hangs, so that no further rule can be checked.
     """
 
     def __init__(self, text: str, verdict: str, seen: str, *, hangs: bool = False) -> None:
@@ -42,9 +42,9 @@ class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # m
 def judged(
     name: str, judge: Callable[..., None], fixture: str | None = None
 ) -> Callable[..., None]:
-    """Return a test of the rule ``name`` that runs ``judge`` and words its result for the author.
+    """Return a test of the rule ``name``: ``judge`` checks it, failures explain the rule.
 
-    ``fixture`` names an optional fixture of the author; the test is skipped without it.
+    ``fixture`` names a fixture of the author that ``judge`` needs; without it the test is skipped.
     """
     rule = RULES[name]
 
@@ -81,11 +81,11 @@ def _all_given(fixtures: Mapping[str, Any]) -> Iterable[Any]:
 
 
 class DriverContract:
-    """Base of a test class, named ``Test…``, that provides the fixture ``make_driver``."""
+    """Base of an author's test class ``Test…``, which has to define the fixture ``make_driver``."""
 
     @pytest.fixture
     def make_driver(self) -> MakeDriver:
-        """Return a callable that creates a new driver of the same backend at each call."""
+        """Return a callable that creates a new driver for the same backend."""
         pytest.fail(
             f"{type(self).__name__} needs a fixture make_driver that returns a callable: "
             "`def make_driver(self, driver_context): return lambda: MyDriver(driver_context)`",
@@ -96,7 +96,7 @@ class DriverContract:
 
     @pytest.fixture
     def lose_backend(self) -> LoseBackend | None:
-        """Return a callable that breaks the backend; it may return one that repairs it."""
+        """Return a callable that breaks the backend; it may return a callable that repairs it."""
         return None
 
     @pytest.fixture
@@ -106,7 +106,7 @@ class DriverContract:
 
     @pytest.fixture
     def make_big_driver(self) -> MakeBigDriver | None:
-        """Like ``make_driver``, with 1,000 devices or the number it is called with."""
+        """Return a callable that creates a driver with 1,000 devices, or the given number."""
         return None
 
     @pytest.fixture
@@ -118,7 +118,7 @@ class DriverContract:
     def driver_stage(
         self, make_driver: MakeDriver, driver_context: DriverContext, driver_placement: API
     ) -> Iterator[Stage]:
-        """The Stage that runs the driver; it closes all drivers at its end."""
+        """The Stage, which runs the driver; all drivers are closed afterwards."""
         within = call_timeout(driver_context.conf)
         stage = Stage(driver_placement, driver_context, make_driver, within)
         yield stage
@@ -137,21 +137,19 @@ class DriverContract:
     test_two_fresh_drivers_agree = judged("agree", periods.agree)
     test_a_restart_changes_nothing = judged("restart", periods.restart)
     test_order_makes_no_difference = judged("any-order", periods.any_order)
-    test_any_thread_may_ask = judged("any-thread", periods.any_thread)
-    test_nodes_may_be_asked_at_once_where_the_driver_says_so = judged(
-        "thread-safe", periods.thread_safe
-    )
+    test_any_thread_may_call = judged("any-thread", periods.any_thread)
+    test_a_thread_safe_driver_reports_nodes_at_once = judged("thread-safe", periods.thread_safe)
     test_foreign_providers_stay = judged("foreign-providers", foreign.providers)
     test_foreign_traits_stay = judged("foreign-traits", foreign.traits)
     test_foreign_aggregates_stay = judged("foreign-aggregates", foreign.aggregates)
-    test_what_was_taken_away_is_put_back = judged("drift", foreign.drift)
+    test_what_was_removed_is_reported_again = judged("drift", foreign.drift)
     test_the_tree_is_not_kept = judged("tree-not-kept", kept.tree_not_kept)
     test_errors_are_the_documented_ones = judged("documented-errors", kept.documented_errors)
     test_reshape_is_needed_only_when_something_moves = judged("reshape-needed", reshapes.needed)
     test_reshape_is_not_needed_again = judged(
         "reshape-needed", reshapes.needed_once, "reshape_case"
     )
-    test_reshape_is_asked_for_in_the_old_shape = judged(
+    test_reshape_is_needed_in_the_old_shape = judged(
         "reshape-asked", reshapes.asked, "reshape_case"
     )
     test_reshape_keeps_what_consumers_have = judged(

@@ -1,4 +1,4 @@
-"""The tests that ``computectl driver check`` runs: the contract of an installed driver."""
+"""The tests that ``computectl driver check`` runs: DriverContract for an installed driver."""
 
 import importlib
 import inspect
@@ -35,7 +35,7 @@ def _is_contract_of(module: str, value: object) -> bool:
 
 
 class _Installed(DriverContract):
-    """The contract with the agent's configuration, if the author's file has none."""
+    """DriverContract with the agent's configuration, if ``--fixtures`` names no test class."""
 
     @pytest.fixture
     def driver_context(self, tmp_path: Path) -> DriverContext:
@@ -49,17 +49,17 @@ _BASE = _class_in(_DRIVER.fixtures) if _DRIVER.fixtures else _Installed
 
 
 class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # chosen at run time
-    """The driver of the entry point, with the author's fixtures if there are any."""
+    """The tests of the installed driver, with the author's fixtures if there are any."""
 
     @pytest.fixture
     def make_driver(self, driver_context: DriverContext) -> MakeDriver:
-        """Return the driver as the agent creates it."""
+        """Return a callable that creates the driver as the agent does."""
         return lambda: loader.load_drivers([_DRIVER.name], driver_context)[0].driver
 
     @pytest.fixture
     def driver_options(self) -> Options:
         """Return the options of the drivers in the author's file.
 
-        Those of the installed driver are registered when it is loaded.
+        The installed driver's own options are registered when it is loaded.
         """
         return options_of(vars(sys.modules[_BASE.__module__]).values())

@@ -57,7 +57,7 @@ def driver_placement_server(
 
 @pytest.fixture
 def driver_placement(driver_placement_server: PlacementServer | None) -> Iterator[API]:
-    """The API of an empty Placement, in memory or real."""
+    """The API of an empty Placement: the fake in memory, or the real one."""
     if driver_placement_server is None:
         yield FakePlacement()
         return

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes a line of JSON for each verdict, for ``driverkit.check``.
+"""A pytest plugin that writes each verdict as a line of JSON, for ``driverkit.check``.
 
 Only the child process of ``driverkit.check`` loads it.
 """
@@ -22,7 +22,7 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Function) -> None:
-    """Write the rule that begins, so that the parent knows it if the process ends."""
+    """Write which rule begins: the parent process reports it if this process ends."""
     rule: Rule | None = getattr(item.function, "driver_rule", None)
     if rule is not None:
         _write({"rule": rule.name})

@@ -1,7 +1,6 @@
-"""LibvirtDriver: queries the host, builds a report with the pure modules, writes the tree.
+"""LibvirtDriver: queries the host, builds a report from the answers, writes it to the tree.
 
-The agent records which source asserted what: this driver reports the host source by source, and
-names the sources that failed.
+It reports each source's inventory as that source's claims, and names the sources that failed.
 """
 
 import logging
@@ -45,11 +44,10 @@ CAPABILITIES: Mapping[str, bool] = MappingProxyType({
     ), False),
 })
 # fmt: on
-"""What a compute node with libvirt can do, by the names of Nova's driver capabilities.
+"""Nova's capabilities of its libvirt driver, as far as they are the same on every host.
 
-Only what holds on every such host; what depends on its firmware, hardware or versions (secure boot,
-vTPM, virtio-fs, address spaces, ...) is not listed.  No image backend of Nova's can encrypt the
-disks of guests yet.
+Not listed is what depends on firmware, hardware or versions (secure boot, vTPM, virtio-fs, address
+spaces, ...).  No image backend of Nova's can encrypt the disks of guests yet.
 """
 
 
@@ -68,7 +66,7 @@ class LibvirtDriver(ComputeDriver):
         self._host = host or Host(libvirt_uri(group), load_binding(), Deadlines.from_conf(group))
         self._nodename: str | None = None
         self._identity_check = HostIdentityCheck(context.store)
-        self._in_daemon = False
+        self._remembers_host = False
         self._reader = Reader(self._host, facts)
         self._notes: dict[str, str] = {}
         self._logged_warnings: frozenset[str] = frozenset()
@@ -85,16 +83,16 @@ class LibvirtDriver(ComputeDriver):
         """Close the connection."""
         self._host.close()
 
-    def watch(self, tell: Callable[[str | None], None]) -> None:
-        """Call ``tell`` with a reason when libvirt is lost, and with ``None`` when it is back.
+    def watch(self, notify: Callable[[str | None], None]) -> None:
+        """Call ``notify`` with a reason when libvirt is lost, and with ``None`` when it is back.
 
         A thread probes libvirt while it is lost.
         """
-        self._in_daemon = True
-        self._host.watch(tell, self._checked_hostname)
+        self._remembers_host = True  # the daemon calls this method, computectl does not
+        self._host.watch(notify, self._checked_hostname)
 
     def degraded(self) -> Mapping[str, str]:
-        """Return sources whose last query failed, and problems of the configuration, by name."""
+        """Return why sources failed, by source, and the notes of the last report, by subject."""
         return {**self._reader.sources.failed(), **self._notes}
 
     def took(self) -> Mapping[str, float]:
@@ -102,7 +100,7 @@ class LibvirtDriver(ComputeDriver):
         return self._reader.sources.durations()
 
     def get_available_nodes(self) -> Sequence[str]:
-        """Return the host name that libvirt reported first: a root is never renamed."""
+        """Return the host name that libvirt reported first, so that the root is never renamed."""
         if self._nodename is None:
             self._nodename = self._checked_hostname()
         return [self._nodename]
@@ -113,8 +111,8 @@ class LibvirtDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,
     ) -> None:
-        """Write the root and its children; everything is read before anything is written."""
-        # From the first report on, so that hosts that boot together report at different times.
+        """Write the report of the host to the tree, once everything has been read."""
+        # Not before the first report: an event at boot would make all hosts report at once.
         self._host.events.listen(self.context.wake)
         name, name_notes = self._current_name()
         reading = self._reader.read_host()
@@ -133,7 +131,7 @@ class LibvirtDriver(ComputeDriver):
         self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
 
     def _current_name(self) -> tuple[str, dict[str, str]]:
-        """Return the host name and notes; the last name and a note if libvirt's is unusable."""
+        """Return the host name; the last name and a note if libvirt returns an unusable one."""
         try:
             return self._host.hostname(), {}
         except ErrorReply as err:
@@ -142,13 +140,13 @@ class LibvirtDriver(ComputeDriver):
             return self._identity_check.current.name, {NAME: str(err)}
 
     def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:
-        """Return notes on the host that answers.
+        """Return notes on changes of the host's identity.
 
-        :raises AnotherHost: it is a different one.
+        :raises AnotherHost: libvirt answers for a different host than before.
         """
         try:
             return self._identity_check.check(
-                HostIdentity.from_capabilities(name, capabilities), remember=self._in_daemon
+                HostIdentity.from_capabilities(name, capabilities), remember=self._remembers_host
             )
         except AnotherHost as err:
             self._host.lost(str(err))
@@ -165,7 +163,7 @@ class LibvirtDriver(ComputeDriver):
         return name
 
     def _log_new_warnings(self, warnings: Sequence[str]) -> None:
-        """Log each warning once for as long as it holds."""
+        """Log each warning once, and again if it comes back."""
         for warning in warnings:
             if warning not in self._logged_warnings:
                 LOG.warning("%s", warning)

@@ -91,7 +91,7 @@ LIBVIRT_OPTS = [
         help="The CPU that guests get, and so the CPU traits that are reported: the host's"
         " features (host-model, host-passthrough), those of cpu_models (custom) or those of"
         " QEMU's default model (none). If it is not set: host-model for kvm and qemu, except"
-        " host-passthrough on aarch64, and none for all else.",
+        " host-passthrough on aarch64, and none for other types.",
     ),
     cfg.ListOpt(
         "cpu_models",
@@ -192,22 +192,24 @@ LIBVIRT_OPTS = [
         "supported_tpm_secret_security",
         item_type=types.String(choices=["user", "host", "deployment"]),
         default=["user", "host", "deployment"],
-        help="Who may keep the secrets of guests' emulated TPMs, as Nova's compute service on this"
-        " host is configured: its scheduler asks for one of them (user, unless the flavor or"
-        " image says otherwise) for each guest with a TPM. Only used with swtpm_enabled.",
+        help="Modes of TPM secret security that this host supports, reported as traits. Has to be"
+        " the same as in nova-compute's configuration. Nova's scheduler requires one of these"
+        " traits for each guest with an emulated TPM: user, unless the flavor or image sets"
+        " another mode. Only used with swtpm_enabled.",
     ),
     cfg.IntOpt(
         "file_backed_memory",
         default=0,
         min=0,
-        help="Memory in MiB that guests have in files instead of the host's memory: the MEMORY_MB"
-        " of this host. 0: off. It excludes hugepages and ram_allocation_ratio above 1.",
+        help="Memory of guests in MiB that is backed by files instead of the host's memory;"
+        " reported as MEMORY_MB. 0: off. Can't be combined with hugepages or"
+        " ram_allocation_ratio above 1.",
     ),
     cfg.FloatOpt(
         "connection_timeout",
         default=10.0,
         min=0.1,
-        help="Seconds to wait for a connection. libvirt itself would wait for ever.",
+        help="Seconds to wait for a connection. libvirt itself has no limit.",
     ),
     cfg.FloatOpt(
         "call_timeout",
@@ -235,7 +237,7 @@ DEFAULT_OPTS = [
     cfg.MultiOpt(
         "reserved_huge_pages",
         item_type=types.Dict(),
-        help="Hugepages that the host keeps for itself, by NUMA cell; may be given more than"
+        help="Hugepages reserved for the host, by NUMA cell; may be given more than"
         " once. The size is in KiB, or like 2MB: node:0,size:2048,count:64. It is only used"
         " with [libvirt] report_hugepages = pages. Sizes that are not listed keep what is"
         " reserved in Placement.",

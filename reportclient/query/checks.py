@@ -39,7 +39,7 @@ def problems(request: ResourceRequest) -> Iterator[str]:
     """Yield the errors of a request, one sentence each."""
     groups = request.by_suffix()
     if not any(group.resources for group in groups.values()):
-        yield "no group asks for resources, and at least one has to"
+        yield "no group requests resources; at least one group has to"
     for suffix, group in groups.items():
         if suffix and not SUFFIX.fullmatch(suffix):
             yield (

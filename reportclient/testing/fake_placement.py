@@ -57,7 +57,7 @@ class FakePlacement(Endpoints):
         """Send a request, as ``reportclient.http.API`` does."""
         if parse_microversion(needs or OLDEST) > parse_microversion(self.microversion):
             text = f"{method} {path} needs microversion {needs or OLDEST}"
-            raise TooOld(text, speaks=self.microversion)
+            raise TooOld(text, newest=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
         failure = next((f for f in self._failures if f.meets(method, path)), None)
         if failure is None:

@@ -472,7 +472,7 @@ def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
 ) -> None:
     host = Host(fake_placement, tmp_path, Small(inventory()), Small(devices()))
     path = host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST"))
-    line = f"{path}:3: no provider has the name {DEVICE}: its entry waits until there is one"
+    line = f"{path}:3: no provider has the name {DEVICE}: the entry is applied once that provider exists"
     started(host)
     assert [one.message for one in caplog.records].count(line) == 1
     host.drivers[1].body = devices(DEVICE)
@@ -514,13 +514,13 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
     path = host.write(entry(EVERY_ROOT, "HW_GOLD"))
     host.reload()
     assert host.calls_of(host.period) == []
-    [told] = host.nodes.additions.degraded().values()
+    [told] = host.nodes.provider_files.degraded().values()
     assert told.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
     assert "the last valid files stay in use; correct this, then reload compute-agent" in told
     host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
     host.reload()
     host.settle()
-    assert (host.custom(), host.nodes.additions.degraded()) == ({"CUSTOM_SILVER"}, {})
+    assert (host.custom(), host.nodes.provider_files.degraded()) == ({"CUSTOM_SILVER"}, {})
 
 
 def test_a_bad_file_at_start_leaves_the_last_good_ones_in_use(host: Host) -> None:
@@ -529,7 +529,7 @@ def test_a_bad_file_at_start_leaves_the_last_good_ones_in_use(host: Host) -> Non
     host.start()
     host.drivers[1].body = devices(DEVICE, f"{NODE}_dev2")  # the drivers' part goes on
     host.settle()
-    assert "the last valid files stay in use" in str(host.nodes.additions.degraded())
+    assert "the last valid files stay in use" in str(host.nodes.provider_files.degraded())
     assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
 
 
@@ -539,7 +539,7 @@ def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host
     host.write("- nonsense\n")
     host.start()
     host.settle()
-    assert "none is applied" in str(host.nodes.additions.degraded())
+    assert "no provider file is applied" in str(host.nodes.provider_files.degraded())
     assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
     host.write()
     host.reload()
@@ -567,7 +567,7 @@ def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
     host.start()
     host.settle()
     assert host.custom() == {"CUSTOM_GOLD"}
-    assert "and nothing else is removed" in caplog.text
+    assert "removes nothing else" in caplog.text
 
 
 def test_while_no_ledger_can_be_written_nothing_new_is_claimed(host: Host) -> None:
@@ -577,7 +577,7 @@ def test_while_no_ledger_can_be_written_nothing_new_is_claimed(host: Host) -> No
     host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
     host.reload()
     (report,) = host.periods(2 * VERIFY)
-    assert not report.done and "nothing new is claimed" in " ".join(report.texts())
+    assert not report.done and "nothing new is reported" in " ".join(report.texts())
     assert host.custom() == set()
     (host.state / FILE_NAME).rmdir()
     host.settle()

@@ -215,5 +215,5 @@ def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(any_pla
     who = consumer(any_placement, {"VGPU": 1, "CUSTOM_OLD": 1})
     rebuild_with(driver, vgpu_to_children)
     report = Agent(any_placement, driver, tmp_path).period()
-    assert "nothing was moved" in str(report.texts()), report.texts()
+    assert "neither inventory nor allocations were moved" in str(report.texts()), report.texts()
     assert holdings(any_placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}

@@ -15,7 +15,7 @@ from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
 FLIPS = 16
-STAYS = "the ledger that would name their owner is missing"
+STAYS = "their owner is unknown since the ledger was lost"
 
 
 def flipped(part: float):
@@ -99,7 +99,7 @@ def test_with_a_directory_in_its_place_nothing_is_claimed_and_nothing_is_lost(do
     for _ in range(2):
         report = agent.period(2 * VERIFY)
         (text,) = report.texts()
-        assert str(path) in text and "nothing new is claimed" in text
+        assert str(path) in text and "nothing new is reported" in text
         assert not report.done
     done.expect_the_wish_and_all_of_the_strangers()
     path.rmdir()

@@ -52,10 +52,10 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert not (agent.state_path / "compute_id").exists()
     assert placement.stranger.traits(ROOT) == {"CUSTOM_HAS_CARDS"}
     assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 8
-    assert "Answering calls" not in agent.log
+    assert "Serving RPC calls" not in agent.log
     status = computectl(agent, "status").stdout
     assert (
-        "service: attached; the service that owns the root provider enables and disables it"
+        "service: attach mode: the owner of the root provider enables and disables this host"
         in status
     )
     assert "not known" not in status

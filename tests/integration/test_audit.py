@@ -237,7 +237,7 @@ def test_without_placement_nothing_can_be_told(tmp_path) -> None:
     said = host.ctl("audit", "--all")
     assert (said.code, said.out) == (2, "")
     assert said.err.count("\n") == 1
-    assert "is Placement up" in said.err
+    assert "check that Placement is up" in said.err
 
 
 # -- one host

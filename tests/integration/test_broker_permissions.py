@@ -66,7 +66,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
     assert server.serving.wait(60)
     more = f"master_key = {MASTER}"
     with RegistryProcess(tmp_path, transport_url=url(broker, "registry"), more=more) as registry:
-        registry.wait_for(lambda: "Answering calls" in registry.log)
+        registry.wait_for(lambda: "Serving RPC calls" in registry.log)
         own = Signer(host_key(MASTER, "host1"), "host1")
         other = Signer(host_key(MASTER, "host2"), "host2")
         client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)

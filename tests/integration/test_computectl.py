@@ -352,7 +352,7 @@ def test_an_unknown_provider_is_named(host: AgentHost) -> None:
 def test_an_unreachable_placement(host: AgentHost) -> None:
     host.url = "http://127.0.0.1:1"
     host.configure()
-    assert "is Placement up" in one_line(host.ctl("tree", "host1"), 1)
+    assert "check that Placement is up" in one_line(host.ctl("tree", "host1"), 1)
 
 
 def test_wrong_credentials(host: AgentHost) -> None:

@@ -88,7 +88,7 @@ def test_the_readme_of_the_package_says_the_same_commands(author: Author, follow
 def test_what_is_there_is_not_overwritten(author: Author, followed) -> None:
     before = (author.cwd / "setup.cfg").read_text()
     again = author.shell("computectl driver new otherdriver --directory .")
-    assert again.returncode == 2 and ". is there already" in again.stderr
+    assert again.returncode == 2 and ". already exists" in again.stderr
     assert (author.cwd / "setup.cfg").read_text() == before
 
 

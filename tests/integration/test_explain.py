@@ -98,7 +98,7 @@ UNSATISFIABLE = {
         "resources_A=SRIOV_NET_VF:1&resources_B=SRIOV_NET_VF:1&required_A=CUSTOM_PHYSNET_0"
         "&required_B=CUSTOM_PHYSNET_1&group_policy=none&same_subtree=_A,_B",
         "same_subtree=_A,_B",
-        "No provider of one of these groups stands above those of the others.",
+        "No provider of one of these groups is an ancestor of those of the others.",
     ),
     "a host that is disabled": (
         f"resources=VCPU:1&in_tree={uuid(199)}",

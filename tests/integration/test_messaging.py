@@ -88,10 +88,10 @@ def add_user(broker: RabbitMQ, name: str, password: str) -> None:
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
     broker.kill9()
     reported(agent)
-    assert status_of(agent)["service"]["rpc"] == "waiting for the broker"
+    assert status_of(agent)["service"]["rpc"] == "waiting for the message broker"
     assert registry_of(agent).get_service("testhost").rpc_version is None, "nobody shall call it"
     broker.start()
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
     assert has_trait(placement, root_of(agent))
     eventually(lambda: registry_of(agent).get_service("testhost").rpc_version == "6.5")
@@ -99,7 +99,7 @@ def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
 
 def test_a_broker_that_is_lost_and_comes_back(agent, broker, placement) -> None:
     reported(agent)
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     broker.kill9()
     root = root_of(agent)
     # The record is followed without it.
@@ -124,7 +124,7 @@ def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
     assert status()[0] == 0
     broker.kill9()
-    eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the broker")
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the message broker")
     code, said = status()
     assert code == 1
     assert "not well" in said and "RPC calls do not reach this host" in said
@@ -137,7 +137,7 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
     os.killpg(broker.process.pid, signal.SIGSTOP)
     reported(agent)
     os.killpg(broker.process.pid, signal.SIGCONT)
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
 
 
@@ -145,7 +145,7 @@ def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
     agent, broker, placement
 ) -> None:
     reported(agent)
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     group = broker.process.pid
     os.killpg(group, signal.SIGSTOP)
     try:
@@ -166,7 +166,7 @@ def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent
     reported(agent)
     agent.kill()
     agent.start()  # its status is known now: there is nothing else to tell the registry
-    agent.until_logged("Answering calls", times=2)
+    agent.until_logged("Serving RPC calls", times=2)
     eventually(lambda: record_of(agent).rpc_version == VERSION_6)
 
 
@@ -186,7 +186,7 @@ def test_a_stop_does_not_wait_for_a_broker_that_is_away(agent, broker) -> None:
 
 def test_a_stop_does_not_wait_for_a_broker_that_was_lost(agent, broker) -> None:
     reported(agent)
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     broker.kill9()
     time.sleep(1)
     assert agent.stop() == 0
@@ -214,16 +214,16 @@ def test_a_url_that_can_not_be_used_is_said_at_the_start(agent, url) -> None:
 def test_credentials_that_become_right_at_the_broker(agent, broker) -> None:
     agent.options = options(broker.url.replace("guest:guest", "compute:secret"))
     reported(agent)
-    agent.until_logged("No RPC on topic compute yet")
+    agent.until_logged("Can't serve RPC calls on topic compute, retrying")
     assert "Traceback" not in agent.log
     add_user(broker, "compute", "secret")
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
 
 
 def test_an_outage_does_not_fill_the_log(agent, broker) -> None:
     reported(agent)
-    agent.until_logged("Answering calls")
+    agent.until_logged("Serving RPC calls")
     broker.kill9()
     agent.until_logged("unreachable")
     time.sleep(6)

@@ -99,7 +99,7 @@ def test_what_an_agent_does_is_in_its_numbers(
 
         caller = Caller(own_broker.url)
         try:
-            agent.until_logged("Answering calls on topic compute")
+            agent.until_logged("Serving RPC calls on topic compute")
             caller.set_host_enabled("testhost", False, "5.0")
         finally:
             caller.transport.cleanup()
@@ -111,12 +111,14 @@ def test_what_an_agent_does_is_in_its_numbers(
         agent.until(lambda: agent.value("disabled_info", reason="new disks") == 1)
 
         own_broker.kill9()
-        agent.until(lambda: "broker: waiting for the broker" in agent.page("/readyz")[1], 120)
+        agent.until(
+            lambda: "broker: waiting for the message broker" in agent.page("/readyz")[1], 120
+        )
         assert agent.page("/readyz")[0] == 503
         assert agent.page("/healthz") == (200, "ok\n")
         assert agent.value("check_ok", check="broker") == 0
         assert agent.value("check_ok", check="placement") == 1
-        assert "broker: waiting for the broker; " in status_words(agent)
+        assert "broker: waiting for the message broker; " in status_words(agent)
         assert agent.stop() == 0
         assert samples((tmp_path / "agent.prom").read_text())["compute_agent_disabled"] == {(): 1}
         own_broker.start()  # the caller's threads look for it

@@ -106,7 +106,7 @@ def test_once_with_a_bad_file_reports_all_else_and_exits_1(
     done = agent.once()
     assert done.returncode == 1
     assert f"{path}:5: providers[0].traits.additional[0]: has to be" in done.stderr
-    assert "none is applied; correct this, then reload compute-agent" in done.stderr
+    assert "no provider file is applied; correct this, then reload compute-agent" in done.stderr
     assert custom(agent, placement) == {"CUSTOM_OF_THE_SCRIPT"}
 
 

@@ -111,7 +111,7 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
 ) -> None:
     registry.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
     said = host.ctl("service", "disable", "host1")
-    assert "not called: there is no message bus" in said.out
+    assert "not called: no message bus is configured" in said.out
     assert f"has {TRAIT} on 0 of 1 root, and differs from the service record" in said.out
 
 
@@ -149,7 +149,7 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     assert "never sent a heartbeat" in host.ctl("service", "show", "host1").out
     said = host.ctl("service", "disable", "host1")
     assert said.code == 0, said
-    assert "host1 has never been up; its agent reads the record when it starts" in said.out
+    assert "host1 has never been up; its agent applies the record when it starts" in said.out
     assert registry.get_service("host1").disabled
     assert host.ctl("service", "delete", "host1").code == 0
 

@@ -80,7 +80,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
         for thread in threads:
             thread.join(60)
         for each in instances:
-            each.wait_for(lambda each=each: "Answering calls" in each.log)
+            each.wait_for(lambda each=each: "Serving RPC calls" in each.log)
         client.heartbeat("host1", "rack 1", "6.5", [])
         with pytest.raises(HostTaken, match="rack 1.*rack 2"):
             client.heartbeat("host1", "rack 2", "6.5", [])
@@ -357,7 +357,7 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
             )
             assert status == 200, text
         assert agent.asked == [False]
-        assert "old speaks RPC 4.9" in process.log
+        assert "old has RPC version 4.9" in process.log
         server.stop()
 
 
@@ -419,7 +419,7 @@ def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
         counted = b'http_requests_total{code="200",method="GET",route="/os-services"} 1.0'
         assert b"compute_registry_" + counted in text
         own_broker.kill9()
-        process.wait_for(lambda: b"broker: the message bus is lost" in ready()[1])
+        process.wait_for(lambda: b"broker: no connection to the message broker" in ready()[1])
         assert ready()[0] == 503
         assert fetch(f"http://127.0.0.1:{metrics}/healthz")[0] == 200
         process.kill9()

@@ -233,7 +233,7 @@ def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
         claimed = registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])
         assert claimed.roots == (ANOTHER,)
     assert registry.get_service("host1").roots == (A_ROOT,)
-    assert caplog.text.count(f"host2 claims the root {A_ROOT} of host1, which is up: refused") == 1
+    assert caplog.text.count(f"Root provider {A_ROOT}: not added to the record of host2") == 1
     # host1 does not report it any more.
     registry.heartbeat("host1", "rack 1", "6.1", [])
     assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]).roots == (
@@ -249,7 +249,7 @@ def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
     registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT, ANOTHER])
     later(61)
     assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT]).roots == (A_ROOT,)
-    assert f"The root {A_ROOT} of host1, which is down, is now host2's" in caplog.text
+    assert f"{A_ROOT}: moved to the record of host2 from host1, which is down" in caplog.text
     assert registry.get_service("host1").roots == (ANOTHER,)
 
 

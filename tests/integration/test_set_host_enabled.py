@@ -61,7 +61,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: Fau
 
 
 def ready(agent: AgentProcess, starts: int = 1) -> None:
-    agent.until_logged("Answering calls on topic compute", times=starts)
+    agent.until_logged("Serving RPC calls on topic compute", times=starts)
     agent.until(lambda: (agent.state_path / "status.json").exists())
     agent.until(lambda: is_known(agent))
 

@@ -36,7 +36,7 @@ def broker() -> Iterator[RabbitMQ]:
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
     broker.empty(QUEUE)
     with AgentProcess(tmp_path, placement.url, options=options(broker.url)) as agent:
-        agent.until_logged("Answering calls on topic compute")
+        agent.until_logged("Serving RPC calls on topic compute")
         agent.until(lambda: (agent.state_path / "status.json").exists())
         agent.until(lambda: is_known(agent))
         yield agent
@@ -111,7 +111,7 @@ def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     agent.start()
     assert call() == ("disabled" if disabled else "enabled")
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
-    assert "waited while nobody listened" in agent.log
+    assert "RPC calls: they waited in the queue while the agent did not listen" in agent.log
     assert record_of(agent).version == wanted.version
     assert nova.call(enabled=disabled)() == ("enabled" if disabled else "disabled")
     eventually(lambda: record_of(agent).disabled is not disabled)

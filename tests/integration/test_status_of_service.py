@@ -51,7 +51,7 @@ def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
     host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
     assert host.agent().code == 0
     said = host.ctl("status")
-    assert "its last known status holds: [registry] connection names no SQLite file" in said.out
+    assert "which keeps its last status: [registry] connection names no SQLite file" in said.out
     assert "secret" not in said.out + said.err
     (row,) = host.ctl("status", "-f", "json").json()
     assert "set [registry] access = rpc" in row["registry"]

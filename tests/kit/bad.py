@@ -136,7 +136,7 @@ class ReservesTooMuch(GoodDriver):
         tree.update_inventory(node, {"VCPU": {"total": 8, "reserved": 9}})
 
 
-@breaks("valid", "trait HW_CPU_X86_AVX9000 is not known to this Placement", "CUSTOM_")
+@breaks("valid", "trait HW_CPU_X86_AVX9000 is unknown to this Placement", "CUSTOM_")
 class UnknownTrait(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -150,7 +150,7 @@ class MisspeltTrait(GoodDriver):
         tree.add_traits(node, "custom-gold")
 
 
-@breaks("valid", "resource class GPUS is not known to this Placement")
+@breaks("valid", "resource class GPUS is unknown to this Placement")
 class UnknownClass(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)

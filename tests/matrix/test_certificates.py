@@ -123,4 +123,4 @@ def test_that_of_the_broker_and_of_the_registrys_database(
     site.change()
     site.converges()
     if whose == "database":
-        assert centre.registry.log.count("The database is lost") == 1
+        assert centre.registry.log.count("The database does not answer") == 1

@@ -68,8 +68,9 @@ def test_what_is_put_back_below_what_goes_keeps_its_holder_empty(placement) -> N
     host = Host(placement, {"a": holder, "b": child("card", parent="cell", CUSTOM_SLOT=4)})
     host.settled()
     host.says(a=removes("cell"))
-    assert "kept together with its removed parent: driver b still reports it" in host.complaints(
-        SOON
+    assert (
+        "not removed, nor its parent, which a driver removed: driver b still reports it"
+        in host.complaints(SOON)
     )
     assert (host.totals("cell"), host.totals("card")) == ({}, {"CUSTOM_SLOT": 4})
     assert host.parent("card") == "cell"

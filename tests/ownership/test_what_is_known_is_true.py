@@ -450,7 +450,7 @@ def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_pa
     host.says(a=both(more, traits("CUSTOM_NEW")))
     for _ in range(2):
         complaint = host.complaints()
-        assert str(journal) in complaint and "nothing new is claimed" in complaint
+        assert str(journal) in complaint and "nothing new is reported" in complaint
     assert host.totals() == {"VCPU": 8} and host.totals("card") == {"VGPU": 7}
     assert not host.is_there("new") and host.custom() == set()
     assert any(str(journal) in text for text in host.nodes.problems())

@@ -243,7 +243,7 @@ class Host:
 
     def reload(self) -> None:
         """What SIGHUP does."""
-        self.nodes.additions.read()
+        self.nodes.provider_files.read()
 
     # -- what the agent keeps
 

@@ -117,7 +117,7 @@ def test_nothing_of_anybody_elses_changes_while_cn1_reports(picture: RealPlaceme
         assert agent.period().ok
     assert state(picture, STRANGERS) == before
     agent_of_cn2 = Agent(picture, Small(says_nothing, nodes=["CN2"]))
-    agent_of_cn2.nodes.own_uuid = uuid_of("CN2")
+    agent_of_cn2.nodes.compute_id = uuid_of("CN2")
     before = state(picture, OF_CN1)
     assert agent_of_cn2.period().ok
     assert state(picture, OF_CN1) == before
@@ -126,7 +126,7 @@ def test_nothing_of_anybody_elses_changes_while_cn1_reports(picture: RealPlaceme
 def test_cn2_is_shown_its_own_side_of_the_picture(picture: RealPlacement) -> None:
     driver = Small(says_nothing, nodes=["CN2"])
     agent = Agent(picture, driver)
-    agent.nodes.own_uuid = uuid_of("CN2")
+    agent.nodes.compute_id = uuid_of("CN2")
     assert agent.period().ok
     names = {data.name for data in driver.shown[0].values()}
     assert names == {name.replace("CN1", "CN2") for name in OF_CN1} | {"SSP", "BW2"}

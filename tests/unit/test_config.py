@@ -156,7 +156,7 @@ def test_arguments_that_there_are_not_end_with_how_to_use_them(
 def test_a_dollar_that_leads_nowhere_names_the_option_and_nothing_of_its_value(
     tmp_path: Path, text: str, place: str
 ) -> None:
-    with pytest.raises(config.ConfigError, match=r"write \$\$ for a \$") as caught:
+    with pytest.raises(config.ConfigError, match=r"write \$\$ for a literal \$") as caught:
         settings(tmp_path, text)
     said = str(caught.value)
     assert said.startswith(place.format(tmp_path / "agent.conf") + ": ")

@@ -290,7 +290,7 @@ def test_a_root_that_a_driver_moves_is_its_error_alone(placement):
     agent = Agent(placement, moves, adds)
     for _ in range(2):
         report = agent.period()
-        assert "it moved the root provider host1" in str(report.driver_errors["driver1"])
+        assert "moved the root provider host1" in str(report.driver_errors["driver1"])
         assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 

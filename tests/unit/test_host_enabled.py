@@ -40,7 +40,7 @@ class NoNodes:
             LoadedDriver.from_driver(f"driver{n}", each) for n, each in enumerate(drivers)
         ]
 
-        self.additions = ProviderFiles()
+        self.provider_files = ProviderFiles()
 
     def period(self, now, *, disabled, stop):
         return []

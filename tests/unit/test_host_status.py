@@ -330,7 +330,7 @@ def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> Non
     world.registry.down = False
     world.beat()
     assert not world.status.disabled and not world.placement
-    assert "holds" in caplog.text
+    assert "is replaced" in caplog.text
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -532,9 +532,9 @@ def test_a_host_with_two_hypervisors_is_enabled_once_both_are_back(world) -> Non
 
 
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
-    world.told("libvirtd has gone")
+    world.told("libvirtd closed the connection")
     world.step()
-    assert world.placement and world.known.reason == "AUTO: libvirtd has gone"
+    assert world.placement and world.known.reason == "AUTO: libvirtd closed the connection"
     world.beat()
     assert world.registry.record.is_auto
     world.told(None)

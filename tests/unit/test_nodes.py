@@ -73,16 +73,16 @@ class NoPlacement:
         raise AssertionError(f"{args} was asked")
 
 
-def nodes_of(driver: ComputeDriver) -> Nodes:
+def create_nodes(driver: ComputeDriver) -> Nodes:
     return Agent(NoPlacement(), named={"mine": driver}, root=OWN).nodes
 
 
 def service_of(driver: ComputeDriver) -> Service:
-    return Service("host1", nodes_of(driver), Systemd(), lambda: False)
+    return Service("host1", create_nodes(driver), Systemd(), lambda: False)
 
 
 def only_complaint(driver: ComputeDriver) -> str:
-    (report,) = nodes_of(driver).period(0.0)
+    (report,) = create_nodes(driver).period(0.0)
     (text,) = report.texts()
     return text
 
@@ -176,7 +176,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)
 
-    nodes = nodes_of(Names(["a"]))
+    nodes = create_nodes(Names(["a"]))
     monkeypatch.setattr(Nodes, "current", lambda _: [Ends()])
     (report,) = nodes.period(0.0)
     assert "SystemExit: 5" in str(report.conditions()["error"])
@@ -243,7 +243,7 @@ def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: s
     with pytest.raises(IdentityError, match=str(tmp_path / FILE_NAME)):
         uuids(tmp_path, "a", "b")
     assert (tmp_path / FILE_NAME).read_text() == text
-    nodes = nodes_of(Names(["a", "b"]))
+    nodes = create_nodes(Names(["a", "b"]))
     nodes.table = NodeTable.in_directory(tmp_path)
     (report,) = nodes.period(0.0)
     assert str(tmp_path / FILE_NAME) in str(report.conditions()["error"])

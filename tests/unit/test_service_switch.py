@@ -28,7 +28,7 @@ class FixedNodes:
     def __init__(self, *reports: Report) -> None:
         self.reports = list(reports)
         self.disabled: list[bool | None] = []
-        self.additions = ProviderFiles()
+        self.provider_files = ProviderFiles()
 
     def period(self, now: float, *, disabled: bool | None, stop: object) -> list[Report]:
         self.disabled.append(disabled)

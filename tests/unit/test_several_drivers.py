@@ -110,7 +110,7 @@ def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it
     agent.settled()
     agent.named["a"].body = fails
     assert not agent.period().ok
-    assert (set(seen), agent.nodes.trackers[ROOT].activity) == ({"asking the drivers"}, "")
+    assert (set(seen), agent.nodes.trackers[ROOT].activity) == ({"calling the drivers"}, "")
 
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
@@ -269,7 +269,7 @@ def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(plac
     agent.settled()
     agent.named["a"].body = children("cell")
     report = agent.period()
-    assert "kept together with its removed parent" in " ".join(report.texts())
+    assert "not removed, nor its parent, which a driver removed" in " ".join(report.texts())
     assert agent.names() == {NODE, "cell0", "card"}
     assert agent.totals(own_uuid(ROOT, "cell0")) == {}
     assert agent.totals(own_uuid(ROOT, "card")) == {"FPGA": 1}

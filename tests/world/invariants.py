@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TWIN = "degraded twin"
 """The condition of an agent whose writes another agent undoes."""
 ALLOWED = (
-    "kept together with its removed parent",
+    "not removed, nor its parent, which a driver removed",
     "below it is somebody else's",
     "somebody wrote to its providers meanwhile",
     "not set again: the owner of this root removed it",
@@ -329,7 +329,7 @@ def _unexpected_conditions(machine: Machine) -> Iterator[str]:
 def _service_tag(machine: Machine) -> str:
     process = machine.process
     nodes = process.nodes if process is not None else None
-    return "" if nodes is None else tag_of(nodes.own_uuid)
+    return "" if nodes is None else tag_of(nodes.compute_id)
 
 
 class Tracebacks(logging.Handler):

@@ -253,7 +253,7 @@ class Machine:
         nodes = process.nodes = Nodes.from_settings(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
-        nodes.additions.load()
+        nodes.provider_files.load()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
@@ -273,7 +273,7 @@ class Machine:
         """Do what the agent does at SIGHUP."""
         process = self.process
         if process is not None and process.nodes is not None and process.loop is not None:
-            process.loop.post(process.nodes.additions.read)
+            process.loop.post(process.nodes.provider_files.read)
             process.loop.refresh()
 
     def _loop(self, process: Process) -> Loop:

@@ -1,1 +1,1 @@
-"""Versions of the registry's schema, oldest first in ``versions``."""
+"""Alembic's environment for the registry's schema; ``versions`` has the migrations."""

@@ -1,4 +1,4 @@
-"""Alembic's entry for an upgrade, on the connection that ``migrate`` passes."""
+"""Loaded by Alembic for an upgrade; ``migrate`` passes the connection."""
 
 from alembic import context
 

@@ -186,7 +186,7 @@ class Host:
             queue.call("a connection", Session.ensure_open, self._deadlines.connect)
             return queue.call(what, lambda s: s.run_call(what, call), self._deadlines.call)
         except (Overdue, Blocked) as err:
-            raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
+            raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
 
     def _session(self) -> Session:
         return Session(self.binding, self.uri, self._deadlines, self._note_closed, self.events)
@@ -209,7 +209,7 @@ class Host:
         try:
             return self._queue.call(what, job, deadline or self._deadlines.call)
         except Overdue as err:
-            raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
+            raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
         except Blocked as err:
             raise CallSkipped(f"libvirt at {self.uri}: {err}") from None
 

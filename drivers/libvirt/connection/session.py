@@ -20,8 +20,8 @@ CLOSED_BY_US = 3
 """VIR_CONNECT_CLOSE_REASON_CLIENT"""
 CLOSE_REASONS = (
     "an error on the connection",
-    "libvirtd has gone",
-    "libvirtd gives no sign of life",
+    "libvirtd closed the connection",
+    "libvirtd did not answer keepalive messages",
 )
 """By libvirt's numbers (virConnectCloseReason)."""
 
@@ -126,10 +126,10 @@ class Session:
         if not self._is_alive():
             self.close()
             raise DriverNotReady(
-                f"lost the connection to libvirt at {self._uri}, asked for {what}: {message}"
+                f"lost the connection to libvirt at {self._uri} while reading {what}: {message}"
             )
         raise ErrorReply(
-            f"libvirt at {self._uri}, asked for {what}: {message}", unsupported=unsupported
+            f"libvirt at {self._uri}: reading {what} failed: {message}", unsupported=unsupported
         )
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ def _entries(value: str) -> list[Any]:
     try:
         entries = json.loads(value)
     except (ValueError, RecursionError) as err:
-        raise ValueError(f"{OPTION} = {value!r} is no JSON: {err}") from None
+        raise ValueError(f"{OPTION} = {value!r} is not JSON: {err}") from None
     return entries if isinstance(entries, list) else [entries]
 
 
@@ -102,7 +102,7 @@ def _device_spec(entry: Any) -> DeviceSpec:
         raise ValueError(f'{json.dumps(entry)} is not an object, like {{"vendor_id": "8086"}}')
     unknown = sorted(entry.keys() - set(KEYS))
     if unknown:
-        raise ValueError(f"there is no key {unknown[0]!r} (there are: {', '.join(sorted(KEYS))})")
+        raise ValueError(f"unknown key {unknown[0]!r} (known keys: {', '.join(sorted(KEYS))})")
     texts = {key: _text(entry, key) for key in _TEXTS}
     flags = {key: _flag(entry, key) for key in _FLAGS}
     if texts["devname"] and entry.get("address"):
@@ -146,7 +146,7 @@ def _number(key: str, text: str | None) -> str | None:
 def _hexadecimal(key: str, text: str, digits: int, highest: int) -> str:
     plain = text.lower().removeprefix("0x")
     if not re.fullmatch(r"[0-9a-f]{1,8}", plain) or int(plain, 16) > highest:
-        raise ValueError(f"{key} = {text!r} is no hexadecimal number up to {highest:x}")
+        raise ValueError(f"{key} = {text!r} is not a hexadecimal number up to {highest:x}")
     return f"{int(plain, 16):0{digits}x}"
 
 
@@ -165,7 +165,9 @@ def _expressions(value: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
     names = [name for name, _, _ in _ADDRESS_PARTS]
     unknown = sorted(value.keys() - set(names))
     if unknown:
-        raise ValueError(f"an address has no part {unknown[0]!r} (it has: {', '.join(names)})")
+        raise ValueError(
+            f"unknown part {unknown[0]!r} of an address (known parts: {', '.join(names)})"
+        )
     return tuple(_expression(name, value.get(name, ".*")) for name in names)
 
 
@@ -175,7 +177,7 @@ def _expression(name: str, text: Any) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as err:
-        raise ValueError(f"{name} = {text!r} is no regular expression: {err}") from None
+        raise ValueError(f"{name} = {text!r} is not a regular expression: {err}") from None
 
 
 def _globs(text: str) -> tuple[tuple[re.Pattern[str], ...], bool]:
@@ -236,5 +238,5 @@ def _checked_name(name: str, text: str, key: str) -> str:
     if len(name) > LONGEST_NAME:
         raise ValueError(f"{key}: {text!r} is longer than the {LONGEST_NAME} characters of a name")
     if name.strip("_") == "CUSTOM":
-        raise ValueError(f"{key}: {text!r} is no name that Placement takes")
+        raise ValueError(f"{key}: {text!r} is not a name that Placement accepts")
     return name

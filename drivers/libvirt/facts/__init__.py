@@ -1,1 +1,1 @@
-"""Facts of the host: each queries the host, and builds a part of the report."""
+"""The facts: each queries the host, and builds a part of the report."""

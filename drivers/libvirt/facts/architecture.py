@@ -1,5 +1,5 @@
-"""Architectures of the host (HW_ARCH_*) and its guests (COMPUTE_ARCH_*), and the domain
-capabilities of the guests that libvirt can run.
+"""Traits of the host's architecture (HW_ARCH_*) and its guests' (COMPUTE_ARCH_*); libvirt's domain
+capabilities by architecture and machine type.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ OWNED = frozenset(f"HW_ARCH_{arch.upper()}" for arch in HOST_ARCHES) | frozenset
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Traits from the host capabilities alone."""
+    """The traits of architectures, from the host capabilities."""
 
     virt_type: str
     name: ClassVar[str] = "architecture"
@@ -42,7 +42,7 @@ class Architecture:
         return cls(context.conf.libvirt.virt_type)
 
     def query_host(self, sources: Sources) -> None:
-        """Return nothing: the capabilities, which every fact has, are enough."""
+        """Return nothing: the capabilities in the ReportContext are enough."""
 
     def build_report(self, _answer: None, context: ReportContext) -> HostReport:
         """Return the traits, and a note if the host can't run guests of ``virt_type``."""
@@ -72,7 +72,7 @@ MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aa
 
 @dataclass(frozen=True, slots=True)
 class GuestType:
-    """The arguments of domain capabilities; ``machine`` ``None``: the default machine type."""
+    """A guest's architecture, machine type (``None``: the default) and virt_type."""
 
     arch: str
     machine: str | None
@@ -85,7 +85,7 @@ def guests_of_virt_type(capabilities: Element, virt_type: str) -> list[Element]:
 
 
 def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
-    """Return the guest types of the host's architecture; none if it has none of ``virt_type``."""
+    """Return the guest types of the host's architecture; empty if none has ``virt_type``."""
     arch = host_cpu(capabilities).arch
     if arch is None or virt_type not in QEMU_TYPES:
         return ()
@@ -99,9 +99,9 @@ def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
 
 def domain_capabilities(sources: Sources, guest: GuestType) -> str | None:
     """Return the domain capabilities document of a guest type; needs a read-write connection."""
-    on = f"{guest.machine}, {guest.virt_type}" if guest.machine else guest.virt_type
+    kind = f"{guest.machine}, {guest.virt_type}" if guest.machine else guest.virt_type
     return sources.call_libvirt(
-        f"domain capabilities of {guest.arch} on {on}",
+        f"domain capabilities of {guest.arch} on {kind}",
         lambda c: require_document(
             str(c.getDomainCapabilities(None, guest.arch, guest.machine, guest.virt_type, 0)),
             "domainCapabilities",

@@ -1,12 +1,11 @@
-"""The CPU that guests of this host get, and the features that they can rely on: HW_CPU_* traits.
+"""HW_CPU_* traits: the CPU features that guests of this host can have, by cpu_mode:
 
     host-model, host-passthrough   the host's features
-    custom                         those of all ``cpu_models`` together
-    none                           those of QEMU's default model
+    custom                         the features of all ``cpu_models`` together
+    none                           the features of QEMU's default model
 
-each changed by ``cpu_model_extra_flags``.  libvirt expands a model to its features
-(:class:`CpuToExpand`).  Every trait here is one of os-traits (a test compares them), and no other
-trait of that family is set or removed.
+``cpu_model_extra_flags`` adds and removes features.  libvirt expands a model to its features
+(:class:`CpuToExpand`).  Every trait here is one of os-traits; a test compares them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +24,8 @@ from drivers.libvirt.tree.reported import HostReport
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 # fmt: off
-# libvirt's names of CPUID bits by the end of the trait's name: first those that are spelt alike.
-# Two names where libvirt renamed a bit.
+# libvirt's feature names by the end of the trait's name: first those that have the same name in
+# both.  Two names where libvirt renamed a feature.
 X86_FEATURES = {name.upper(): (name,) for name in (
     "3dnow", "abm", "avx", "avx2", "avx512bitalg", "avx512bw", "avx512cd", "avx512dq",
     "avx512er", "avx512f", "avx512ifma", "avx512pf", "avx512vbmi", "avx512vbmi2", "avx512vl",
@@ -60,7 +59,7 @@ _BY_MODEL = {
     "ppc64le": {"HW_CPU_PPC64LE_POWER8": "POWER8", "HW_CPU_PPC64LE_POWER9": "POWER9"},
 }
 
-# CPUs of both vendors can have these bits, but the traits are named after one of them.
+# CPUs of both vendors can have these features, but their traits are named after one vendor.
 _OTHER_VENDORS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
 
 OWNED = frozenset(
@@ -77,7 +76,7 @@ _WITH_CPU_MODELS = frozenset({"kvm", "qemu"})
 
 @dataclass(frozen=True, slots=True)
 class CpuChoice:
-    """The operator's choice, as configured; ``mode`` ``None``: by virt_type."""
+    """The options of guests' CPUs; ``mode`` ``None``: see :func:`effective_mode`."""
 
     virt_type: str = "kvm"
     mode: str | None = None
@@ -95,7 +94,7 @@ class CpuToExpand:
 
 @dataclass(frozen=True, slots=True)
 class GuestCpuFeatures:
-    """Names of features; unless ``complete``, there may be more."""
+    """Names of the features of guests' CPUs; unless ``complete``, there may be more."""
 
     names: frozenset[str]
     complete: bool
@@ -103,7 +102,7 @@ class GuestCpuFeatures:
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """The CPU traits."""
+    """The traits of CPU features."""
 
     choice: CpuChoice
     name: ClassVar[str] = "CPU features"
@@ -157,7 +156,7 @@ def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
 
 
 def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
-    """Return the CPU mode, or Nova's default; ``None``: guests of this virt_type have none."""
+    """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
     if choice.virt_type not in _WITH_CPU_MODELS:
         return None if choice.mode == "none" else choice.mode
     if choice.mode is None:
@@ -168,10 +167,10 @@ def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
 def cpus_to_expand(
     cpu: HostCpu, choice: CpuChoice, libvirt_models: Iterable[str] = ()
 ) -> tuple[CpuToExpand, ...]:
-    """Return the CPUs for libvirt to expand; models are spelt as in ``libvirt_models``."""
+    """Return the CPUs for libvirt to expand, with model names spelt as in ``libvirt_models``."""
     mode = effective_mode(choice, cpu.arch)
     if mode in HOST_MODES:
-        # Where libvirt does not know the model (all ARM hosts), all features are listed already.
+        # If libvirt does not know the model (as on all ARM hosts), it lists all features already.
         is_complete = cpu.arch == AARCH64 or cpu.model is None
         return () if is_complete else (CpuToExpand(cpu.document, "the host's CPU"),)
     if mode is None or cpu.arch is None:
@@ -190,9 +189,9 @@ def guest_features(
     expanded: Sequence[CpuToExpand],
     documents: Sequence[str | None],
 ) -> GuestCpuFeatures | None:
-    """Return the CPU features of all guests; ``None``: unknown for this virt_type or host.
+    """Return the CPU features of guests; ``None``: unknown for this virt_type or host.
 
-    ``documents`` belong to ``expanded``; ``None`` where libvirt did not answer.
+    ``documents`` are libvirt's answers for ``expanded``; ``None`` if it did not answer.
     """
     mode = effective_mode(choice, cpu.arch)
     if mode is None or cpu.arch is None:
@@ -234,7 +233,7 @@ def cpu_traits(
 
 
 def _feature_traits(cpu: HostCpu, features: GuestCpuFeatures) -> dict[str, bool]:
-    """Return the traits of features; if these are incomplete, only traits that are present."""
+    """Return the traits of features; only the present ones if ``features`` is incomplete."""
     has = {
         trait: not features.names.isdisjoint(bits) and not _is_other_vendors(trait, cpu.vendor)
         for trait, bits in _BY_FEATURE.get(cpu.arch or "", {}).items()

@@ -35,9 +35,9 @@ ALL_CELLS = -1
 
 @dataclass(frozen=True, slots=True)
 class CpuAndMemoryAnswer:
-    """CPUs that are present and online; ``memory_kib`` ``None``: never reported.
+    """Numbers of the CPUs that are present and online, and the memory (``None``: unknown).
 
-    ``offline_cells``: the NUMA cells of offline dedicated CPUs, which the capabilities don't list.
+    ``offline_cells``: NUMA cell by offline dedicated CPU; the capabilities don't list these CPUs.
     """
 
     present: frozenset[int]
@@ -48,7 +48,7 @@ class CpuAndMemoryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CpusAndMemory:
-    """``file_backed_memory`` in MiB; 0: guests have the host's own memory."""
+    """CPUs, memory and hugepages; ``file_backed_memory`` in MiB, 0: not used."""
 
     policy: InventoryPolicy
     memory: MemoryPolicy
@@ -105,7 +105,7 @@ class CpusAndMemory:
         return sources.fetch_or_default("memory", lambda: memory_kib(sources.host), None)
 
     def _offline_cells(self, sources: Sources, offline: frozenset[int]) -> Mapping[int, int]:
-        """Return the cells of offline dedicated CPUs from the agent's own kernel, where needed."""
+        """Return the cells of offline dedicated CPUs from this machine's kernel, if needed."""
         if self.report_numa == numa.OFF or not self.cpu_power_management:
             return {}
         cell_cpus = (cell.cpus for cell in numa_cells(sources.capabilities))
@@ -199,7 +199,7 @@ def memory_kib(host: Host) -> int:
 
 
 def numa_cells_by_cpu(root: Path, cpus: Iterable[int]) -> dict[int, int]:
-    """Return the NUMA cells of CPUs, offline ones too, as far as the kernel has them.
+    """Return the NUMA cell by CPU, also for offline CPUs, as far as the kernel knows them.
 
     :raises DriverNotReady: the kernel's files can't be read.
     """
@@ -207,7 +207,7 @@ def numa_cells_by_cpu(root: Path, cpus: Iterable[int]) -> dict[int, int]:
     try:
         links = [(n, link.name) for n in cpus for link in (system / f"cpu{n}").glob("node*")]
     except OSError as err:
-        raise DriverNotReady(f"no NUMA cells of CPUs: {err}") from err
+        raise DriverNotReady(f"can't read the NUMA cells of CPUs: {err}") from err
     cells = {number: name.removeprefix("node") for number, name in links}
     return {number: int(cell) for number, cell in cells.items() if cell.isdecimal()}
 
@@ -217,7 +217,7 @@ def _total(connection: Any) -> int:
 
 
 def _cpu_states(cpus: Iterable[Any]) -> tuple[bool, ...]:
-    """Return the states; an empty map: this hypervisor keeps none."""
+    """Return by CPU number whether it is online; empty if the hypervisor does not say."""
     states = tuple(map(bool, cpus))
     if states and not any(states):
         raise ValueError("a CPU map without any CPU that is online")

@@ -1,4 +1,4 @@
-"""DISK_GB and the traits of the disk: of libvirt's storage pool, or of a file system."""
+"""DISK_GB and the traits of the disk: libvirt's storage pool or a file system."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ SSD, HDD = "STORAGE_DISK_SSD", "STORAGE_DISK_HDD"
 
 @dataclass(frozen=True, slots=True)
 class ImageBackend:
-    """Where guests' disks are; ``name`` is that of the volume group or pool, "" for files."""
+    """Nova's image backend; ``name`` of its volume group or pool, "" for files."""
 
     kind: str = "default"
     name: str = ""
@@ -70,10 +70,10 @@ class StoragePool:
 
 @dataclass(frozen=True, slots=True)
 class DiskAnswer:
-    """Sizes in bytes: of the disk (``None``: unknown), and of the images that are cached on it.
+    """Bytes of the disk (``None``: unknown), and of the cached images on it.
 
-    ``rotational``: whether each disk below it rotates, ``None`` where that is unknown; ``unread``:
-    pools that could not be read, and why.
+    ``rotational``: whether each physical disk rotates, ``None`` where unknown; ``unread``: why
+    storage pools could not be read, by name.
     """
 
     size: int | None
@@ -81,12 +81,12 @@ class DiskAnswer:
     rotational: tuple[bool | None, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     no_pool: bool = False
-    """Whether pools could be listed, and none of them is the image backend."""
+    """Whether the pools could be listed, but none of them is the image backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """``image_cache``: directory of cached images, whose size is reserved; ``None``: none is."""
+    """The disk; ``image_cache``: directory whose size is reserved, ``None``: none."""
 
     images: ImageBackend
     instances_path: Path
@@ -148,7 +148,7 @@ class Disk:
         )
 
     def _with_cached_images(self, cached: int) -> InventoryPolicy:
-        """Return the policy with the size of cached images, in whole GiB, reserved as well."""
+        """Return the policy that also reserves the cached images (bytes), in whole GiB."""
         own = self.policy.reserved(DISK_GB)
         if not cached:
             return self.policy
@@ -177,7 +177,7 @@ class Disk:
         )
 
     def _rotational(self, sources: Sources, pool: StoragePool | None) -> tuple[bool | None, ...]:
-        """Return the answer for the disks of this machine; remote pools have no such devices."""
+        """Return whether each disk of this machine rotates; empty for remote pools."""
         path, devices = self.instances_path, () if pool is None else pool.devices
 
         def rotational(root: Path) -> tuple[bool | None, ...]:
@@ -189,14 +189,14 @@ class Disk:
 
 
 def below(root: Path, path: Path) -> Path:
-    """Return ``path`` below another root."""
+    """Return the absolute ``path`` below another root directory."""
     return root / path.relative_to(path.anchor)
 
 
 def storage_pool(
     documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
 ) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None``: there is none, or it has no size."""
+    """Return the pool that is the image backend; ``None`` if there is none with a size."""
     candidates = (
         document for document in documents if _is_backend(document, images, instances_path)
     )

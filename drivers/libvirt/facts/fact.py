@@ -1,12 +1,12 @@
 """A fact of the host: queries the host, and builds a report from the answer.
 
-Each is a class in one file, with the options that it reads as fields.  ``docs/libvirt/facts.rst``
+Each fact is a class in a file of its own; its options are its fields.  ``docs/libvirt/facts.rst``
 says how to add one.
 
-``Sources`` remembers answers.  A source that fails or is slow affects its own part only: its last
-answer is used, and ``failed`` names it until it answers again.  An answer whose changes libvirt
-reports as events is cached until such an event, and for ``MAX_CACHE_AGE`` seconds at most, since
-events can get lost.
+A source is one query to the host.  ``Sources`` keeps each source's last answer, which is used if
+the source fails or is slow; ``failed`` names it until it answers again.  An answer whose changes
+libvirt reports as events is cached until such an event, for at most ``MAX_CACHE_AGE`` seconds,
+since events can get lost.
 """
 
 import time
@@ -32,8 +32,7 @@ D = TypeVar("D")
 
 
 class Sources:
-    """Queries a host for the facts, in one thread; any thread may call ``failed`` and
-    ``durations``.
+    """Queries a host for the facts, in one thread; ``failed`` and ``durations`` from any thread.
 
     ``capabilities`` is libvirt's host capabilities document, empty until it was read.
     """
@@ -63,17 +62,16 @@ class Sources:
     def read_files(self, name: str, what: str, job: Callable[[Path], T], default: D) -> T | D:
         """Return what ``job`` reads from this machine's files, the last result, or ``default``.
 
-        ``name`` is the source's, ``what`` describes the files in errors.
+        ``name`` is the name of the source, ``what`` describes the files in errors.
         """
         return self.fetch_or_default(name, lambda: self.host.read_files(what, job), default)
 
     def list_documents(
         self, topic: str, call: LibvirtCall[ListedDocuments]
     ) -> ListedDocuments | None:
-        """Return the documents of a topic over a side connection, cached until an event of the
-        topic.
+        """Return the documents of a topic; read over a side connection, cached until an event.
 
-        A document that can't be read is replaced by its last version while it is listed.  ``None``:
+        For a document that is listed but can't be read, its last version is returned.  ``None``:
         the documents could never be listed.
         """
         now = self.fetch_or_default(
@@ -92,14 +90,14 @@ class Sources:
         return ListedDocuments(dict(self._last_documents[topic]), now.unread)
 
     def fetch(self, name: str, fetch: Callable[[], T], until_event: str | None = None) -> T:
-        """Return the result of ``fetch``, or the last one; cached until an event of
-        ``until_event``.
+        """Return the result of ``fetch``, or the last one if it fails.
 
-        ``until_event`` is a topic; ``None``: the result is not cached.
+        ``until_event`` is the topic of the events until which the result is cached; ``None``: it
+        is not cached.
 
         :raises DriverNotReady: it failed, and has never succeeded.
         """
-        # Counted before the fetch: a change during it causes another one.
+        # Counted before the fetch, so that an event during the fetch ends the caching.
         count = None if until_event is None else self.host.events.count(until_event)
         if self._is_cached(name, count):
             cached: T = self._last_answers[name]
@@ -153,8 +151,8 @@ class Sources:
 class ReportContext:
     """What a report depends on beside the answer.
 
-    ``observed`` are this host's providers in Placement, by name; ``by_cell``: NUMA cells are
-    providers; ``disk_shared``: a sharing provider has a disk for the host.
+    ``observed``: inventory in Placement of this host's providers, by name.  ``by_cell``: whether
+    NUMA cells are providers.  ``disk_shared``: whether a sharing provider has DISK_GB.
     """
 
     node: str
@@ -170,11 +168,11 @@ class ReportContext:
 
 
 class Fact(Protocol):
-    """A part of the report; ``name`` is also the source that asserts its inventory of the root."""
+    """A query to the host, and the part of the report that it results in."""
 
     @property
     def name(self) -> str:
-        """The fact's name in ``degraded`` and the ledger."""
+        """The fact's name, and that of the source that asserts its inventory of the root."""
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:
@@ -184,11 +182,11 @@ class Fact(Protocol):
         """
 
     def query_host(self, sources: Sources) -> Any:
-        """Return the answer as plain values; what is unknown is ``None``, or left out."""
+        """Return the answer as plain values; unknown values are ``None`` or left out."""
 
     def build_report(self, answer: Any, context: ReportContext, /) -> HostReport:
         """Return the report for an answer of ``query_host``.  No I/O."""
 
 
 Answers = Mapping[str, Any]
-"""By the fact's name."""
+"""Results of ``query_host``, by the fact's name."""

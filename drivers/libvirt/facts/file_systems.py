@@ -1,7 +1,7 @@
-"""The size of a file system and the kind of its disk, from the kernel's files below a root.
+"""The size of a file system and the kind of its disk, from files below a root directory.
 
-The kind of virtual disks is left unknown, since a hypervisor does not tell what is below them.  All
-of this may block, so it runs in a thread (``Host.read_files``).
+The kind of a virtual disk is unknown.  All functions may block, so they run in a thread
+(``Host.read_files``).
 """
 
 import os
@@ -23,18 +23,18 @@ def file_system_size(path: Path) -> int:
     try:
         file_system = os.statvfs(nearest)
     except OSError as err:
-        raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
+        raise DriverNotReady(f"can't read the size of the file system of {path}: {err}") from err
     if not file_system.f_blocks:
         raise DriverNotReady(f"the file system of {path} reports a size of 0 blocks")
     return file_system.f_blocks * file_system.f_frsize
 
 
 def bytes_of_files(directory: Path, reference: Path) -> int:
-    """Return the bytes of the files in a directory that is on the file system of ``reference``.
+    """Return the bytes of the files in a directory.
 
-    0 if it is on another one, or does not exist.
+    0 if it does not exist, or is on another file system than ``reference``.
 
-    :raises DriverNotReady: it can't be read.
+    :raises DriverNotReady: the directory can't be read.
     """
     try:
         if directory.stat().st_dev != reference.stat().st_dev:
@@ -43,7 +43,7 @@ def bytes_of_files(directory: Path, reference: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as err:
-        raise DriverNotReady(f"no size of the files in {directory}: {err}") from err
+        raise DriverNotReady(f"can't read the size of the files in {directory}: {err}") from err
     return sum(file.st_blocks * 512 for file in files)
 
 
@@ -85,7 +85,7 @@ def _mount(lines: list[str], path: PurePath) -> tuple[str, str] | None:
 
 
 def _rotational(link: Path) -> bool | None:
-    """Read the flag of a block device; a partition's is its disk's."""
+    """Return the flag ``rotational`` of a block device, or of a partition's disk."""
     try:
         device = link.resolve(strict=True)
         if VIRTUAL.search(device.as_posix()):

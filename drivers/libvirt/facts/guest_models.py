@@ -1,9 +1,8 @@
 """Device models and features for guests (COMPUTE_* traits), from domain capabilities.
 
-Only the host's own architecture counts, with its common machine types: what only emulated guests of
-another architecture can have is not promised.  What libvirt's document does not list (VIF models,
-IOMMUs, sound models on older versions) is taken from tables of what QEMU has for an architecture.
-The names of traits come from os-traits.
+Only guests of the host's own architecture with common machine types count, not emulated ones of
+other architectures.  Models that libvirt does not list (VIFs, IOMMUs, sound on older versions) come
+from tables of what QEMU has for an architecture.  The names of traits come from os-traits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ LISTED_MODELS = (
     (VIDEO, "devices/video", "modelType"),
     (SOUND, "devices/sound", "model"),
 )
-"""Prefix of the traits; section and enum of the document that list the models."""
+"""Prefix of the traits, and the section and enum of the document that lists the models."""
 
 X86 = frozenset({"x86_64", "i686"})
 PCI_VIFS = frozenset({"virtio", "e1000", "e1000e", "rtl8139", "pcnet", "ne2k_pci"})
@@ -66,7 +65,7 @@ IOMMUS: Models = MappingProxyType(
 NOT_IN_TABLES = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
     "COMPUTE_SOUND_MODEL_VIRTIO"
 }
-"""Traits that tables can't tell: they depend on devices, or on newer versions."""
+"""Traits that the tables don't decide: they depend on devices, or on newer versions."""
 
 
 IGB, VIRTIO_SOUND = f"{VIF}IGB", f"{SOUND}VIRTIO"
@@ -86,7 +85,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class TpmChoice:
-    """Whether guests can have an emulated TPM, and who may keep its secrets, by Nova's names."""
+    """Whether guests can have an emulated TPM, and Nova's modes of keeping its secret."""
 
     enabled: bool = False
     secrets: frozenset[str] = frozenset(SECRET_KINDS)
@@ -94,7 +93,7 @@ class TpmChoice:
 
 @dataclass(frozen=True, slots=True)
 class GuestModels:
-    """Traits by a document for each guest type, and by versions."""
+    """The traits of device models, from domain capabilities and versions."""
 
     virt_type: str
     tpm: TpmChoice
@@ -108,7 +107,7 @@ class GuestModels:
         return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
 
     def query_host(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
-        """Return a document for each guest type (``None`` where there is none), and versions."""
+        """Return the domain capabilities of each guest type (``None``: unknown), and versions."""
         types = guest_types(sources.capabilities, self.virt_type)
         documents = [domain_capabilities(sources, guest_type) for guest_type in types]
         return documents, _versions(sources) if types else None
@@ -122,7 +121,7 @@ class GuestModels:
 
 
 def _versions(sources: Sources) -> Versions | None:
-    """Return the versions; ``None``: this hypervisor has none, or never answered."""
+    """Return the versions; ``None`` if the hypervisor has none or never answered."""
 
     def read_versions() -> Versions | None:
         return sources.host.call_if_supported(
@@ -141,8 +140,8 @@ def model_traits(
 ) -> dict[str, bool]:
     """Return for each trait whether guests can have it; unknown ones are left out.
 
-    ``answers`` are the documents of the guest types; while one is ``None``, only tables and
-    versions count. Without ``versions``, traits that depend on them are left out.
+    ``answers`` are the documents of ``types``; if one is ``None``, only tables and versions are
+    used.
     """
     if not types:
         return {}
@@ -165,7 +164,7 @@ def _tables(arch: str) -> dict[str, bool]:
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
-    """Return, by trait that no document lists, whether these versions support it."""
+    """Return, for traits that no document lists, whether these versions support them."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
     traits = {
@@ -177,7 +176,7 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
 
 
 def _by_prefix(prefix: str, offered: Collection[str]) -> dict[str, bool]:
-    """Return, by trait with this prefix, whether it is offered."""
+    """Return, for all traits with this prefix, whether they are offered."""
     names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
     return {trait: trait in names for trait in os_traits.get_traits(prefix)}
 
@@ -210,7 +209,7 @@ def _listed_models(documents: list[Element]) -> dict[str, bool]:
 
 
 def _features(documents: list[Element], arch: str) -> dict[str, bool]:
-    """Return the traits of file systems and firmware; QEMU includes the BIOS of x86."""
+    """Return the traits of file systems and firmware; QEMU itself has a BIOS for x86."""
     traits = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
     drivers = _values(documents, "devices/filesystem", "driverType")
     if drivers is not None:
@@ -224,7 +223,7 @@ def _features(documents: list[Element], arch: str) -> dict[str, bool]:
 
 
 def _tpm(documents: list[Element], choice: TpmChoice) -> dict[str, bool]:
-    """Return the traits of emulated TPMs; libvirt before 8.6 lists no versions, swtpm has both."""
+    """Return the traits of emulated TPMs; libvirt before 8.6 lists no versions: swtpm has both."""
     backends = _values(documents, "devices/tpm", "backendModel")
     if backends is None:
         return {}

@@ -1,15 +1,15 @@
-"""Pure: which providers have CPUs and memory, with NUMA cells as providers or without.
+"""Pure: which provider has the CPUs and the memory: the root, or its NUMA cells.
 
 ``report_numa = off``: the root has VCPU, PCPU, MEMORY_MB, hugepages and everything else.
-``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have their share of these four, and
-HW_NUMA_ROOT; the root has everything else.
+``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have HW_NUMA_ROOT and their share
+of these four classes; the root has everything else.
 
-What libvirt does not report stays as Placement has it, and nothing moves because of that.
+What libvirt does not report stays as Placement has it.
 
-A CPU or a device has one class at a time.  When an operator changes it, the old class has to be
-gone from Placement before the new one is offered, or two guests could get the same CPU.  An unused
-class is gone after one period; one in use is drained by the agent.  Meanwhile a note says what
-waits.
+A CPU is offered in one class only, VCPU or PCPU, or two guests could get the same CPU.  After an
+operator moved a CPU from one class to the other, the new class waits until Placement has no
+inventory of the old one: for one period, or while guests use it and the agent drains it.  A note
+says that it waits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ def cpus_and_memory_report(
     if host.memory_kib is None and any(
         MEMORY_MB in current[n] for n in current.keys() - shares.keys()
     ):
-        # Memory has to move to other providers, and its amount is unknown: CPUs wait for it.
+        # Memory has to move to other providers, but its amount is unknown: the CPUs stay too.
         return HostReport(*_unchanged(node, current), silent=frozenset({CELLS}))
     desired: dict[str, Records] = {}
     notes = _cpus_without_cell(host) if report_numa == NESTED else {}
@@ -87,8 +87,8 @@ def _records(
     memory_mb = sum(int(records.get(MEMORY_MB, {}).get("total", 0)) for records in previous)
     if host.knows_hugepages or (host.capabilities_read and not memory_mb):
         return inventory, problems
-    # It is unknown which memory is hugepages, which other guests can't have: keep hugepages as they
-    # were, and report no more other memory than before.
+    # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages
+    # as they were, and report no more MEMORY_MB than before.
     pages = {key: record for key, record in before.items() if key.startswith(HUGEPAGES)}
     if MEMORY_MB not in inventory or inventory[MEMORY_MB]["total"] <= memory_mb:
         return {**pages, **inventory}, problems
@@ -160,16 +160,16 @@ def _cpus_without_cell(host: Capacity) -> dict[str, str]:
 
 def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
     """Return a note that a new class waits until the old ones are gone."""
-    return f"still has {', '.join(old_classes)}: {new_class} is reported once no guest uses that"
+    return f"guests use {', '.join(old_classes)}: {new_class} is reported once no guest uses it"
 
 
 def one_class_per_cpu(
     desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> tuple[dict[str, Records], dict[str, str]]:
-    """Limit what root and cells report by the CPUs that are still inventory of the other class.
+    """Reduce a class by the CPUs that Placement still has in the other class.
 
-    Both by provider name; ``observed`` is what Placement has.  Of CPUs that Placement has in both
-    classes, as many as it has stay.  Return the inventory, and a note for each provider that waits.
+    Both arguments are inventories by provider name.  A class is not reduced below the total that
+    Placement has.  Return the inventories, and a note for each provider that waits.
     """
     settled, notes = dict(desired), dict[str, str]()
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
@@ -189,9 +189,9 @@ def one_class_per_cpu(
 def _old_class_total(
     old: str, name: str, desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> int:
-    """Return the CPUs that a provider still has in a class that it gives up.
+    """Return how many CPUs a provider still has in a class that it gives up.
 
-    If it has none, and no provider keeps the class, those of all providers count.
+    If it has none, and every provider gives up the class, return the CPUs of all providers.
     """
     if old in desired[name]:
         return 0

@@ -1,8 +1,7 @@
-"""Persistent memory namespaces that guests can have, as CUSTOM_PMEM_NAMESPACE_<label>.
+"""Persistent memory namespaces, as inventory CUSTOM_PMEM_NAMESPACE_<label> of the root.
 
-The operator gives namespaces a label, in Nova's syntax: ``LABEL:NAMESPACE[|NAMESPACE][,...]``;
-those with one label are interchangeable.  They are inventory of the root, also where NUMA cells are
-providers.
+The option labels namespaces in Nova's syntax, ``LABEL:NAMESPACE[|NAMESPACE][,...]``; namespaces
+with the same label are interchangeable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ PmemLabels = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Pmem:
-    """Counts the namespaces of each label by the kernel's names of them."""
+    """The number of existing namespaces of each label."""
 
     labels: PmemLabels
     name: ClassVar[str] = PMEM
@@ -39,7 +38,7 @@ class Pmem:
         return cls(pmem_labels(context.conf.libvirt.pmem_namespaces))
 
     def query_host(self, sources: Sources) -> frozenset[str] | None:
-        """Return the names of existing namespaces; namespaces without a name don't count."""
+        """Return the names of existing namespaces, without unnamed ones."""
         if not self.labels:
             return frozenset()
         what = "persistent memory namespaces"
@@ -58,13 +57,13 @@ class Pmem:
 def namespace_names(root: Path) -> frozenset[str]:
     """Return the names of the kernel's namespaces.
 
-    :raises DriverNotReady: they can't be read.
+    :raises DriverNotReady: the kernel's files can't be read.
     """
     files = (root / "sys/bus/nd/devices").glob("namespace*/alt_name")
     try:
         texts = [file.read_text(errors="replace") for file in files]
     except OSError as err:
-        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
+        raise DriverNotReady(f"can't read the persistent memory namespaces: {err}") from err
     return frozenset(name for text in texts if (name := text.strip()))
 
 

@@ -1,4 +1,4 @@
-"""All facts of a host: queried in one period, and merged into one report."""
+"""Query all facts of a host, and merge their parts into one report."""
 
 import logging
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ FACTS: tuple[type[Fact], ...] = (
     NodeDevices,
     MemoryEncryption,
 )
-"""All facts; CPUs and memory come first, since they decide whether cells are providers."""
+"""All facts; CpusAndMemory comes first, since it decides whether cells are providers."""
 
 
 def facts_from_context(context: DriverContext) -> Mapping[str, Fact]:
@@ -56,7 +56,7 @@ class Reading:
 
 
 class Reader:
-    """Queries the host; for a source that fails, the last answer is used."""
+    """Queries the host; the last answer of a source is used if the source fails."""
 
     def __init__(self, host: Host, facts: Mapping[str, Fact]) -> None:
         self.facts = facts
@@ -66,7 +66,7 @@ class Reader:
     def read_host(self) -> Reading:
         """Return the answers of all facts.
 
-        :raises DriverNotReady: a source that a report requires has never answered.
+        :raises DriverNotReady: a required source has never answered.
         """
         sources = self.sources
         sources.begin_period()
@@ -91,7 +91,7 @@ class Reader:
         return guest_cells(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
-        """Read the capabilities; reject a document without memory pages after one that had them."""
+        """Read the capabilities; reject a document that lists no pages if an earlier one did."""
         document = parse_document(capabilities(self.sources.host))
         known = hugepages_known(numa_cells(document))
         if self._hugepages_known and not known:
@@ -117,8 +117,7 @@ def host_report(
 ) -> HostReport:
     """Return the report of a host.  No I/O.
 
-    ``observed`` is the inventory of this host's providers in Placement, by name; ``disk_shared``: a
-    sharing provider has a disk for the host.
+    ``observed`` and ``disk_shared``: see :class:`ReportContext`.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """

@@ -1,4 +1,4 @@
-"""Pure: CPUs, memory and hugepages of the host, or of each NUMA cell, as inventory."""
+"""Pure: inventory of CPUs, memory and hugepages, of the host or of each NUMA cell."""
 
 import re
 from collections import Counter
@@ -63,8 +63,8 @@ def _reserved_pages(record: Mapping[str, str]) -> ReservedPages:
 def memory_mb(kib: int, huge_kib: int, report_hugepages: str) -> int:
     """Return MEMORY_MB (MiB) of ``kib`` KiB of memory, of which ``huge_kib`` are hugepages.
 
-    Guests on hugepages use no other memory, and other guests no hugepages.  So hugepages are not
-    counted, unless the operator has both in one class (``MEMORY``).
+    Guests use either hugepages or other memory.  So hugepages are not counted, unless the operator
+    reports both in one class (``MEMORY``).
     """
     return (kib if report_hugepages == MEMORY else max(kib - huge_kib, 0)) // 1024
 
@@ -82,7 +82,7 @@ def hugepages(
 ) -> dict[str, dict[str, Any]]:
     """Return the inventory of hugepages by size in KiB; amounts are numbers of pages.
 
-    Sizes that are not in ``reserved`` keep what is reserved in Placement.
+    Sizes that are not in ``reserved`` keep the amount reserved in Placement.
     """
     records = {}
     for size, count in pages.items():
@@ -117,7 +117,7 @@ class MemoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The amounts by class and pages by size (KiB) of one provider, and its policy."""
+    """One provider's amounts by class, hugepages by size (KiB), and policy."""
 
     amounts: Mapping[str, int]
     policy: InventoryPolicy
@@ -132,7 +132,7 @@ class Share:
         }
 
     def over_reserved(self) -> dict[str, str]:
-        """Return a note on each class of which more is reserved than there is."""
+        """Return a note for each class with more reserved than its total."""
         return over_reserved(self.amounts, self.policy)
 
 
@@ -157,16 +157,16 @@ class Capacity:
         return self.memory.report_hugepages == MEMORY or hugepages_known(self.cells)
 
     def whole_host(self) -> Share:
-        """Return the share of the root if it has everything, including CPUs that are in no cell."""
+        """Return the share of a root without cells, including CPUs that are in no cell."""
         cpus = self.cpus.shared | self.cpus.dedicated
         amounts = self._amounts(self.cells, cpus, self.memory_kib or 0)
         return self._share(self.cells, amounts, self.policy)
 
     def by_cell(self) -> dict[int, Share]:
-        """Return the share of each cell by the cell's number; what is reserved is divided too.
+        """Return the share of each cell by its number; reserved amounts are divided too.
 
-        The memory of the cells is used only as weights to divide the host's: on machines that
-        initialise memory lazily the cells' amounts grow for hours, and the host's does not.
+        The cells' memory is only the weight by which the host's is divided: on machines that
+        initialise memory lazily, the cells' memory grows for hours, the host's does not.
         """
         kib = apportion(self.memory_kib or 0, [cell.memory_kib for cell in self.cells])
         parts = zip(self.cells, kib, strict=True)

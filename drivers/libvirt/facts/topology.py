@@ -1,14 +1,13 @@
-"""Pure: the NUMA cells and CPUs of a host, from its capabilities document; and the cells that
-guests are bound to.
+"""Pure: the NUMA cells and CPUs of a host, from its capabilities; the NUMA cells of its guests.
 
     <cell id='0'>
       <memory unit='KiB'>32731708</memory>
       <pages unit='KiB' size='2048'>512</pages>      a count; the smallest size is ordinary pages
       <cpus num='8'> <cpu id='0' siblings='0,4' .../> ...
 
-A cell does not list CPUs that are offline, and can have no CPUs (memory on a device) or no memory.
-Old versions of libvirt give no units, and of memory at most the pages.  A guest's domain document
-has, in this order of precedence:
+A cell does not list offline CPUs, and can have no CPUs (memory on a device) or no memory.  Old
+versions of libvirt have no units, and report memory as pages or not at all.  A guest's domain
+document has, in this order of precedence:
 
     <numatune><memory mode='strict' nodeset='1'/>    the nodes of its memory
     <cputune><vcpupin vcpu='0' cpuset='4-5'/> ...    the CPUs to which its vCPUs are pinned
@@ -28,9 +27,9 @@ LARGEST_BASE_PAGE = 64
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A NUMA cell; ``memory_kib`` 0: unknown; ``pages`` are hugepages by size in KiB.
+    """A NUMA cell; ``memory_kib`` 0: unknown; ``pages``: number of hugepages by size in KiB.
 
-    ``pages`` is empty also where the document lists no pages of the cell (``pages_reported``).
+    ``pages_reported`` is false if the document lists no pages of the cell; then ``pages`` is empty.
     """
 
     number: int
@@ -41,12 +40,12 @@ class Cell:
 
     @property
     def huge_kib(self) -> int:
-        """Memory in hugepages."""
+        """Memory in hugepages, in KiB."""
         return sum(size * count for size, count in self.pages.items())
 
 
 def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
-    """Return all cells that have a number, by number; of several with one number, the first."""
+    """Return the cells, sorted by number; only the first of several with the same number."""
     cells: dict[int, Cell] = {}
     seen: frozenset[int] = frozenset()
     for element in capabilities.findall("host/topology/cells/cell"):
@@ -68,7 +67,7 @@ def hugepages_known(cells: Sequence[Cell]) -> bool:
 
 
 def with_cpus(cells: Iterable[Cell], cell_of: Mapping[int, int]) -> tuple[Cell, ...]:
-    """Return the cells with additional CPUs, whose cells are in ``cell_of``."""
+    """Return the cells with the additional CPUs of ``cell_of`` (cell number by CPU)."""
     return tuple(
         replace(
             cell,
@@ -103,8 +102,8 @@ ABSENT = frozenset({"disable", "forbid"})
 class HostCpu:
     """The host's CPU; ``None`` or empty: unknown.
 
-    ``features`` are those beyond the model's own; ``document`` is the <cpu> element, which libvirt
-    can expand to all features.
+    ``features`` are those that the model does not include; ``document`` is the <cpu> element, which
+    libvirt can expand to all features.
     """
 
     arch: str | None = None
@@ -168,7 +167,7 @@ def guest_cells(domains: Iterable[str], cells: Sequence[Cell]) -> dict[str, int]
 
 
 def _bound_cells(domain: Element, cells: Sequence[Cell]) -> frozenset[int]:
-    """Return the cells that a guest may use; empty: not restricted."""
+    """Return the numbers of the cells that a guest is restricted to; empty: any."""
     memory = domain.find("numatune/memory")
     if memory is not None and memory.get("mode", "strict") in STRICT:
         nodes = parse_cpus(memory.get("nodeset"))

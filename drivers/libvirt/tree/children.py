@@ -132,11 +132,11 @@ def _writable(
     problems: dict[str, str] = {}
     for child in (*report.cells.values(), *report.children):
         if child.name in writable:
-            problems[child.name] = "is reported twice: the first one counts"
+            problems[child.name] = "is reported twice: only the first report is used"
         elif len(child.name) > LONGEST_NAME:
             problems[child.name] = f"a provider's name has at most {LONGEST_NAME} characters"
         elif tree.exists(child.name) and tree.data(child.name).uuid not in below_root:
-            problems[child.name] = "is the name of another host's provider: rename that one"
+            problems[child.name] = "is the name of another host's provider: rename that provider"
         else:
             writable[child.name] = child
     return writable, problems

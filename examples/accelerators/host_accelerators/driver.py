@@ -30,7 +30,7 @@ class AcceleratorsDriver(ComputeDriver):
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """Registered by the agent before the driver is made."""
+        """Registered by the agent before the driver is created."""
         return opts.list_opts()
 
     def get_available_nodes(self) -> Sequence[str]:
@@ -47,7 +47,7 @@ class AcceleratorsDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
     ) -> None:
-        """A child for each device.  All is read before anything is written."""
+        """Report a child provider for each device."""
         settings = self.context.conf[opts.GROUP]
         devices = self._devices(Path(settings.root))
         self._kept = kept(devices)

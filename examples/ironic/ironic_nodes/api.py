@@ -1,4 +1,4 @@
-"""Ironic's API: the one place that knows openstacksdk."""
+"""Ironic's API, by openstacksdk."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from ironic_nodes.opts import GROUP, SECONDS
 
 
 class IronicAPI:
-    """Asks nothing before the first question; a question ends in ``SECONDS`` or earlier."""
+    """Reads nodes; connects at the first request.  A request takes ``SECONDS`` at most."""
 
     def __init__(self, conf: Any) -> None:
         self._conf = conf
         self._connection: connection.Connection | None = None
 
     def nodes(self) -> list[Node]:
-        """All nodes of the configured group and shard, with all fields, page by page.
+        """Return all nodes of the configured group and shard, read page by page.
 
-        :raises DriverNotReady: Ironic can't say.
+        :raises DriverNotReady: Ironic does not answer.
         """
         settings = self._conf[GROUP]
         wanted = {"conductor_group": settings.conductor_group, "shard": settings.shard}
         query = {name: value for name, value in wanted.items() if value is not None}
         try:
             baremetal = self._connected().baremetal
-            return [_node(found) for found in baremetal.nodes(fields=list(FIELDS), **query)]
+            return [_node(listed) for listed in baremetal.nodes(fields=list(FIELDS), **query)]
         except (exceptions.SDKException, keystone_errors.ClientException) as err:
             raise DriverNotReady(f"Ironic does not list its nodes: {err}") from err
 
     def node(self, uuid: str) -> Node:
-        """One of them.  :raises DriverNotReady: Ironic can't say, or has no such node."""
+        """Return a node.  :raises DriverNotReady: Ironic does not answer, or has no such node."""
         try:
             return _node(self._connected().baremetal.get_node(uuid, fields=list(FIELDS)))
         except (exceptions.SDKException, keystone_errors.ClientException) as err:
             raise DriverNotReady(f"Ironic does not show the node {uuid}: {err}") from err
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,8 +1,7 @@
-"""IronicDriver: each node of Ironic's is a root provider, named by its UUID.
+"""IronicDriver: each node of Ironic is a root provider, named by its UUID.
 
-All nodes are read in one listing a period, when the agent asks which there are; what is
-said about each of them comes from that listing.  It is good for one question a node:
-who asks again without a new one gets an answer of its own.
+All nodes are read in one listing a period, in ``get_available_nodes``; the report of each node
+uses that listing once.  A further call for the same node reads the node from Ironic.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class IronicDriver(ComputeDriver):
 
     api_version = (1, 0)
     thread_safe = True
-    """A question about one node reads the listing, and its own traits, and nothing else."""
+    """Calls for several nodes may run in parallel: each uses only its own node's data."""
 
     def __init__(self, context: DriverContext) -> None:
         super().__init__(context)
@@ -33,18 +32,18 @@ class IronicDriver(ComputeDriver):
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """Registered by the agent before the driver is made."""
+        """Return the options; the agent registers them before it creates the driver."""
         return opts.list_opts()
 
     def init_host(self, host: str) -> None:
-        """Nothing: Ironic may come later than this agent."""
+        """Do nothing: Ironic may start after this agent."""
 
     def cleanup_host(self, host: str) -> None:  # noqa: ARG002  it serves many
         """Close the connections."""
         self._api.close()
 
     def get_available_nodes(self) -> Sequence[str]:
-        """UUIDs, as the provider's name and as its UUID: what Nova calls them too."""
+        """Return the nodes' UUIDs, which are also the names of their providers, as with Nova."""
         nodes = self._api.nodes()
         self._listed = {node.uuid: node for node in nodes}
         self._names = sorted(self._listed)
@@ -56,11 +55,11 @@ class IronicDriver(ComputeDriver):
         return self._names
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
-        """Each its own name."""
+        """Return each UUID as its own node name."""
         return {uuid: uuid for uuid in self._names}
 
     def degraded(self) -> Mapping[str, str]:
-        """Nodes that can't be scheduled to because nobody said what they are."""
+        """Return the nodes without a resource class, which can't be scheduled to."""
         return self._unclassed
 
     def update_provider_tree(
@@ -69,7 +68,7 @@ class IronicDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
     ) -> None:
-        """One unit of the node's class, reserved while nobody can have it; its traits."""
+        """Report the node's traits and one unit of its class, reserved while it is unavailable."""
         node = self._listed.pop(nodename, None) or self._api.node(nodename)
         provider_tree.update_inventory(nodename, inventory(node))
         provider_tree.remove_traits(

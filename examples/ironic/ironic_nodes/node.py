@@ -1,4 +1,4 @@
-"""What a node of Ironic's is in Placement's words.  Pure."""
+"""Ironic's nodes as inventories of Placement.  Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Node:
-    """The fields that matter here, by Ironic's names."""
+    """The required fields of a node, by Ironic's names."""
 
     uuid: str
     resource_class: str | None
@@ -29,10 +29,10 @@ class Node:
 
     @property
     def taken(self) -> str | None:
-        """Why nobody can have the node now, or ``None``.
+        """Why the node is unavailable, or ``None``.
 
         A node with an instance is reserved as well: once the instance is gone, it is
-        cleaned before somebody else may have it.
+        cleaned before it is available again.
         """
         if self.maintenance:
             return "it is in maintenance"
@@ -46,7 +46,7 @@ class Node:
 
 
 def inventory(node: Node) -> dict[str, dict[str, Any]]:
-    """One unit of a class of its own; nothing as long as the node has no resource class."""
+    """Return one unit of the node's class; empty while the node has no resource class."""
     if not node.resource_class:
         return {}
     record = {

@@ -18,11 +18,11 @@ OPTIONS = [
     cfg.StrOpt("shard", help="Report only nodes of this shard."),
 ]
 PLUGINS = ("none", "http_basic", "password", "v3applicationcredential")
-"""Ways to log in whose options are known before one is chosen."""
+"""Authentication plugins whose options are registered."""
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """``[(group, [options])]``, each option once."""
+    """Return ``[(group, [options])]``, each option once."""
     auth = [option for name in PLUGINS for option in loading.get_auth_plugin_conf_options(name)]
     given = [
         *OPTIONS,

@@ -8,7 +8,7 @@ from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry.errors import RegistryUnavailable
 from computectl.reading.services import registry_errors
-from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError, as_command_error
+from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError, as_command_error
 from drivers.errors import DriverNotFound
 from reportclient import errors
 
@@ -23,10 +23,10 @@ from reportclient import errors
         (errors.AuthenticationFailed("401"), UNUSABLE, "[placement] in a.conf"),
         (errors.Forbidden("403"), UNUSABLE, "[placement] in a.conf"),
         (errors.TooOld("1.29"), UNUSABLE, "upgrade"),
-        (errors.Unreachable("refused"), NOT_WELL, "is Placement up"),
-        (errors.Rejected("400"), NOT_WELL, "nothing was changed"),
-        (RuntimeError("a\nb"), NOT_WELL, "please report"),
-        (CommandError("this", "do that", 1), NOT_WELL, "do that"),
+        (errors.Unreachable("refused"), PROBLEMS, "check that Placement is up"),
+        (errors.Rejected("400"), PROBLEMS, "nothing was changed"),
+        (RuntimeError("a\nb"), PROBLEMS, "please report"),
+        (CommandError("this", "do that", 1), PROBLEMS, "do that"),
     ],
 )
 def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: str) -> None:

@@ -65,7 +65,7 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path, kind: str) -> None
         there.write_text("mine")
     else:
         there.symlink_to("nowhere")
-    with pytest.raises(CommandError, match="is there already"):
+    with pytest.raises(CommandError, match="already exists"):
         new(there)
     assert kind != "file" or there.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [there]

@@ -95,26 +95,26 @@ def test_all_keys_of_the_reference_are_taken():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{'vendor_id': 1}", "is no JSON"),
+        ("{'vendor_id': 1}", "is not JSON"),
         ('"8086"', "is not an object"),
         ('[{"vendor_id": "8086"}, 3]', "3 is not an object"),
-        ('{"adress": "0000:81:00.0"}', "no key 'adress'"),
+        ('{"adress": "0000:81:00.0"}', "unknown key 'adress'"),
         ('{"vendor_id": 8086}', "vendor_id has to be text, not 8086"),
-        ('{"vendor_id": "10000"}', "no hexadecimal number up to ffff"),
+        ('{"vendor_id": "10000"}', "not a hexadecimal number up to ffff"),
         ('{"product_id": "xyz"}', "product_id = 'xyz'"),
         ('{"address": "a:b:c:d.e"}', "is not like 0000:81:00.0"),
         ('{"address": "0000:81:20.0"}', "slot of the address = '20'"),
         ('{"address": "0000:81:00.8"}', "function of the address = '8'"),
         ('{"address": "0000:8*:00.0"}', "bus of the address = '8*'"),
         ('{"address": 5}', "text or an object, not 5"),
-        ('{"address": {"buss": ".*"}}', "no part 'buss'"),
-        ('{"address": {"bus": "["}}', "no regular expression"),
+        ('{"address": {"buss": ".*"}}', "unknown part 'buss'"),
+        ('{"address": {"bus": "["}}', "not a regular expression"),
         ('{"address": {"bus": 81}}', "bus of the address has to be text"),
         ('{"address": "0000:81:00.0", "devname": "eth0"}', "exclude each other"),
         ('{"managed": "perhaps"}', 'true or false, not "perhaps"'),
         ('{"resource_class": "%s"}' % ("x" * 250), "longer than the 255"),
-        ('{"resource_class": "--"}', "no name that Placement takes"),
-        ('{"traits": "CUSTOM_"}', "no name that Placement takes"),
+        ('{"resource_class": "--"}', "not a name that Placement accepts"),
+        ('{"traits": "CUSTOM_"}', "not a name that Placement accepts"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_option_and_the_value(text, words):
@@ -125,5 +125,5 @@ def test_what_is_wrong_is_named_with_the_option_and_the_value(text, words):
 
 def test_a_driver_with_a_wrong_entry_is_not_made_and_the_entry_is_named(tmp_path):
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor": "8086"}\n'
-    with pytest.raises(DriverLoadFailed, match=r"\[pci\] device_spec = .*no key 'vendor'"):
+    with pytest.raises(DriverLoadFailed, match=r"\[pci\] device_spec = .*unknown key 'vendor'"):
         LibvirtDriver(context(tmp_path, text))

@@ -62,7 +62,7 @@ def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt) -> Non
     connection = libvirt.connections[-1]
     connection.alive = False
     connection.on_close(connection, 1, None)
-    assert "libvirtd has gone" in told[1]
+    assert "libvirtd closed the connection" in told[1]
     until(lambda: len(told) == 3)
     assert told[2] is None and len(libvirt.connections) == 2
 

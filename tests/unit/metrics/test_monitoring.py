@@ -192,19 +192,19 @@ def status(*wrong: Check, updated: float = 100.0) -> AgentStatus:
 @pytest.mark.parametrize(
     ("said", "now", "healthy", "ready"),
     [
-        (None, 100.0, (200, "ok\n"), (503, "no period was done yet\n")),
+        (None, 100.0, (200, "ok\n"), (503, "no period has ended yet\n")),
         (status(), 101.0, (200, "ok\n"), (200, "placement: ok\n")),
         (
-            status(Check("broker", "waiting for the broker")),
+            status(Check("broker", "waiting for the message broker")),
             101.0,
             (200, "ok\n"),
-            (503, "placement: ok\nbroker: waiting for the broker\n"),
+            (503, "placement: ok\nbroker: waiting for the message broker\n"),
         ),
         (
             status(),
             400.0,
-            (503, "it is stuck: no period was done for 5 min; see its log\n"),
-            (503, "it is stuck: no period was done for 5 min; see its log\nplacement: ok\n"),
+            (503, "stuck: no period has ended for 5 min; see the log\n"),
+            (503, "stuck: no period has ended for 5 min; see the log\nplacement: ok\n"),
         ),
     ],
     ids=["starting", "well", "no broker", "stuck"],

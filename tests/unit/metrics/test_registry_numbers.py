@@ -45,8 +45,8 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
     database.upgrade()
-    store = WatchedRegistry(database, listener=watched.numbers.transaction_done)
-    watched.listen(store, lambda: "")
+    store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
+    watched.observe(store, lambda: "")
     for host in ("a", "b", "c"):
         store.heartbeat(host, host, None, ())
     store.set_status("a", disabled=True)
@@ -68,15 +68,15 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
 
 
 def test_calls_and_requests_are_timed(watched: RegistryMonitoring) -> None:
-    watched.numbers.called("heartbeat", OK, 0.5)
+    watched.numbers.count_call("heartbeat", OK, 0.5)
     assert value(watched.collected, "rpc_call_seconds_sum", method="heartbeat") == 0.5
-    watched.numbers.requested("GET", "/os-services", "200", 0.25)
+    watched.numbers.count_request("GET", "/os-services", "200", 0.25)
     about = {"method": "GET", "route": "/os-services"}
     assert value(watched.collected, "http_request_seconds_sum", **about) == 0.25
 
 
 def test_the_version_is_told(watched: RegistryMonitoring) -> None:
-    watched.listen(WatchedRegistry(Database()), lambda: "")
+    watched.observe(WatchedRegistry(Database()), lambda: "")
     assert value(watched.collected, "build_info", version=version()) == 1
 
 
@@ -85,7 +85,9 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 ) -> None:
     assert watched.readyz()[0] == 503
     database = Database()
-    watched.listen(WatchedRegistry(database, listener=watched.numbers.transaction_done), lambda: "")
+    watched.observe(
+        WatchedRegistry(database, listener=watched.numbers.count_transaction), lambda: ""
+    )
     assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
     database.away = True
     assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
@@ -96,7 +98,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 
 
 def test_a_lost_broker_is_not_ready(watched: RegistryMonitoring) -> None:
-    watched.listen(WatchedRegistry(Database()), lambda: "it is lost")
+    watched.observe(WatchedRegistry(Database()), lambda: "it is lost")
     assert watched.readyz()[::2] == (503, b"database: ok\nbroker: it is lost\n")
 
 

@@ -44,7 +44,7 @@ def families() -> dict[str, Metric]:
 def of_the_registry() -> RegistryMonitoring:
     made = RegistryMonitoring(MonitoringSettings())
     store: Any = SimpleNamespace(list_services=lambda **_: [], down_after=60.0)
-    made.listen(store, lambda: "")
+    made.observe(store, lambda: "")
     return made
 
 

@@ -179,7 +179,7 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
     assert settled.desired.providers.keys() == {ROOT, DEVICE, second, third}
     assert not settled.desired.providers[DEVICE].inventory
     assert not settled.desired.providers[second].inventory
-    assert "kept together with its removed parent" in settled.problems[0].text
+    assert "not removed, nor its parent, which a driver removed" in settled.problems[0].text
 
 
 SILENT_ON_ALL = answers(says(ONE, root()))

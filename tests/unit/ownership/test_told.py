@@ -83,10 +83,10 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 
 
 @pytest.mark.parametrize(("rows", "why"), [
-    ((), "kept together with its removed parent: created by another service"),
+    ((), "not removed, nor its parent, which a driver removed: created by another service"),
     (
         ((TWO, THIRD, holding(provider=True)),),
-        "kept together with its removed parent: driver two still reports it",
+        "not removed, nor its parent, which a driver removed: driver two still reports it",
     ),
 ])  # fmt: skip
 def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> None:

@@ -112,7 +112,7 @@ def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -
     files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
     files.load()
     assert [str(one) for one in files.warnings] == [
-        f"{tmp_path}/c.yml:1: is not read: only *.yaml are"
+        f"{tmp_path}/c.yml:1: is ignored: only *.yaml files are read"
     ]
 
 
@@ -132,13 +132,15 @@ def test_the_place_of_the_files_is_an_option(tmp_path: Path) -> None:
         (
             FULL.replace("'1.0'", "'1.7'").replace("providers:", "racks: [7]\nproviders:"),
             [
-                "a.yaml:2: meta.schema_version: is 1.7, newer than 1.0: keys that are unknown "
-                "here are ignored",
+                "a.yaml:2: meta.schema_version: is 1.7, newer than 1.0: unknown keys are ignored",
                 "a.yaml:3: racks: unknown key: ignored",
             ],
         ),
         (f"{HEAD}racks: [7]\n", ["a.yaml:2: racks: unknown key: ignored"]),
-        (entry("traits: {}"), ["a.yaml:3: providers[0]: adds nothing: it is ignored"]),
+        (
+            entry("traits: {}"),
+            ["a.yaml:3: providers[0]: adds neither inventory nor traits: ignored"],
+        ),
         (HEAD, []),
         (
             FULL.replace("'1.0'", "'1.0'\n  author: me"),
@@ -254,12 +256,12 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         (
             entry("traits: {}", whom=f"uuid: {UUID}, name: x"),
             ":3: providers[0].identification: has to be a mapping with one of 'uuid' and 'name', "
-            "not one with name and uuid",
+            "not a mapping with name and uuid",
         ),
         (
             entry("traits: {}", whom=""),
             ":3: providers[0].identification: has to be a mapping with one of 'uuid' and 'name', "
-            "not an empty one",
+            "not an empty mapping",
         ),
         (
             entry("traits: {}", whom="host: x"),
@@ -311,7 +313,7 @@ def test_a_provider_that_two_files_describe_is_told_with_both(
         parse_files([("a.yaml", entry(trait, one)), ("b.yaml", entry(trait, other))])
     assert str(caught.value) == (
         f"b.yaml:3: the provider with the {what} is described in a.yaml:3 already; "
-        "make one entry of the two"
+        "merge the two entries"
     )
 
 

@@ -31,5 +31,8 @@ def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
     database.away = False
     for _ in range(3):
         store.list_services()
-    assert caplog.messages == ["The database is lost: connection refused", "The database is back"]
+    assert caplog.messages == [
+        "The database does not answer: connection refused",
+        "The database answers again",
+    ]
     assert heard == [False] * 3 + [True] * 3

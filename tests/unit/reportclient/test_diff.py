@@ -180,9 +180,9 @@ def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
     assert {(one.provider, one.text) for one in plan.problems} == {
         ("storage", "not changed: sharing provider of another service"),
         ("below", "not created: its parent is owned by another service"),
-        ("new", "trait HW_NEVER is not known to this Placement; left out"),
+        ("new", "trait HW_NEVER is unknown to this Placement; left out"),
         ("new", f"trait 'no trait' is not a valid name: {form}; left out"),
-        ("new", "resource class HW_LATER is not known to this Placement; left out"),
+        ("new", "resource class HW_LATER is unknown to this Placement; left out"),
         (
             "new",
             "inventory of PGPU: total is 0, it has to be from 1 to 2147483647; inventory of vcpu: "
@@ -207,7 +207,7 @@ def test_a_plan_has_the_names_of_the_providers_concerned_those_that_go_too() -> 
 def test_allocations_that_nobody_here_holds_are_named() -> None:
     second = "00000000-0000-4000-8000-000000000002"
     held = {GUEST: at(SHARED, VGPU=1)[GUEST], second: at(SHARED, VGPU=1)[GUEST]}
-    with pytest.raises(ValueError, match=f"holds the allocations of {GUEST}, {second}$"):
+    with pytest.raises(ValueError, match=f"has the allocations of {GUEST}, {second}$"):
         diff(tree(), tree(), held)
 
 

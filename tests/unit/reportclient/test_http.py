@@ -80,7 +80,7 @@ class Unacceptable:
 
 def test_a_placement_that_has_forgotten_all_of_our_versions_is_too_new():
     api = http.PlacementAPI(Unacceptable(min_version="1.50", max_version="1.60"))
-    with pytest.raises(TooNew, match=r"from 1\.50 on only.*up to 1\.39"):
+    with pytest.raises(TooNew, match=r"microversion 1\.50 and later only.*up to 1\.39"):
         api.request("GET", "/resource_providers")
 
 
@@ -180,7 +180,7 @@ def test_a_token_that_is_not_taken_says_whose_it_is():
     err = refused(401, said)
     assert isinstance(err, AuthenticationFailed)
     assert str(err) == (
-        "GET /resource_providers: 401; the credentials of [placement] are not accepted there"
+        "GET /resource_providers: 401; Placement does not accept the credentials of [placement]"
     )
 
 

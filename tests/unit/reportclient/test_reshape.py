@@ -117,7 +117,7 @@ def test_another_provider_loses_nothing_though_the_sum_is_right() -> None:
         moved_allocations(before, after, VGPU_MOVES)
     assert str(broken.value) == (
         f"consumer {GUEST}: its allocations on provider {OTHER} were changed, "
-        "but the inventory there was not"
+        "but the inventory of that provider was not"
     )
 
 

@@ -48,7 +48,7 @@ def test_a_driver_that_ended_the_agent_is_named_at_the_next_start(tmp_path: Path
     path = tmp_path / FILE_NAME
     assert subprocess.run([sys.executable, "-c", ENDS, str(path)], check=False).returncode == 3
     DriverCalls(path, []).watch()
-    assert "ended inside update_provider_tree(host1) of driver mine" in caplog.text
+    assert "ended during update_provider_tree(host1) of driver mine" in caplog.text
     caplog.clear()
     DriverCalls(path, []).watch()
     assert not caplog.records

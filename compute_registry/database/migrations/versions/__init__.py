@@ -1,1 +1,1 @@
-"""Migrations, a file for each step; a released step is never edited."""
+"""Migrations, a file for each; a released migration is never edited."""
