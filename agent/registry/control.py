@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
-from agent.registry.api import Registry
+from agent.registry.access import Registry
 from agent.registry.errors import Attached
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
