@@ -6,9 +6,8 @@ waits ``WITHIN`` seconds, and not at all if an earlier call to the host has no a
 """
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from agent.bus.errors import NoAnswer, Sign
@@ -23,59 +22,31 @@ UNDER_WAY = 128
 """Calls at the same time, including those whose request has ended."""
 
 
-@dataclass(slots=True)
-class AgentCalls:
-    """See :class:`agent.registry.control.ComputeAPI`."""
+class AgentCalls(ComputeAgentAPI):
+    """Calls agents for the REST API; see this module's docstring."""
 
-    agents: Any
-    waiting: threading.Semaphore = field(
-        default_factory=lambda: threading.Semaphore(WAITING_AT_ONCE)
-    )
-    within: float = WITHIN
-    _called: dict[str, Future[str]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> "AgentCalls":
-        """Return the calls over this transport."""
-        return cls(
-            ComputeAgentAPI(
-                transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, sign=sign
-            )
+    def __init__(self, transport: Any, exchange: str, sign: Sign | None = None) -> None:
+        super().__init__(
+            transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, sign=sign
         )
+        self.waiting = threading.Semaphore(WAITING_AT_ONCE)
+        self.within = WITHIN
+        self._called: dict[str, Future[str]] = {}
+        self._lock = threading.Lock()
 
-    def set_host_enabled(
-        self,
-        host: str,
-        enabled: bool,
-        *,
-        record_version: int | None = None,
-        about: Mapping[str, Any] = {},
-    ) -> str:
-        """Return ``enabled`` or ``disabled``.
+    def set_host_enabled(self, host: str, enabled: bool, **details: Any) -> str:
+        """See :meth:`ComputeAgentAPI.set_host_enabled`.
 
         :raises NoAnswer: none yet: the call goes on, or an earlier call has no answer yet.
-        :raises agent.bus.errors.MessagingError: as :class:`ComputeAgentAPI` says it.
         """
+        set_host_enabled = partial(super().set_host_enabled, host, enabled, **details)
         with self._lock:
             earlier = self._called.get(host)
             if earlier is not None and not earlier.done():
                 raise NoAnswer("an earlier call to this agent has no answer yet")
             self._called = {name: each for name, each in self._called.items() if not each.done()}
-            call = in_thread(
-                lambda: self.agents.set_host_enabled(
-                    host, enabled, record_version=record_version, about=about
-                ),
-                f"call {host}",
-            )
+            call = in_thread(set_host_enabled, f"call {host}")
             self._called[host] = call
-        return self._answer(call)
-
-    def under_way(self) -> list[str]:
-        """Return the hosts with a call that has no answer yet."""
-        return sorted(host for host, call in list(self._called.items()) if not call.done())
-
-    def _answer(self, call: Future[str]) -> str:
         if not self.waiting.acquire(blocking=False):
             raise NoAnswer("the answer was not awaited: too many agents answer slowly")
         try:
@@ -84,3 +55,7 @@ class AgentCalls:
             raise NoAnswer(f"no answer within {self.within:g} s") from err
         finally:
             self.waiting.release()
+
+    def under_way(self) -> list[str]:
+        """Return the hosts with a call that has no answer yet."""
+        return sorted(host for host, call in list(self._called.items()) if not call.done())

@@ -31,7 +31,7 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
 
 @dataclass(frozen=True, slots=True)
 class RegistryEndpoint:
-    """Methods by the names of :class:`agent.registry.api.Registry`."""
+    """Methods by the names of :class:`agent.registry.client.RegistryClient`."""
 
     target: ClassVar[Any] = Target(namespace=wire.NAMESPACE, version=wire.VERSION)
 

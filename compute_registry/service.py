@@ -262,7 +262,7 @@ class _Process:
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         settings = self.settings
         if transport is not None:
-            self.agents = AgentCalls.over(
+            self.agents = AgentCalls(
                 transport,
                 self.conf.control_exchange,
                 Operator(settings.master_key).sign_to if settings.master_key else None,

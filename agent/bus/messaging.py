@@ -55,22 +55,15 @@ def transport(url: str, config_files: Sequence[str] = (), *, option: str = "tran
         raise TransportUnavailable(f"{option} is empty: there is no message bus")
     try:
         cfg.CONF([], project="", default_config_files=list(config_files), default_config_dirs=[])
-        _check_ports(oslo_messaging.TransportURL.parse(cfg.CONF, url))
+        for host in oslo_messaging.TransportURL.parse(cfg.CONF, url).hosts:
+            if host.port is not None and not 0 < host.port < 65536:
+                raise ValueError(f"port {host.port} is out of range")  # noqa: TRY301  one text
         return oslo_messaging.get_rpc_transport(cfg.CONF, url)
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
-        raise TransportUnavailable(f"{option}: {_url_error(err)}") from err
-
-
-def _check_ports(url: Any) -> None:
-    for host in url.hosts:
-        if host.port is not None and not 0 < host.port < 65536:
-            raise ValueError(f"port {host.port} is out of range")
-
-
-def _url_error(err: Exception) -> str:
-    """Return the text of the error; for a wrong port oslo.messaging has only that of ``int()``."""
-    match = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
-    return f"the port {match[1]} is not a number" if match else str(err)
+        # For a wrong port oslo.messaging has only the error of int().
+        match = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
+        text = f"the port {match[1]} is not a number" if match else str(err)
+        raise TransportUnavailable(f"{option}: {text}") from err
 
 
 @dataclass(slots=True)

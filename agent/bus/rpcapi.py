@@ -11,13 +11,12 @@ from typing import Any
 
 from agent.bus.errors import Sign
 from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Target
+from agent.bus.signing import RECORD_VERSION
 
 TOPIC = "compute"
 EXCHANGE = "nova"
 VERSION_OF_CALLS = "5.0"
 """The version that each server with this method understands."""
-RECORD_VERSION = "record_version"
-"""The key in the context: the version of the service record that the call carries out."""
 SIGN_OF_LIFE = 10.0
 """Seconds without a heartbeat of the called server after which the call fails."""
 

@@ -51,14 +51,6 @@ CallListener = Callable[[str, str, float], object]
 """Called after each answer with the method, the outcome, and the seconds it took."""
 
 
-def _ignore_call(*_: object) -> None:
-    pass
-
-
-def _always_ok(_: object) -> str:
-    return OK
-
-
 @dataclass(slots=True)
 class RpcServer:
     """Answers calls with the methods of ``endpoints``, once the broker can be reached.
@@ -75,8 +67,8 @@ class RpcServer:
     """Called when ``serving`` is set."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
-    on_answered: CallListener = _ignore_call
-    outcome_of: Callable[[Any], str] = _always_ok
+    on_answered: CallListener = lambda *_: None
+    outcome_of: Callable[[Any], str] = lambda _: OK
     """Return the outcome of a call from its answer."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
@@ -115,15 +107,7 @@ class RpcServer:
             self.target,
             list(self.endpoints),
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
-            server_cls=partial(
-                _Server,
-                make_dispatcher=partial(
-                    _Dispatcher,
-                    permit=self.permit,
-                    on_answered=self.on_answered,
-                    outcome_of=self.outcome_of,
-                ),
-            ),
+            server_cls=partial(_Server, rpc=self),
         )
 
     def is_connected(self) -> bool:
@@ -153,9 +137,9 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         calls: Any,
         executor: Any = None,
         *,
-        make_dispatcher: Callable[[Any], Any],
+        rpc: RpcServer,
     ) -> None:
-        super().__init__(transport, target, make_dispatcher(calls), executor)
+        super().__init__(transport, target, _Dispatcher(calls, rpc), executor)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
@@ -168,55 +152,37 @@ class _Dispatcher:
     """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
     calls: Any
-    permit: Permit | None = None
-    on_answered: CallListener = _ignore_call
-    outcome_of: Callable[[Any], str] = _always_ok
+    rpc: RpcServer
 
     def dispatch(self, incoming: Any) -> Any:
         """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
         began, outcome = time.monotonic(), FAILED
-        try:
-            answer = self._dispatch(incoming)
-            outcome = self.outcome_of(answer)
-        except messaging.dispatcher.ExpectedException:
-            outcome = REFUSED
-            raise
-        finally:
-            method = incoming.message.get("method")
-            name = method if self._method(method) is not None else UNKNOWN
-            self.on_answered(name, outcome, time.monotonic() - began)
-        return answer
-
-    def _dispatch(self, incoming: Any) -> Any:
-        if has_waited(incoming):
-            incoming.ctxt = {**incoming.ctxt, WAITED: True}
-        try:
-            self._check(incoming)
-            if self.permit is not None:
-                message = incoming.message
-                self.permit(str(message.get("method")), message.get("args", {}), incoming.ctxt)
-            return self.calls.dispatch(incoming)
-        except _WRONG_CALLS as err:
-            LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), error_text(err))
-            raise messaging.dispatcher.ExpectedException from err
-
-    def _check(self, incoming: Any) -> None:
         name, arguments = incoming.message.get("method"), incoming.message.get("args", {})
-        method = self._method(name)
-        if method is None:
-            # Otherwise oslo.messaging would send heartbeats for this call for ever.
-            incoming.client_timeout = None
-            return
-        try:
-            inspect.signature(method).bind({}, **arguments)
-        except TypeError as err:
-            raise _WrongArguments(f"{name}: {err}") from err
-
-    def _method(self, name: Any) -> Any:
-        """Return the endpoint's method, or ``None`` if there is none of this name."""
         endpoints = self.calls.endpoints
         method = next((getattr(endpoint, str(name), None) for endpoint in endpoints), None)
-        return method if callable(method) else None
+        try:
+            if has_waited(incoming):
+                incoming.ctxt = {**incoming.ctxt, WAITED: True}
+            if callable(method):
+                try:
+                    inspect.signature(method).bind({}, **arguments)
+                except TypeError as err:
+                    raise _WrongArguments(f"{name}: {err}") from err
+            else:
+                # Otherwise oslo.messaging would send heartbeats for this call for ever.
+                incoming.client_timeout = None
+            if self.rpc.permit is not None:
+                self.rpc.permit(str(name), arguments, incoming.ctxt)
+            answer = self.calls.dispatch(incoming)
+            outcome = self.rpc.outcome_of(answer)
+        except _WRONG_CALLS as err:
+            outcome = REFUSED
+            LOG.warning("Refused a call of %r: %s", name, error_text(err))
+            raise messaging.dispatcher.ExpectedException from err
+        finally:
+            seconds = time.monotonic() - began
+            self.rpc.on_answered(name if callable(method) else UNKNOWN, outcome, seconds)
+        return answer
 
 
 class _WrongArguments(MessagingError, TypeError):
@@ -240,7 +206,15 @@ def mark_waiting_calls(listener: Any, queue: str) -> None:
     connection = _connection(listener)
     for consumer in list(getattr(connection, "_consumers", ())):
         if consumer.queue_name == queue:
-            _mark_after_declaring(consumer)
+            declare = consumer.declare
+
+            def declare_and_fetch(
+                connection: Any, declare: Any = declare, consumer: Any = consumer
+            ) -> None:
+                declare(connection)
+                _fetch(consumer, connection)
+
+            consumer.declare = declare_and_fetch
             _fetch(consumer, connection)
 
 
@@ -260,16 +234,6 @@ def _connection(listener: Any) -> Any:
     """Return the connection of oslo.messaging's RabbitMQ driver, ``None`` for other drivers."""
     pooled = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
     return getattr(pooled, "connection", None)
-
-
-def _mark_after_declaring(consumer: Any) -> None:
-    declare = consumer.declare
-
-    def declare_and_fetch(connection: Any) -> None:
-        declare(connection)
-        _fetch(consumer, connection)
-
-    consumer.declare = declare_and_fetch
 
 
 def _fetch(consumer: Any, connection: Any) -> None:

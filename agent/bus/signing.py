@@ -17,6 +17,7 @@ SIGNATURE = "signature"
 SIGNED_BY = "signed_by"
 """The key of the signer in the context of a call: a host name, or ``""`` for an operator."""
 RECORD_VERSION = "record_version"
+"""The version of the service record that the call carries out."""
 
 
 def host_key(master_key: str, host: str) -> str:

@@ -2,14 +2,20 @@
 
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.bus.caller import Caller
 from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
-from agent.registry.api import Registry
 from agent.registry.errors import DatabaseRefused, RegistryUnavailable
 from agent.registry.opts import RegistrySettings
+
+if TYPE_CHECKING:
+    from agent.registry.client import RegistryClient
+    from agent.registry.store import SqlRegistry
+
+Registry: TypeAlias = "RegistryClient | SqlRegistry"
+"""Service records by host, over RPC or in a file; :class:`RegistryClient` describes the methods."""
 
 
 def open_registry(

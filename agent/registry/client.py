@@ -17,7 +17,12 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RegistryClient:
-    """See :class:`agent.registry.api.Registry`; :meth:`over` makes one."""
+    """Service records by host, over RPC; :meth:`over` makes one.
+
+    :class:`agent.registry.store.SqlRegistry` has the same methods.  Every method may raise
+    :class:`RegistryUnavailable`, and those that name a host
+    :class:`~agent.registry.errors.UnknownHost`.
+    """
 
     rpc: RpcClient
     caller: Caller = NOBODY
@@ -51,9 +56,11 @@ class RegistryClient:
                 return found
 
     def get_service(self, host: str) -> ServiceRecord:
+        """Return the record of a host."""
         return wire.from_wire(self.call("get_service", host=host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
+        """Return the record with this UUID."""
         return wire.from_wire(self.call("find_service", uuid=uuid))
 
     def heartbeat(
@@ -65,14 +72,17 @@ class RegistryClient:
         *,
         attached: bool = False,
     ) -> ServiceRecord:
-        said: dict[str, Any] = {
-            "address": address,
-            "rpc_version": rpc_version,
-            "roots": list(roots),
-        }
-        if attached:
-            said["attached"] = True
-        return wire.from_wire(self.call("heartbeat", host=host, **said))
+        """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
+
+        ``address`` comes from :func:`agent.registry.access.agent_address`.  It has to be the
+        same after a restart of the agent: with another address the restarted agent is refused
+        until the old one counts as down.
+
+        :raises HostTaken: an agent at another address, that is up, uses this name.
+        """
+        arguments = {"address": address, "rpc_version": rpc_version, "roots": list(roots)}
+        more = {"attached": True} if attached else {}
+        return wire.from_wire(self.call("heartbeat", host=host, **arguments, **more))
 
     def set_status(
         self,
@@ -82,13 +92,22 @@ class RegistryClient:
         reason: str | None = None,
         expected_version: int | None = None,
     ) -> ServiceRecord:
-        said = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
-        return wire.from_wire(self.call("set_status", host=host, **said))
+        """Disable or enable a host.
+
+        With ``expected_version`` only if the record still has this version
+        (:class:`Changed` otherwise).
+
+        :raises ReasonRefused: too long, or given while enabling.
+        """
+        change = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
+        return wire.from_wire(self.call("set_status", host=host, **change))
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+        """Force a service down, whatever its heartbeats say, or take that back."""
         return wire.from_wire(self.call("set_forced_down", host=host, forced_down=forced_down))
 
     def delete(self, host: str) -> None:
+        """Delete a record.  :raises StillUp: its agent still sends heartbeats."""
         self.call("delete", host=host)
 
     def call(self, method: str, **arguments: Any) -> Any:

@@ -4,17 +4,21 @@ The record is changed first.  Then the agent is called, if it is up and its RPC 
 call; if not, it follows the record when it starts or with its next heartbeat.
 """
 
+from __future__ import annotations
+
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
-from agent.registry.api import Registry
+from agent.registry.access import Registry
 from agent.registry.errors import Attached
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
+
+if TYPE_CHECKING:  # it loads oslo.messaging
+    from agent.bus.rpcapi import ComputeAgentAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -22,24 +26,6 @@ OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
 LATER = "its agent applies the record at its next heartbeat"
-
-
-class ComputeAPI(Protocol):
-    """Calls agents."""
-
-    def set_host_enabled(
-        self,
-        host: str,
-        enabled: bool,
-        *,
-        record_version: int | None = None,
-        about: Mapping[str, Any] = {},
-    ) -> str:
-        """Call an agent, and return its answer: ``enabled`` or ``disabled``.
-
-        ``record_version``: the version of the record that has this status; ``about``: caller
-        and reason, for the agent's log.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +54,7 @@ class Control:
     """Changes records and calls agents; ``compute_api`` is ``None`` without a message bus."""
 
     registry: Registry
-    compute_api: ComputeAPI | None
+    compute_api: ComputeAgentAPI | None
     down_after: float = DOWN_AFTER
 
     def switch(

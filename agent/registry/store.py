@@ -30,7 +30,7 @@ TransactionListener = Callable[[float, bool], object]
 
 @dataclass(slots=True)
 class SqlRegistry:
-    """See :class:`agent.registry.api.Registry`; its schema has to be up to date."""
+    """See :class:`agent.registry.client.RegistryClient`; its schema has to be up to date."""
 
     database: Database
     down_after: float = DOWN_AFTER

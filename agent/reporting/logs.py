@@ -113,10 +113,15 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the message in one line, followed by the lines of a traceback."""
         record = copy.copy(record)
-        record.msg, record.args = _bounded(plain(record.getMessage())), None
+        message = plain(record.getMessage())
+        if len(message) > LONGEST_MESSAGE:
+            half, left = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
+            message = f"{message[:half]}... ({left:,} characters left out) ...{message[-half:]}"
+        record.msg, record.args = message, None
         record.exc_text = None  # of another formatter
         text = self._without_summary(self._inner.format(record), record)
-        mark = f"<{_priority(record.levelno)}>" if self._journal else ""
+        at_least = (number for least, number in _PRIORITIES if record.levelno >= least)
+        mark = f"<{next(at_least, _DEBUG)}>" if self._journal else ""
         return "\n".join(mark + plain(line, keep="\t") for line in text.split("\n"))
 
     def _without_summary(self, text: str, record: logging.LogRecord) -> str:
@@ -132,17 +137,6 @@ class Lines(logging.Formatter):
         if "%(error_summary)s" in formats:
             return text.replace(summary, plain(summary), 1)
         return text.replace(f": {summary}", "", 1)
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= LONGEST_MESSAGE:
-        return text
-    half, left = LONGEST_MESSAGE // 2, len(text) - LONGEST_MESSAGE
-    return f"{text[:half]}... ({left:,} characters left out) ...{text[-half:]}"
-
-
-def _priority(level: int) -> int:
-    return next((number for least, number in _PRIORITIES if level >= least), _DEBUG)
 
 
 OUTAGES = "oslo.messaging._drivers.impl_rabbit"

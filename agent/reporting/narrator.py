@@ -25,12 +25,18 @@ class Narrator:
         """Log changes (INFO), new or changed conditions (WARNING), and their ends (INFO)."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
-            _log_changes(report)
-            if report.error is not None:
-                now.update(self._logged_of(report.node))
-            conditions = report.conditions().items()
-            now.update({(report.node, key): str(condition) for key, condition in conditions})
-            self._log_errors(report)
+            node, calls = report.node, f"{report.calls} call{'' if report.calls == 1 else 's'}"
+            if report.done:
+                LOG.info("Node %s: reported %s in %s to Placement", node, report.changes(), calls)
+            else:
+                LOG.debug("Node %s: nothing to report, %s to Placement", node, calls)
+            if report.error is not None:  # the period can't end conditions
+                logged = self.logged.items()
+                now |= {key: text for key, text in logged if key[0] == node and key[1] != ENDED}
+            now |= {(node, key): str(each) for key, each in report.conditions().items()}
+            for name, err in report.driver_errors.items():
+                if (node, f"driver {name}") not in self.logged:
+                    LOG.debug("Driver %s", name, exc_info=err)
         for key, text in now.items():
             if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
                 LOG.warning("Node %s: %s", key[0], text)
@@ -38,34 +44,6 @@ class Narrator:
             LOG.info("Node %s: resolved: %s", key[0], self.logged[key])
         self.logged = now
 
-    def _logged_of(self, node: str) -> dict[tuple[str, str], str]:
-        """Return the node's logged conditions; a period with an error can't end them."""
-        return {
-            key: text for key, text in self.logged.items() if key[0] == node and key[1] != ENDED
-        }
-
-    def _log_errors(self, report: Report) -> None:
-        """Log the traceback of a driver's error once, at DEBUG."""
-        for name, err in report.driver_errors.items():
-            if (report.node, f"driver {name}") not in self.logged:
-                LOG.debug("Driver %s", name, exc_info=err)
-
 
 def _lasting(text: str) -> str:
     return _PASSING.sub("", text)
-
-
-def _log_changes(report: Report) -> None:
-    if report.done:
-        LOG.info(
-            "Node %s: reported %s in %s to Placement",
-            report.node,
-            report.changes(),
-            _calls(report),
-        )
-    else:
-        LOG.debug("Node %s: nothing to report, %s to Placement", report.node, _calls(report))
-
-
-def _calls(report: Report) -> str:
-    return "1 call" if report.calls == 1 else f"{report.calls} calls"

@@ -4,6 +4,8 @@ They run in a thread of their own, since the registry may answer late or not at 
 this host keeps its last known status.
 """
 
+from __future__ import annotations
+
 import logging
 import random
 import threading
@@ -12,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.loop import in_thread
-from agent.registry.api import Registry
+from agent.registry.access import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict

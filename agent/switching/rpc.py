@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from agent.bus.caller import Caller, reason_of
 from agent.bus.errors import WAITED, Permit
 from agent.bus.messaging import Target
-from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
+from agent.bus.rpcapi import EXCHANGE, TOPIC
 from agent.bus.server import RpcServer
+from agent.bus.signing import RECORD_VERSION
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 
 LOG = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.loop import Loop
 from agent.opts import Settings
-from agent.registry.access import agent_address, open_registry
-from agent.registry.api import Registry
+from agent.registry.access import Registry, agent_address, open_registry
 from agent.registry.errors import HostTaken
 from agent.registry.opts import RegistrySettings
 from agent.registry.permission import AgentPermissions

@@ -13,7 +13,7 @@ from agent.bus.signing import Operator
 from agent.config import option_place
 from agent.period.traits import DISABLED
 from agent.registry import errors
-from agent.registry.api import Registry
+from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
@@ -36,8 +36,6 @@ class Services:
     @cached_property
     def registry(self) -> Registry:
         """Return the registry.  :raises RegistryError: it can't be opened."""
-        from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
-
         ours = self._session.settings.host
         return open_registry(self._settings, self._transport, self.caller, command_on=ours)
 
@@ -51,7 +49,7 @@ class Services:
         """Return what disables and enables hosts; calls agents if a message bus is configured."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
-        from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
+        from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  oslo.messaging is slow
 
         exchange = self._session.conf.control_exchange
         master = self._settings.master_key
@@ -81,7 +79,7 @@ class Services:
     def _transport(self) -> Any:
         if not self._session.settings.transport_url:
             return None
-        from agent.bus import messaging  # noqa: PLC0415  as above
+        from agent.bus import messaging  # noqa: PLC0415  oslo.messaging is slow
 
         conf = self._session.conf
         return messaging.transport(

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.bus import messaging
-from agent.registry.access import open_registry
-from agent.registry.api import Registry
+from agent.registry.access import Registry, open_registry
 from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
 from tests.servers.agent import AgentProcess

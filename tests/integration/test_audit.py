@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.registry.access import open_registry
-from agent.registry.api import Registry
+from agent.registry.access import Registry, open_registry
 from computectl.auditing import fleet
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session

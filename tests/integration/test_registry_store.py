@@ -19,7 +19,7 @@ from agent.bus import messaging
 from agent.bus.caller import Caller
 from agent.bus.server import RpcServer
 from agent.registry import wire
-from agent.registry.api import Registry
+from agent.registry.access import Registry
 from agent.registry.client import RegistryClient
 from agent.registry.database import Database
 from agent.registry.errors import (

@@ -13,8 +13,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from agent.registry import wire
-from agent.registry.access import open_registry
-from agent.registry.api import Registry
+from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import ObservedService
