@@ -16,6 +16,7 @@ import pytest
 
 from agent import config
 from agent.nodes.nodes import BULK_PAYS_FROM
+from agent.period.rules import Rules
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf
@@ -228,7 +229,7 @@ def a_period(host: AgentHost) -> list[tuple]:
         settings.drivers, DriverContext(settings.host, settings.state_path, conf)
     )
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
-    rules = config.Rules(owner_traits=settings.rules.owner_traits)
+    rules = Rules(owner_traits=settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
     agent = Agent(
         api,

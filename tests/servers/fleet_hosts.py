@@ -30,6 +30,7 @@ from agent.bus import messaging
 from agent.loop import Loop
 from agent.nodes.identity import compute_id
 from agent.nodes.nodes import Nodes
+from agent.opts import Settings
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -74,7 +75,7 @@ class SmallHypervisor(ComputeDriver):
 
 
 def host(
-    settings: config.Settings,
+    settings: Settings,
     api: API,
     transport: Any,
     hypervisor: type[ComputeDriver] = SmallHypervisor,
@@ -93,7 +94,7 @@ def host(
     return loop, service, switching(settings, status, service, transport)
 
 
-def start(settings: config.Settings, api: API, transport: Any) -> None:
+def start(settings: Settings, api: API, transport: Any) -> None:
     loop, service, switches = host(settings, api, transport)
     if not settings.host.endswith(CALLED):
         switches.server = None
@@ -102,7 +103,7 @@ def start(settings: config.Settings, api: API, transport: Any) -> None:
     threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
 
 
-Host = Callable[[config.Settings, API, Any], object]
+Host = Callable[[Settings, API, Any], object]
 """Starts one host."""
 
 

@@ -29,7 +29,7 @@ def loaded(tmp_path: Path, text: str, *arguments: str):
     return config.load(["--config-file", str(path), *arguments], command_line=opts.COMMAND_LINE)
 
 
-def settings(tmp_path: Path, text: str, *arguments: str) -> config.Settings:
+def settings(tmp_path: Path, text: str, *arguments: str) -> opts.Settings:
     return config.settings(loaded(tmp_path, text, *arguments))
 
 
