@@ -232,10 +232,12 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: D
         for manager in ledger.managers()
         if driver_of(manager) == driver or manager in (NOVA_COMPUTE, ADOPTED)
     }
+    rows = ledger.holders.items()
+    differ = [uuid for uuid, row in rows if uuid in drained or not own_managers.issuperset(row)]
     changed = {}
-    for uuid, row in ledger.holders.items():
-        provider = whole.get(uuid)
-        if provider is None or (uuid not in drained and own_managers.issuperset(row)):
+    for uuid in differ:
+        provider, row = whole.get(uuid), ledger.holdings_on(uuid)
+        if provider is None:
             continue
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)

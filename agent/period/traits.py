@@ -91,8 +91,8 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     observed_roots = (observed.providers[uuid] for uuid in observed.children(None))
     roots = [one for one in observed_roots if identifying_traits(owned) & one.traits]
     for statement in drivers.statements:
-        providers = (assertion.provider for assertion in statement.assertions.values())
-        roots += [provider for provider in providers if provider.parent_uuid is None]
+        asserted = statement.assertions.values()
+        roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
     for provider in roots:
         if provider.uuid != host.uuid:
             assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)

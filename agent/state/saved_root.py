@@ -5,25 +5,32 @@ Each provider is a document of its own, so that a small change is a small write.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from agent.ownership.ledger import Ledger
-from agent.state.documents import (
-    LEDGER,
-    REMOVED,
-    VIEW,
-    changed_documents,
-    documents_of_kind,
-    ledger_from,
-    view_from,
-)
+from agent.ownership.ledger import Holders, Holding, Ledger, Removed
+from agent.state.records import Documents, Key
 from agent.state.roots import RootStore
+from reportclient.model import canonical_uuid
+from reportclient.saved_view import provider_row, view_fields, view_from_json
 from reportclient.sealed import DAMAGE
+from reportclient.snapshot import EMPTY
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
+
+VIEW, LEDGER, REMOVED = "view", "ledger", "removed"
+SEEN = "seen"
+"""The key of ``Ledger.seen``; every saved ledger has it."""
+_KINDS = ("classes", "traits", "aggregates")
+
+_OF_PROVIDERS = {"snapshot", "generations", "certain"}
+_BESIDES_PROVIDERS = attrgetter(*sorted({field.name for field in fields(View)} - _OF_PROVIDERS))
+"""Returns the fields of a view that do not belong to one provider."""
+
+RootState = tuple[View, Ledger]
 
 
 @dataclass(slots=True)
@@ -149,3 +156,120 @@ class SavedRoot:
 def saved_roots(state_path: Path) -> list[str]:
     """Return the UUIDs of the roots that are saved in a state directory."""
     return sorted(RootStore.in_directory(state_path, writing=False).roots())
+
+
+# -- as documents
+
+
+def changed_documents(before: RootState, after: RootState) -> tuple[Documents, list[Key]]:
+    """Return the documents that changed or are new, and the keys of those to remove."""
+    changed, gone = _view_changes(before[0], after[0])
+    if after[1] is not before[1] and after[1].begun:
+        rows, released = _ledger_changes(before[1], after[1])
+        changed, gone = {**rows, **changed}, gone + released
+    return changed, gone
+
+
+def documents_of_kind(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
+    """Return the documents of one kind by their keys."""
+    return {key: document for (each, key), document in documents.items() if each == kind}
+
+
+def view_from(documents: Mapping[str, Any]) -> View:
+    """Return the view from its documents; it is not ``certain``: it has to be verified.
+
+    :raises ValueError: or LookupError, TypeError, AttributeError: the documents are not a view.
+    """
+    rest = _besides(View())
+    rows = {uuid: row for uuid, row in documents.items() if uuid not in rest}
+    besides = {name: documents.get(name, value) for name, value in rest.items()}
+    generations = {uuid: row[1] for uuid, row in rows.items() if row[1] is not None}
+    providers = [row[0] for row in rows.values()]
+    return view_from_json({**besides, "generations": generations, "providers": providers})
+
+
+def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
+    """Return the ledger from its documents.
+
+    :raises ValueError: or LookupError, TypeError, AttributeError: they are not a ledger.
+    """
+    holders = {
+        canonical_uuid(uuid, "provider"): {str(who): _holding(held) for who, held in row.items()}
+        for uuid, row in documents.items()
+        if uuid != SEEN
+    }
+    removed = {
+        canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
+        for uuid, (number, held) in removed.items()
+    }
+    return Ledger(holders, _names(documents[SEEN]), begun=True, removed=removed)
+
+
+def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
+    if before is after:
+        return {}, []
+    changed: Documents = {}
+    if _BESIDES_PROVIDERS(before) != _BESIDES_PROVIDERS(after):
+        rest = _besides(before)
+        changed = {
+            (VIEW, key): value for key, value in _besides(after).items() if value != rest[key]
+        }
+    now, then = after.snapshot, before.snapshot
+    others = (uuid for uuid in now.changed_since(then) if now.get(uuid) != then.get(uuid))
+    known, later = before.generations, after.generations
+    moved = [uuid for uuid, number in later.items() if known.get(uuid) != number]
+    for uuid in dict.fromkeys((*others, *moved, *sorted(known.keys() - later.keys()))):
+        provider = now.get(uuid)
+        if provider is not None:
+            changed[VIEW, uuid] = [provider_row(provider), after.generations.get(uuid)]
+    return changed, _gone(VIEW, before.snapshot.providers, after.snapshot.providers)
+
+
+def _besides(view: View) -> dict[str, Any]:
+    return view_fields(replace(view, snapshot=EMPTY, generations={}, certain=False))
+
+
+def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]]:
+    changed: Documents = {
+        (LEDGER, uuid): _row(row)
+        for uuid, row in after.holders.items()
+        if row is not before.holders.get(uuid) and row != before.holders.get(uuid)
+    }
+    if after.seen != before.seen or not before.begun:
+        changed[LEDGER, SEEN] = sorted(after.seen)
+    for uuid, claims in after.removed.items():
+        if claims != before.removed.get(uuid):
+            changed[REMOVED, uuid] = [claims.generation, _plain(claims.holding)]
+    gone = _gone(REMOVED, before.removed, after.removed)
+    return changed, _gone(LEDGER, before.holders, after.holders) + gone
+
+
+def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Key]:
+    return [(kind, uuid) for uuid in sorted(before.keys() - after.keys())]
+
+
+def _row(holders: Holders) -> dict[str, Any]:
+    """Return the claims on one provider as JSON, sorted."""
+    return {who: _plain(held) for who, held in sorted(holders.items())}
+
+
+def _plain(held: Holding) -> dict[str, Any]:
+    row: dict[str, Any] = {"provider": True} if held.provider else {}
+    kinds = zip(_KINDS, held[1:], strict=True)
+    return row | {kind: sorted(names) for kind, names in kinds if names}
+
+
+def _holding(row: Mapping[str, Any]) -> Holding:
+    return Holding(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
+
+
+def _generation(value: Any) -> int | None:
+    if not isinstance(value, int | None):
+        raise TypeError(f"{value!r} is no generation")
+    return value
+
+
+def _names(names: Any) -> frozenset[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{names!r} is no list of names")
+    return frozenset(names)

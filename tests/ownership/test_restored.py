@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.state.documents import LEDGER, REMOVED, documents_of_kind
 from agent.state.roots import RootStore
+from agent.state.saved_root import LEDGER, REMOVED, documents_of_kind
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.state.roots import RootStore
+from agent.state.roots import FILE_NAME, RootStore
 from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS
@@ -264,7 +264,7 @@ class World:
                 old.replace(old.with_suffix(""))
             self.doubtful |= self.gone
             self.disturbed = self.disturbed or bool(self.doubtful)
-        for saved in self.state.glob("roots.journal"):
+        for saved in self.state.glob(FILE_NAME):
             shutil.copy(saved, f"{saved}.older")
         self.nodes = self._nodes()
 

@@ -103,7 +103,6 @@ PURE = (
     "agent/ownership/settle.py",
     "agent/ownership/statement.py",
     "agent/provider_config/asserted.py",
-    "agent/state/documents.py",
     "agent/period/traits.py",
     "agent/state/records.py",
     "agent/provider_config/entries.py",

@@ -1,6 +1,6 @@
 """The agents' disks, in memory: before each file operation the disk may fail or the process end.
 
-Only ``agent/state`` writes below a state directory.  In its two modules that open files, :class:`Os`
+Only ``agent/state`` writes below a state directory.  In its module that opens files, :class:`Os`
 replaces ``os``.  :class:`StatePath` has those methods of ``pathlib.Path`` that the agent uses.
 """
 
@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any
 
-from agent.state import appended, files
+from agent.state import files
 from tests.world.scheduler import Scheduler
 
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -286,12 +286,12 @@ class StatePath:
 @contextlib.contextmanager
 def disks(disk: Disk) -> Iterator[None]:
     """Within this context the agents use the simulated disk."""
-    before = vars(files)["os"], vars(appended)["os"]
-    vars(files)["os"] = vars(appended)["os"] = Os(disk)
+    before = vars(files)["os"]
+    vars(files)["os"] = Os(disk)
     try:
         yield
     finally:
-        vars(files)["os"], vars(appended)["os"] = before
+        vars(files)["os"] = before
 
 
 DISK_FAULTS = {

@@ -12,7 +12,6 @@ import pytest
 from agent.nodes.identity import IdentityNotReady, compute_id
 from agent.registry.host_database import HostDatabase
 from agent.state import files
-from agent.state.appended import AppendOnlyFile
 
 
 def refused(path: Path, number: int = errno.EACCES) -> OSError:
@@ -65,7 +64,7 @@ def of_the_service(tmp_path):
 WRITERS = {
     "replaced": lambda path: files.replace(path, b"x"),
     "created": lambda path: files.create(path, b"x"),
-    "appended to": lambda path: AppendOnlyFile.open_at(path, 0).append(b"x"),
+    "appended to": lambda path: files.AppendOnlyFile.open_at(path, 0).append(b"x"),
     "a database": lambda path: HostDatabase(str(path)).upgrade(),
 }
 
