@@ -92,5 +92,5 @@ def test_a_state_directory_that_sockets_can_not_be_in_is_refused(tmp_path):
         check=False,
     )
     assert told.returncode == 1
-    assert "too long for sockets" in told.stderr
+    assert "too long for a unix socket" in told.stderr
     assert "COMPUTE_AGENT_LAB_DIR=/some/where" in told.stderr

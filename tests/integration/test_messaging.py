@@ -195,7 +195,7 @@ def test_a_stop_does_not_wait_for_a_broker_that_was_lost(agent, broker) -> None:
 def test_no_message_bus_is_said_once(agent) -> None:
     agent.options = options()
     reported(agent)
-    agent.until_logged("No transport_url")
+    agent.until_logged("transport_url is not set")
     assert status_of(agent)["service"]["rpc"] == "none"
     agent.send(signal.SIGHUP)
     time.sleep(1)

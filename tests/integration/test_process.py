@@ -206,7 +206,7 @@ def test_a_state_path_that_can_not_be_written_exits_2(agent: AgentProcess) -> No
     # A file where the directory should be stops root as well.
     done = agent.once("--state-path", str(agent.config))
     assert done.returncode == 2
-    assert f"{agent.config / FILE_NAME}: Not a directory" in done.stderr
+    assert f"{agent.config / FILE_NAME} can't be written: Not a directory" in done.stderr
     assert "Traceback" not in done.stderr
 
 

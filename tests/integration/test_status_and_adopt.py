@@ -75,7 +75,7 @@ def test_status_of_an_agent_that_is_stuck(agent):
         assert time.monotonic() < give_up
     agent.send(signal.SIGCONT)
     assert said.returncode == 1
-    assert "stuck" in said.stderr and "see its log" in said.stderr
+    assert "stuck" in said.stderr and "see the log" in said.stderr
 
 
 def test_an_agent_that_nobody_has_buried_is_not_running(agent):

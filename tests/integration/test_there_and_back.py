@@ -98,7 +98,7 @@ def test_a_root_that_was_the_agents_is_novas_once_it_is_attached(
     host.script(BESIDE)
     said = host.agent()
     assert said.code == 0
-    assert "root_provider was own and is attach now" in said.err
+    assert "root_provider was changed from own to attach" in said.err
     assert {"COMPUTE_NODE", "CUSTOM_CARDS"} <= stranger.traits(ROOT)
     assert OWNER not in stranger.traits(ROOT)
     assert stranger.inventory(ROOT)["VCPU"]["total"] == 8

@@ -25,8 +25,8 @@ TWIN = "degraded twin"
 """The condition of an agent whose writes another agent undoes."""
 ALLOWED = (
     "not removed, nor its parent, which a driver removed",
-    "below it is somebody else's",
-    "somebody wrote to its providers meanwhile",
+    "below it is owned by another service",
+    "its providers may have been changed, and are checked again",
     "not set again: the owner of this root removed it",
 )
 """Conditions that are correct even after faults have ended: of foreign children, or foreign roots."""
