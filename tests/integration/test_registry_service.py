@@ -180,7 +180,11 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
                 f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
             )
             os.kill(registry.pid, signal.SIGHUP)
-            said = "was not reloaded, the previous one stays in use: " if "soon" in text else "Option DEFAULT.debug changed"
+            said = (
+                "was not reloaded, the previous one stays in use: "
+                if "soon" in text
+                else "Option DEFAULT.debug changed"
+            )
             registry.wait_for(lambda said=said: said in registry.log)
             assert ("DEFAULT.debug changed" in registry.log) == ("soon" not in text)
         said = "Ignoring change to immutable option registry.binary"

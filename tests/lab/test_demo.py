@@ -67,7 +67,7 @@ def test_a_card_comes_and_goes_until_ctrl_c_and_so_it_does_again(demo):
     for _ in range(2):
         running = demo.start()
         try:
-            until(demo, running, lambda said: "now you: " in said)
+            until(demo, running, lambda said: "now try it: " in said)
             until(demo, running, lambda said: card_in_trees(said) == [False, True, False])
             os.killpg(running.pid, signal.SIGINT)
             assert running.wait(60) == 0, demo.said()
