@@ -105,7 +105,7 @@ def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     files = counted(len(answer.loaded.files), "file")
     yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
     for entry in answer.loaded.entries.all():
-        yield f" {_target(entry)} ({entry.place})"
+        yield f"  {_target(entry)} ({entry.place})"
         for name, record in sorted(entry.inventory.items()):
             yield f"    inventory of {name}: {', '.join(_amounts(record))}"
         if entry.traits:
