@@ -100,7 +100,7 @@ REFUSED = [
     (CANDIDATES, f"{ONE}&root_required=HW_CPU_X86_AVX&root_required=HW_CPU_X86_SSE", "root_req"),
     (CANDIDATES, f"{ONE}&same_subtree=1,_X", "no group _X"),
     (CANDIDATES, f"{ONE}&same_subtree=1,", "same_subtree"),
-    (CANDIDATES, TWO, "groups 1, _X: group_policy"),
+    (CANDIDATES, TWO, "groups 1, _X: more than one group needs a group_policy"),
     (CANDIDATES, f"{TWO}&group_policy=all", "group_policy"),
     (CANDIDATES, "resources=VCPU:0", "the unsuffixed group: the amount of VCPU"),
     (CANDIDATES, "resources_X=VCPU:-1", "group _X: the amount of VCPU"),
