@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
 from agent.config import files_of, open_secrets, option_place
-from agent.loop import Loop, in_thread
+from agent.loop import Loop
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -290,4 +290,4 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
         os._exit(0)
 
     _call_later(within, exit_overdue)
-    in_thread(exit_if_driver_hangs, "stop")
+    threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True).start()

@@ -244,7 +244,4 @@ def _fetch(consumer: Any, connection: Any) -> None:
         consumer._callback(message)  # noqa: SLF001  as if it had been consumed
         number += 1
     if number:
-        LOG.warning(
-            "Ignoring %d RPC calls: they waited in the queue while the agent did not listen",
-            number,
-        )
+        LOG.warning("%d RPC calls waited in the queue while this service did not listen", number)

@@ -1,9 +1,9 @@
 """``status.json`` in the state directory: the agent's health, for ``computectl status``.
 
 The file is replaced after each period and each switch, and when the state of the service changes.
-Readers ignore unknown fields and use the defaults of missing ones.  So a new field needs no new
-``VERSION``; that grows only if a field changes its meaning or is removed.  Times are seconds since
-the epoch.
+Readers ignore unknown fields.  A field that is added later has a default for files without it, so
+it needs no new ``VERSION``; that grows only if a field changes its meaning or is removed.  Times are
+seconds since the epoch.
 """
 
 import json

@@ -111,7 +111,7 @@ def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     agent.start()
     assert call() == ("disabled" if disabled else "enabled")
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
-    assert "RPC calls: they waited in the queue while the agent did not listen" in agent.log
+    assert "RPC calls waited in the queue while this service did not listen" in agent.log
     assert record_of(agent).version == wanted.version
     assert nova.call(enabled=disabled)() == ("enabled" if disabled else "disabled")
     eventually(lambda: record_of(agent).disabled is not disabled)
