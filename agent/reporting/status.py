@@ -2,8 +2,8 @@
 
 The file is replaced after each period and each switch, and when the state of the service changes.
 Readers ignore unknown fields.  A field that is added later has a default for files without it, so
-it needs no new ``VERSION``; that grows only if a field changes its meaning or is removed.  Times are
-seconds since the epoch.
+it needs no new ``VERSION``; that grows only if a field changes its meaning or is removed.  Times
+are seconds since the epoch.
 """
 
 import json
