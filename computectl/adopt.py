@@ -118,9 +118,9 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
 def _claim(session: Session, listed: Listed, api: API) -> bool:
     """Add the provider to the ledger; return whether the ledger had it already."""
     state_path, root = session.settings.state_path, listed["root_provider_uuid"]
-    kept = session.saved_root(root, writing=True)
-    kept.load()
-    ledger = kept.ledger
+    saved = session.saved_root(root, writing=True)
+    saved.load()
+    ledger = saved.ledger
     if not ledger.begun:
         raise CommandError(
             f"{state_path} has no ledger of the root {root} yet",
@@ -128,7 +128,7 @@ def _claim(session: Session, listed: Listed, api: API) -> bool:
         )
     if ledger.is_ours(listed["uuid"]):
         return True
-    if not kept.save_ledger(
+    if not saved.save_ledger(
         ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))
     ):
         step = "the reason is logged above; nothing was adopted"

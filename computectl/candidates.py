@@ -113,9 +113,9 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return parser
 
     @classmethod
-    def rewrite_arguments(cls, words: Sequence[str]) -> list[str]:
+    def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
         """See :func:`computectl.asking.request_options.rewrite_group_options`."""
-        return rewrite_group_options(words)
+        return rewrite_group_options(arguments)
 
     def execute(self, session: Session, options: argparse.Namespace) -> Answered:
         """Return the candidates, the names of the shown providers, and the explanation."""

@@ -31,7 +31,7 @@ _GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 class Answered:
     """The providers found, and the names of their roots."""
 
-    found: ListedProviders
+    listed: ListedProviders
     names: Mapping[str, str]
     calls: int
 
@@ -76,13 +76,13 @@ class FindProviders(DrawnOrListed[Answered]):
         return Answered(listed, _root_names(listed, api) if shown else {}, api.calls)
 
     @classmethod
-    def rewrite_arguments(cls, words: Sequence[str]) -> list[str]:
+    def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
         """See :func:`computectl.asking.habits.refuse_habits`."""
-        refuse_habits(words, groups=False)
-        return list(words)
+        refuse_habits(arguments, groups=False)
+        return list(arguments)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        providers = sorted(answer.found.providers, key=lambda provider: provider.name)
+        providers = sorted(answer.listed.providers, key=lambda provider: provider.name)
         width = max((len(plain(provider.name)) for provider in providers), default=0)
         heading = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
         lines = (_line(provider, width, answer.names, screen) for provider in providers)
@@ -98,12 +98,12 @@ class FindProviders(DrawnOrListed[Answered]):
                 provider.parent_uuid,
                 provider.generation,
             ]
-            for provider in sorted(answer.found.providers, key=lambda provider: provider.name)
+            for provider in sorted(answer.listed.providers, key=lambda provider: provider.name)
         ]
 
     def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """Yield a condition if providers are left out, or if there are none."""
-        left_out, providers = answer.found.left_out, answer.found.providers
+        left_out, providers = answer.listed.left_out, answer.listed.providers
         if left_out:
             verb = "is" if left_out == 1 else "are"
             yield Condition(
@@ -130,9 +130,9 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
     return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
 
 
-def _root_names(found: ListedProviders, api: API) -> dict[str, str]:
-    names = {provider.uuid: provider.name for provider in found.providers}
-    missing = {provider.root_uuid for provider in found.providers} - names.keys()
+def _root_names(listed: ListedProviders, api: API) -> dict[str, str]:
+    names = {provider.uuid: provider.name for provider in listed.providers}
+    missing = {provider.root_uuid for provider in listed.providers} - names.keys()
     return names | names_in(sorted(missing), api)
 
 

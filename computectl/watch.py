@@ -87,7 +87,7 @@ def _watch_host(session: Session, interval: float) -> None:
     _show(feed, host.host_view, Controls())
 
 
-def _watch_fleet(session: Session, words: str, interval: float) -> None:
+def _watch_fleet(session: Session, filter_text: str, interval: float) -> None:
     from computectl.watching import fleet  # noqa: PLC0415  rich
 
     services = Services(session)
@@ -98,7 +98,7 @@ def _watch_fleet(session: Session, words: str, interval: float) -> None:
             seen, placement_error = services.observed(services.registry.list_services(), api)
         return fleet.Hosts(tuple(seen), placement_error)
 
-    _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(words))
+    _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(filter_text))
 
 
 def _show(feed: Feed[Any], view: Any, controls: Controls) -> None:

@@ -97,10 +97,10 @@ def without_constraint(question: Question, constraint: Constraint) -> Question |
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
-def with_constraints_only(question: Question, kept: Collection[Constraint]) -> Question:
+def with_constraints_only(question: Question, subset: Collection[Constraint]) -> Question:
     """Return the question with all its amounts and, of the others, these constraints only."""
     amounts = (each for each in constraints(question) if each.aspect is Aspect.RESOURCES)
-    return keeping(question, (*kept, *amounts))
+    return keeping(question, (*subset, *amounts))
 
 
 def with_amount_one(constraint: Constraint) -> Constraint:
@@ -128,29 +128,29 @@ def request_for(constraint: Constraint) -> Question:
     return Question(request, include_disabled=True)
 
 
-def keeping(question: Question, kept: Collection[Constraint]) -> Question:
+def keeping(question: Question, subset: Collection[Constraint]) -> Question:
     """Return a question with these constraints; groups that become empty are omitted."""
-    before, enabled = question.request, Constraint(Aspect.ENABLED) in kept
+    before, enabled = question.request, Constraint(Aspect.ENABLED) in subset
     groups = {
-        suffix: _group([each for each in kept if each.suffix == suffix])
+        suffix: _group([each for each in subset if each.suffix == suffix])
         for suffix in before.by_suffix()
     }
     unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
-    together = _terms(kept, Aspect.SAME_SUBTREE)
+    together = _terms(subset, Aspect.SAME_SUBTREE)
     groups = {
         suffix: group
         for suffix, group in groups.items()
         if group.resources or (group and suffix in _all(together))
     }
-    isolated = any(each.aspect is Aspect.ISOLATE for each in kept)
+    isolated = any(each.aspect is Aspect.ISOLATE for each in subset)
     may_share = _isolates(before) and not isolated
     filtered = before.root_forbidden & {DISABLED} if enabled else frozenset()
     request = ResourceRequest(
         unsuffixed if unsuffixed.resources else RequestGroup(),
         groups,
         "none" if may_share else before.group_policy,
-        _all(_terms(kept, Aspect.ROOT_REQUIRED)),
-        _all(_terms(kept, Aspect.ROOT_FORBIDDEN)) | filtered,
+        _all(_terms(subset, Aspect.ROOT_REQUIRED)),
+        _all(_terms(subset, Aspect.ROOT_FORBIDDEN)) | filtered,
         frozenset(names.intersection(groups) for names in together) - {frozenset()},
         before.limit,
     )
@@ -163,14 +163,14 @@ def group_having(constraint: Constraint) -> RequestGroup:
     return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
 
 
-def _group(kept: Collection[Constraint]) -> RequestGroup:
+def _group(subset: Collection[Constraint]) -> RequestGroup:
     return RequestGroup(
-        {each.terms[0]: each.amount for each in kept if each.aspect is Aspect.RESOURCES},
-        _terms(kept, Aspect.REQUIRED),
-        _all(_terms(kept, Aspect.FORBIDDEN)),
-        _terms(kept, Aspect.MEMBER_OF),
-        _all(_terms(kept, Aspect.NOT_MEMBER_OF)),
-        next(iter(_all(_terms(kept, Aspect.IN_TREE))), None),
+        {each.terms[0]: each.amount for each in subset if each.aspect is Aspect.RESOURCES},
+        _terms(subset, Aspect.REQUIRED),
+        _all(_terms(subset, Aspect.FORBIDDEN)),
+        _terms(subset, Aspect.MEMBER_OF),
+        _all(_terms(subset, Aspect.NOT_MEMBER_OF)),
+        next(iter(_all(_terms(subset, Aspect.IN_TREE))), None),
     )
 
 
@@ -178,8 +178,8 @@ def _isolates(request: ResourceRequest) -> bool:
     return request.group_policy == "isolate" and len(request.groups) > 1
 
 
-def _terms(kept: Iterable[Constraint], aspect: Aspect) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(each.terms) for each in kept if each.aspect is aspect)
+def _terms(subset: Iterable[Constraint], aspect: Aspect) -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(each.terms) for each in subset if each.aspect is aspect)
 
 
 def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -146,19 +146,19 @@ def _impossible(constraint: Constraint, facts: Facts) -> Explained:
 def _subject(constraint: Constraint) -> str:
     """Return the constraint as a query parameter and as a sentence."""
     terms = " or ".join(_some(constraint.terms))
-    who = group_title(constraint.suffix) if constraint.suffix else "the request"
+    title = group_title(constraint.suffix) if constraint.suffix else "the request"
     sentences = {
         Aspect.ENABLED: "the host must be enabled",
         Aspect.ROOT_REQUIRED: f"the root provider must have {terms}",
         Aspect.ROOT_FORBIDDEN: f"the root provider must not have {terms}",
-        Aspect.IN_TREE: f"{who} needs providers in the tree of {terms}",
-        Aspect.REQUIRED: f"{who} needs {terms}",
-        Aspect.FORBIDDEN: f"{who} excludes providers with {terms}",
-        Aspect.MEMBER_OF: f"{who} needs providers in the aggregate {terms}",
-        Aspect.NOT_MEMBER_OF: f"{who} excludes providers in the aggregate {terms}",
+        Aspect.IN_TREE: f"{title} needs providers in the tree of {terms}",
+        Aspect.REQUIRED: f"{title} needs {terms}",
+        Aspect.FORBIDDEN: f"{title} excludes providers with {terms}",
+        Aspect.MEMBER_OF: f"{title} needs providers in the aggregate {terms}",
+        Aspect.NOT_MEMBER_OF: f"{title} excludes providers in the aggregate {terms}",
         Aspect.ISOLATE: "each group needs a provider of its own",
         Aspect.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} must be in one subtree",
-        Aspect.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
+        Aspect.RESOURCES: f"{title} needs {constraint.amount} of {terms}",
     }
     text = sentences[constraint.aspect]
     return f"{_short(constraint)}: {text}"

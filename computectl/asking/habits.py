@@ -20,19 +20,19 @@ _NUMBERED = re.compile(
 _RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
 
 
-def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
+def refuse_habits(arguments: Sequence[str], *, groups: bool = True) -> None:
     """Reject options as osc-placement and Placement spell them.
 
     ``groups``: whether the command has groups with a suffix.
 
     :raises CommandError: the command line has such an option; suggests the right spelling.
     """
-    for number, word in enumerate(words):
-        after = words[number + 1] if number + 1 < len(words) else "..."
+    for number, word in enumerate(arguments):
+        after = arguments[number + 1] if number + 1 < len(arguments) else "..."
         if match := _NUMBERED.fullmatch(word):
             _refuse(match[1], match[2] if groups else "", match[3] or after, word)
         elif match := _RESOURCE.fullmatch(word):
-            _refuse("resource", _group_before(words[:number]), match[1] or after, word)
+            _refuse("resource", _group_before(arguments[:number]), match[1] or after, word)
 
 
 def empty_group_error(suffix: str) -> CommandError:
@@ -53,10 +53,10 @@ def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
     raise CommandError(f"there is no option {word.partition('=')[0]}", f"is {meant} meant?")
 
 
-def _group_before(words: Sequence[str]) -> str:
+def _group_before(arguments: Sequence[str]) -> str:
     """Return the last group's suffix if it has no amounts: ``--group 1 --resource VCPU=1``."""
-    named = [after for word, after in pairwise(words) if word == "--group"]
-    named += [word.partition("=")[2] for word in words if word.startswith("--group=")]
+    named = [after for word, after in pairwise(arguments) if word == "--group"]
+    named += [word.partition("=")[2] for word in arguments if word.startswith("--group=")]
     return named[-1] if named and ":" not in named[-1] else ""
 
 
@@ -66,9 +66,9 @@ ALIKE = 0.8
 
 def unknown_names_error(err: UnknownNames, api: API) -> CommandError:
     """Return the error for a query with names that Placement does not have; two GETs."""
-    known = list(part_of("/traits", "traits", api))
-    known += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]
+    all_names = list(part_of("/traits", "traits", api))
+    all_names += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]
     names = sorted(err.names)
-    near = [hit for name in names for hit in difflib.get_close_matches(name, known, 1, ALIKE)]
+    near = [hit for name in names for hit in difflib.get_close_matches(name, all_names, 1, ALIKE)]
     hint = f"is {', '.join(near)} meant?" if near else "has the agent that reports it run yet?"
     return CommandError(f"Placement does not know {', '.join(names)}, so no provider has it", hint)

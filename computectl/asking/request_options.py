@@ -41,14 +41,14 @@ class _GroupOptions:
     in_tree: str | None = None
 
 
-def rewrite_group_options(words: Sequence[str]) -> list[str]:
+def rewrite_group_options(arguments: Sequence[str]) -> list[str]:
     """Return the command line with the options of groups rewritten as ``--of-group``.
 
     :raises CommandError: an option is spelled as osc-placement or Placement spell it.
     """
-    refuse_habits(words)
+    refuse_habits(arguments)
     rewritten = []
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         match = _OF_GROUP.fullmatch(word)
         if match is None:

@@ -38,21 +38,21 @@ class Tally:
 def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     """Return the count; ``None`` with too many candidates, or with none that is on a host."""
     everything = hosts_of(api)
-    left, kept = set(everything), []
+    left, applied = set(everything), []
     first: list[tuple[Constraint, int]] = []
     enabled, waiting = _in_order(constraints(question))
     if enabled is not None:
-        kept.append(enabled)
+        applied.append(enabled)
         disabled = left & disabled_roots(api)
         first.append((enabled, len(disabled)))
         left -= disabled
     while waiting:
-        step = next(_steps(question, kept, waiting, query), None)
+        step = next(_steps(question, applied, waiting, query), None)
         if step is None:
             return None
         constraint, hosts = step
         waiting.remove(constraint)
-        kept.append(constraint)
+        applied.append(constraint)
         first.append((constraint, len(left - hosts)))
         left &= hosts
     return Tally(len(everything), len(left), tuple(each for each in first if each[1]))
@@ -76,11 +76,11 @@ def _in_order(unordered: list[Constraint]) -> tuple[Constraint | None, list[Cons
 
 
 def _steps(
-    question: Question, kept: list[Constraint], waiting: list[Constraint], query: QueryCandidates
+    question: Question, applied: list[Constraint], waiting: list[Constraint], query: QueryCandidates
 ) -> Iterator[tuple[Constraint, set[str]]]:
-    """Yield constraints that can be added, with the hosts that meet them and ``kept``."""
+    """Yield constraints that can be added, with the hosts that meet them and ``applied``."""
     for constraint in waiting:
-        answer = query(keeping(question, (*kept, constraint)))
+        answer = query(keeping(question, (*applied, constraint)))
         if len(answer) >= TALLIED:
             return
         hosts = set(answer.hosts())

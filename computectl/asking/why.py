@@ -126,18 +126,18 @@ class Explainer:
         everything = constraints(question)
         amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
         rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
-        there = len(self._query(with_constraints_only(question, ())))
-        together = self._conflict(question, rest) if there else amounts
+        count = len(self._query(with_constraints_only(question, ())))
+        together = self._conflict(question, rest) if count else amounts
         return replace(diagnosis, together=tuple(together))
 
     def _conflict(self, question: Question, rest: list[Constraint]) -> list[Constraint]:
         """Return a smallest set of constraints that can't be met together."""
-        kept = list(rest)
+        conflict = list(rest)
         for constraint in rest:
-            fewer = [each for each in kept if each != constraint]
+            fewer = [each for each in conflict if each != constraint]
             if len(self._query(with_constraints_only(question, fewer))) == 0:
-                kept = fewer
-        return kept
+                conflict = fewer
+        return conflict
 
     def _all_hosts(self, question: Question) -> AllocationCandidates:
         return self._query(question, TALLIED)

@@ -106,10 +106,10 @@ def reporting(
 def _silent(record: ServiceRecord) -> Condition:
     never = record.last_seen is None
     text = "has never sent a heartbeat" if never else f"no heartbeat for {ago(record.silent_for)}"
-    known = record.forced_down or record.disabled
+    expected = record.forced_down or record.disabled
     forced = ", forced down" if record.forced_down else ""
     status = f"{record.shown_status}{forced}"
-    severity = Severity.WARNING if known else Severity.ERROR
+    severity = Severity.WARNING if expected else Severity.ERROR
     step = f"start compute-agent on that host; {GIVE_UP} {record.host}"
     return Condition(f"{text} ({status})", record.host, severity, step)
 

@@ -56,11 +56,11 @@ class HostAudit:
             self._orphans(providers_with_trait(tag_of(own), self.api), roots)
         return self.audit
 
-    def _tree(self, root: str, kept: SavedRoot, pool: Executor) -> Snapshot:
-        before = kept.load()
-        known = bool(before.generations)
-        view = refresh(before, root, self.api if known else ReadAhead(self.api, pool))
-        tree, ledger = view.snapshot, kept.ledger
+    def _tree(self, root: str, saved: SavedRoot, pool: Executor) -> Snapshot:
+        before = saved.load()
+        has_generations = bool(before.generations)
+        view = refresh(before, root, self.api if has_generations else ReadAhead(self.api, pool))
+        tree, ledger = view.snapshot, saved.ledger
         if root not in tree and not self.session.reports(root):
             return tree
         if root not in tree:
@@ -98,24 +98,26 @@ class HostAudit:
             text, step = "the registry has no service record of this host", "start compute-agent"
             self.audit.add(REPORTING, [Condition(text, settings.host, next_step=step)])
             return
-        there = {root for root in record.roots if root in trees.get(root, ())}
-        disabled = sum(DISABLED in trees[root].providers[root].traits for root in there)
+        present = {root for root in record.roots if root in trees.get(root, ())}
+        disabled = sum(DISABLED in trees[root].providers[root].traits for root in present)
         seen = ObservedService(record, record.is_up(settings.registry.down_after), disabled)
         alive = is_alive(record, settings.registry.down_after)
         unseen = [root for root in record.roots if root not in trees]
         self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
-        if len(there) == len(record.roots):
+        if len(present) == len(record.roots):
             self.audit.add(STATUS, checks.status(seen, alive=alive))
 
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
-        for one in marked:
-            if one["uuid"] not in roots:
+        for item in marked:
+            if item["uuid"] not in roots:
                 text = "has this agent's service tag, but is not one of its nodes"
                 step = (
                     "if another service reports it, remove the tag; to see what it has: "
-                    f"computectl tree {one['uuid']}"
+                    f"computectl tree {item['uuid']}"
                 )
-                self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+                self.audit.add(
+                    ORPHANS, [Condition(text, item["name"], next_step=step)], item["uuid"]
+                )
 
 
 def _record_of(session: Session) -> ServiceRecord | None:
@@ -146,9 +148,9 @@ def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
         text = f"no driver or provider file asserts {', '.join(traits)}"
         step = f"{keep} trait set {provider.uuid} with a --trait for each that stays: it sets all"
         yield Condition(text, provider.name, Severity.WARNING, step)
-    for one in classes:  # each by itself: without a class the command deletes all inventory
-        text = f"no driver or provider file asserts its inventory of {one}"
-        step = f"{keep} inventory delete {provider.uuid} --resource-class {one}"
+    for class_name in classes:  # each by itself: without a class the command deletes all inventory
+        text = f"no driver or provider file asserts its inventory of {class_name}"
+        step = f"{keep} inventory delete {provider.uuid} --resource-class {class_name}"
         yield Condition(text, provider.name, Severity.WARNING, step)
 
 

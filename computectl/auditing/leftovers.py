@@ -37,8 +37,8 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
 
 def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
     """Yield findings on inventory of a tree that no host reports, with the provider's UUID."""
-    for one in members_of(root["uuid"], api):
-        if classes := sorted(inventory_of(one["uuid"], api)):
+    for item in members_of(root["uuid"], api):
+        if classes := sorted(inventory_of(item["uuid"], api)):
             text = f"offers {', '.join(classes)} to the scheduler, but no host reports it"
             step = f"remove it with its root {root['uuid']}: see providers without a host"
-            yield one["uuid"], Condition(text, one["name"], Severity.WARNING, step)
+            yield item["uuid"], Condition(text, item["name"], Severity.WARNING, step)

@@ -41,12 +41,12 @@ def _whole(summary: ProviderSummary, name: str) -> str:
 
 def used_only(request: AllocationRequest) -> dict[str, list[str]]:
     """Return the suffixes of groups by UUID of a provider that meets them without resources."""
-    found: dict[str, list[str]] = {}
+    suffixes: dict[str, list[str]] = {}
     for suffix, providers in sorted((request.mappings or {}).items()):
         for uuid in providers:
             if uuid not in request.allocations:
-                found.setdefault(uuid, []).append(suffix)
-    return found
+                suffixes.setdefault(uuid, []).append(suffix)
+    return suffixes
 
 
 def _lines(named: NamedCandidates, screen: Screen) -> Iterator[str]:

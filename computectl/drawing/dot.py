@@ -81,13 +81,13 @@ def _label(box: Box) -> str:
     rows += [f'<font color="#7a4fa3">{escape(note)}</font>' for note in box.notes]
     if box.disabled:
         rows.insert(1, f'<font color="{DISABLED_COLOUR}"><b>disabled</b></font>')
-    words = (box.title, *box.amounts, *box.traits, *box.notes)
-    return _with_room(words, "<br/>".join(rows))
+    texts = (box.title, *box.amounts, *box.traits, *box.notes)
+    return _with_room(texts, "<br/>".join(rows))
 
 
-def _with_room(words: Iterable[str], label: str) -> str:
+def _with_room(texts: Iterable[str], label: str) -> str:
     """Return a label of fixed width: Graphviz may have no font to measure the text with."""
-    width = round(max(map(columns, words)) * LETTER * SIZE)
+    width = round(max(map(columns, texts)) * LETTER * SIZE)
     return (
         '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
         f'<tr><td width="{width}">{label}</td></tr></table>'
@@ -105,7 +105,7 @@ def _style(box: Box) -> str:
 
 
 def _legend(picture: Picture) -> Iterator[str]:
-    rows = "".join(_row(name, words) for name, words in legend(picture))
+    rows = "".join(_row(name, text) for name, text in legend(picture))
     table = f'<table border="0" cellborder="0" cellspacing="4">{rows}</table>'
     yield f'  legend [shape=box, style="", color="#bbbbbb", penwidth=1, label=<{table}>]'
 
@@ -127,7 +127,7 @@ _DOUBLE = (
 )
 
 
-def _row(name: str, words: str) -> str:
+def _row(name: str, text: str) -> str:
     cell = _DOUBLE if name == "several" else f'<td {_SAMPLES[name]} width="18"> </td>'
-    width = round(columns(words) * LETTER * SIZE)
-    return f'<tr>{cell}<td align="left" width="{width}">{escape(words)}</td></tr>'
+    width = round(columns(text) * LETTER * SIZE)
+    return f'<tr>{cell}<td align="left" width="{width}">{escape(text)}</td></tr>'

@@ -38,23 +38,23 @@ def folds(
     providers with an equal key, and equal keys below them, count as the same shape.
     """
     shapes = _shapes(snapshot, apart, alike)
-    found: list[Fold] = []
+    ordered: list[Fold] = []
     waiting = [*reversed(list(_groups(snapshot, snapshot.children(None), shapes, 1, None)))]
     while waiting:
         fold = waiting.pop()
-        found.append(fold)
+        ordered.append(fold)
         below = [child for provider in fold.members for child in snapshot.children(provider.uuid)]
-        own = list(_groups(snapshot, below, shapes, len(fold.members), len(found) - 1))
+        own = list(_groups(snapshot, below, shapes, len(fold.members), len(ordered) - 1))
         waiting += reversed(own)
-    return found
+    return ordered
 
 
 def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> dict[str, int]:
     """Return a number for each provider's shape, by UUID."""
     numbers: dict[object, int] = {}
-    found: dict[str, int] = {}
+    shapes: dict[str, int] = {}
     for provider in reversed(list(snapshot.walk())):
-        below = Counter(found[child] for child in snapshot.children(provider.uuid))
+        below = Counter(shapes[child] for child in snapshot.children(provider.uuid))
         marked = provider.uuid if provider.uuid in apart else None
         own: object = (
             frozenset(provider.inventory.items()),
@@ -65,8 +65,8 @@ def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> d
         )
         if alike is not None:
             own = (alike(provider), frozenset(below), marked)
-        found[provider.uuid] = numbers.setdefault(own, len(numbers))
-    return found
+        shapes[provider.uuid] = numbers.setdefault(own, len(numbers))
+    return shapes
 
 
 def _groups(

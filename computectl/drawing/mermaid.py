@@ -44,17 +44,17 @@ def _label(box: Box) -> str:
     return "<br/>".join(rows)
 
 
-def _text(words: str) -> str:
-    return "".join(_ESCAPES.get(character, character) for character in words)
+def _text(text: str) -> str:
+    return "".join(_ESCAPES.get(character, character) for character in text)
 
 
 def _legend(picture: Picture) -> Iterator[str]:
     yield '  subgraph legend["legend"]'
     styled = {kind.name.lower() for kind in BoxKind} | {"aggregate"}
-    for name, words in legend(picture):
+    for name, text in legend(picture):
         start, end = _SHAPES.get(name, ("[", "]"))
         style = f":::{name}" if name in styled else ""
-        yield f'    k_{name}{start}"{_text(words)}"{end}{style}'
+        yield f'    k_{name}{start}"{_text(text)}"{end}{style}'
         if name in MARKS:
             yield f"    class k_{name} {name}"
     yield "  end"

@@ -105,15 +105,15 @@ def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
     context = context or Surroundings()
     marked = context.usage.marked
     apart = frozenset([marked] if marked else ())
-    found = folds(snapshot, apart=apart)
-    overview = len(found) > MOST_BOXES
+    all_folds = folds(snapshot, apart=apart)
+    overview = len(all_folds) > MOST_BOXES
     if overview:
-        found = _fewest(snapshot, apart, context)
-    hubs = _hubs(found)
+        all_folds = _fewest(snapshot, apart, context)
+    hubs = _hubs(all_folds)
     boxes = _Boxes(snapshot, context, frozenset(hubs))
     return Picture(
-        tuple(boxes.box(number, fold, found) for number, fold in enumerate(found)),
-        tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
+        tuple(boxes.box(number, fold, all_folds) for number, fold in enumerate(all_folds)),
+        tuple((fold.parent, n) for n, fold in enumerate(all_folds) if fold.parent is not None),
         tuple(_together(hubs) if overview else _each(hubs)),
         overview,
     )
@@ -132,8 +132,10 @@ def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) ->
     def by_classes(provider: Provider) -> object:
         return *by_kind(provider), frozenset(provider.inventory)
 
-    found = folds(snapshot, apart=apart, alike=by_classes)
-    return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
+    all_folds = folds(snapshot, apart=apart, alike=by_classes)
+    return (
+        all_folds if len(all_folds) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
+    )
 
 
 def _is_foreign(provider: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
@@ -155,11 +157,11 @@ def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
         yield Hub(several, numbers)
 
 
-def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
+def _hubs(all_folds: list[Fold]) -> dict[str, tuple[int, ...]]:
     """Return the numbers of boxes by aggregate with several providers, in order of UUID."""
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
-    for number, fold in enumerate(found):
+    for number, fold in enumerate(all_folds):
         counts = Counter(each for provider in fold.members for each in provider.aggregates)
         for aggregate, count in counts.items():
             members.setdefault(aggregate, []).append(number)
@@ -173,10 +175,10 @@ class _Boxes:
     context: Surroundings
     hubs: frozenset[str]
 
-    def box(self, number: int, fold: Fold, found: list[Fold]) -> Box:
+    def box(self, number: int, fold: Fold, all_folds: list[Fold]) -> Box:
         """Return the box of a fold, with kind and marks of its first provider, which all share."""
         first = fold.members[0]
-        above = len(found[fold.parent].members) if fold.parent is not None else 1
+        above = len(all_folds[fold.parent].members) if fold.parent is not None else 1
         common = frozenset.intersection(*(provider.traits for provider in fold.members))
         return Box(
             number,
@@ -227,8 +229,8 @@ class _Boxes:
 
 def _span(amounts: Iterable[int]) -> str:
     """Return amounts as ``8`` or ``4 to 16``."""
-    found = sorted(amounts)
-    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+    ordered = sorted(amounts)
+    return str(ordered[0]) if ordered[0] == ordered[-1] else f"{ordered[0]} to {ordered[-1]}"
 
 
 def _kind(provider: Provider) -> BoxKind:
@@ -259,10 +261,10 @@ def short_traits(traits: Iterable[str]) -> list[str]:
     """
     families = by_family(traits, (*FAMILIES, *LOOSE_FAMILIES))
     custom = sorted(families, key=lambda family: (not family.startswith("CUSTOM_"), family))
-    return [word for family in custom for word in _words(family, families[family])]
+    return [word for family in custom for word in _family_traits(family, families[family])]
 
 
-def _words(family: str, members: list[str]) -> list[str]:
+def _family_traits(family: str, members: list[str]) -> list[str]:
     if len(members) <= MOST_OF_A_FAMILY:
         return members
     return [f"{family}* ({len(members)})"]

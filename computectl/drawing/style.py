@@ -30,6 +30,6 @@ def legend(picture: Picture) -> Iterator[tuple[str, str]]:
         yield "several", "double border: several of the same shape"
     if picture.overview:
         yield "overview", "overview: those of a box differ; ask for one by its name to see it"
-    yield from ((mark, words) for mark, words in MARKS.items() if picture.has(mark))
+    yield from ((mark, text) for mark, text in MARKS.items() if picture.has(mark))
     if picture.hubs:
         yield "aggregate", "dashed line: member of an aggregate"

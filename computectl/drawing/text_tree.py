@@ -75,7 +75,9 @@ class _Drawing:
     def lines(self, roots: Sequence[str], shared: SharingProviders) -> list[Line]:
         places = [place for root in roots for place in self._places(root)]
         lone = (
-            _Place(provider, "", "", tight=True) for found in shared.values() for provider in found
+            _Place(provider, "", "", tight=True)
+            for providers in shared.values()
+            for provider in providers
         )
         one_line = all(self._fits(place) for place in (*places, *lone))
         lines: list[Line] = []
@@ -133,8 +135,8 @@ class _Drawing:
         yield from self._traits(provider, inside)
 
     def _fits(self, place: _Place) -> bool:
-        words = self._heading(place.provider, one_line=True)
-        return len(Line(place.here, words).left) <= self.screen.width
+        heading = self._heading(place.provider, one_line=True)
+        return len(Line(place.here, heading).left) <= self.screen.width
 
     def _heading(self, provider: Provider, *, one_line: bool) -> StyledTexts:
         name: StyledTexts = ((plain(provider.name), "bold"),)
@@ -164,8 +166,8 @@ class _Drawing:
 
     def _traits(self, provider: Provider, inside: str) -> Iterator[Line]:
         shown = provider.traits & {DISABLED} if self.screen.terse else provider.traits
-        for words in in_lines(folded(shown), max(self.screen.width - len(inside), 1)):
-            red = ((word, "red" if word == DISABLED else None) for word in words)
+        for traits in in_lines(folded(shown), max(self.screen.width - len(inside), 1)):
+            red = ((word, "red" if word == DISABLED else None) for word in traits)
             yield Line(inside, tuple(red))
         for aggregate in () if self.screen.terse else sorted(provider.aggregates):
             yield Line(inside, ((f"aggregate {aggregate}", None),))
@@ -204,12 +206,12 @@ def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:
     for provider in snapshot.walk():
         for aggregate in provider.aggregates:
             members.setdefault(aggregate, []).append(provider)
-    for aggregate, found in sorted(members.items()):
-        if len(found) > 1:
+    for aggregate, providers in sorted(members.items()):
+        if len(providers) > 1:
             yield ""
             yield screen.paint(f"aggregate {aggregate}", "bold")
-            shares = [provider for provider in found if provider.shares]
-            others = [provider for provider in found if not provider.shares]
+            shares = [provider for provider in providers if provider.shares]
+            others = [provider for provider in providers if not provider.shares]
             yield from (f"   shared: {_names(shares)}" for _ in shares[:1])
             yield from (f"   {'with' if shares else 'of'}: {_names(others)}" for _ in others[:1])
 

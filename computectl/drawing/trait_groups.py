@@ -30,21 +30,21 @@ def folded(traits: Iterable[str]) -> list[str]:
 
 def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[str]]:
     """Return traits by their prefix, or by their own name if they have none of the prefixes."""
-    known, families = tuple(prefixes), dict[str, list[str]]()
+    all_prefixes, families = tuple(prefixes), dict[str, list[str]]()
     for trait in sorted(traits):
-        own = (prefix for prefix in known if trait.startswith(prefix) and trait != prefix)
+        own = (prefix for prefix in all_prefixes if trait.startswith(prefix) and trait != prefix)
         families.setdefault(next(own, trait), []).append(trait)
     return families
 
 
-def in_lines(words: Iterable[str], width: int) -> Iterator[list[str]]:
+def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
     """Yield the words of each line: at most ``width`` columns with two spaces between words.
 
     A folded family that is too long for a line is broken after a comma.
     """
     line: list[str] = []
     room = width
-    for word in words:
+    for word in texts:
         if line and len(word) > room:
             yield line
             line, room = [], width

@@ -91,7 +91,11 @@ class Forecast:
     @property
     def notes(self) -> list[str]:
         """Return the warnings as sentences."""
-        return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
+        return [
+            str(condition)
+            for condition in self.conditions
+            if condition.severity is Severity.WARNING
+        ]
 
 
 def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:
@@ -109,11 +113,13 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
     ):
         status = SavedStatus.from_session(session)
         trackers = nodes.trackers
-        found = [forecast_root(one, nodes, api, at_start, status) for one in trackers.values()]
-        known = [] if holding else nodes.provider_files.notes(trackers)
-        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
-        found += _awaited(nodes)
-        return [*found[:-1], *(_with(last, warnings) for last in found[-1:])]
+        forecasts = [
+            forecast_root(tracker, nodes, api, at_start, status) for tracker in trackers.values()
+        ]
+        texts = [] if holding else nodes.provider_files.notes(trackers)
+        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in texts)
+        forecasts += _awaited(nodes)
+        return [*forecasts[:-1], *(_with(last, warnings) for last in forecasts[-1:])]
 
 
 def _with(planned: Forecast, warnings: tuple[Condition, ...]) -> Forecast:

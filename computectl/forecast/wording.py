@@ -143,9 +143,9 @@ def _amount(value: float) -> str:
 
 def _changes(what: str, added: Iterable[str], removed: Iterable[str]) -> str:
     """Return changes as ``add traits X, Y; remove trait Z``."""
-    found = []
+    phrases = []
     for verb, names in (("add", list(added)), ("remove", list(removed))):
         if names:
             plural = "s" if len(names) > 1 or "{" in names[0] else ""
-            found.append(f"{verb} {what}{plural} {', '.join(names)}")
-    return "; ".join(found)
+            phrases.append(f"{verb} {what}{plural} {', '.join(names)}")
+    return "; ".join(phrases)

@@ -113,7 +113,7 @@ def _size(root: Listed, once: "CachedReads") -> int:
     return len(members_of(root["uuid"], once))
 
 
-def _silent(words: str) -> None:
+def _silent(text: str) -> None:
     """Show no progress."""
 
 

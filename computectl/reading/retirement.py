@@ -160,7 +160,7 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     item = provider_by_uuid(uuid, api)
     if item is None:
         return
-    if any(one["uuid"] not in listed for one in sharing_with(uuid, api)):
+    if any(other["uuid"] not in listed for other in sharing_with(uuid, api)):
         yield Leaver(_provider(item), shared=True)
     else:
         yield Leaver(_provider(item), tuple(consumers_of(uuid, api)))
@@ -171,7 +171,7 @@ def sharing_with(uuid: str, api: API) -> list[Listed]:
     aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
     path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
     members = part_of(path, "resource_providers", api) if aggregates else []
-    return [one for one in members if one["uuid"] != uuid]
+    return [member for member in members if member["uuid"] != uuid]
 
 
 def _kept_traits(root: str, ledger: Ledger, api: API) -> frozenset[str] | None:

@@ -69,11 +69,11 @@ class Services:
             disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
             disabled, placement_error = None, str(err)
-        found = []
+        services = []
         for record in records:
             count = None if disabled is None else len(disabled.intersection(record.roots))
-            found.append(ObservedService(record, record.is_up(self._settings.down_after), count))
-        return found, placement_error
+            services.append(ObservedService(record, record.is_up(self._settings.down_after), count))
+        return services, placement_error
 
     @cached_property
     def _transport(self) -> Any:

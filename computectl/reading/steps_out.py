@@ -28,7 +28,7 @@ class StepsOut:
     """The removal of an attached root's children; ``wait``: seconds before a delete, or never."""
 
     root: Leaving
-    kept: SavedRoot
+    saved: SavedRoot
     wait: float | None
     api: API
     gone: set[str] = field(default_factory=set)
@@ -36,12 +36,12 @@ class StepsOut:
 
     def run(self) -> Iterator[str]:
         """Take all steps; yield a line of progress for each wait."""
-        view = self.kept.load()
-        going = {one.provider.uuid for one in self.root.leavers if one.fate == "goes"}
+        view = self.saved.load()
+        going = {leaver.provider.uuid for leaver in self.root.leavers if leaver.fate == "goes"}
         steps = LeavingChildren(self.root.root)
-        told, conflicts = 0.0, 0
+        last_progress, conflicts = 0.0, 0
         while not self.failed:
-            view = refresh(view, self.root.root, self.api, ours=self.kept.ledger.holders.keys())
+            view = refresh(view, self.root.root, self.api, ours=self.saved.ledger.holders.keys())
             now, observed = time.monotonic(), view.snapshot
             desired = observed.with_changes({uuid: None for uuid in going if uuid in observed})
             desired = steps.with_next_steps(observed, desired, self.wait, now)
@@ -52,7 +52,7 @@ class StepsOut:
             plan = diff(observed, desired, names=view.names)
             outcome = apply(plan, view, self.api)
             view = outcome.view
-            self.kept.save(self.root.root, view)  # an interrupted command can be continued
+            self.saved.save(self.root.root, view)  # an interrupted command can be continued
             self.failed = list(outcome.failed.values())
             if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS:
                 conflicts += 1  # nova-compute wrote meanwhile: read again
@@ -72,8 +72,8 @@ class StepsOut:
                 return
             if not outcome.done and not self.failed:
                 rest = max(self.wait - (now - began) for began in steps.since.values())
-                if now - told >= PROGRESS_EVERY or not told:
-                    told = now
+                if now - last_progress >= PROGRESS_EVERY or not last_progress:
+                    last_progress = now
                     yield (
                         f"{counted(len(left), 'provider')} {verb} outside the tree, emptied, for "
                         f"{ago(rest)}, until nova-compute has read the tree again"

@@ -89,13 +89,13 @@ def find_provider(name_or_uuid: str, api: API) -> Listed:
 
     :raises CommandError: Placement has no such provider.
     """
-    found = _with_uuid(name_or_uuid, api) or provider_by_name(name_or_uuid, api)
-    if found is None:
+    provider = _with_uuid(name_or_uuid, api) or provider_by_name(name_or_uuid, api)
+    if provider is None:
         raise CommandError(
             f"Placement has no provider with the name or UUID {name_or_uuid or repr('')}",
             "names have to be given in full; `computectl tree` alone shows this host's",
         )
-    return found
+    return provider
 
 
 def _with_uuid(text: str, api: API) -> Listed | None:
@@ -124,14 +124,14 @@ def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
     """Return the roots of all providers in these hosts' candidates, sharing ones included."""
     wanted = set(hosts)
     summaries = answer.provider_summaries
-    found = [
+    roots = [
         summaries[uuid].root_uuid
         for request in answer.allocation_requests
         if answer.host(request) in wanted
         for uuid in (*request.allocations, *_meeting(request))
         if uuid in summaries
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(roots))
 
 
 def _meeting(request: AllocationRequest) -> Iterator[str]:

@@ -73,8 +73,8 @@ def argument_error(message: str, parser: argparse.ArgumentParser) -> CommandErro
 def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandError:
     """Return the error for an unknown option, with a similar one as a suggestion."""
     option, equals, value = word.partition("=")
-    known = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
-    near = difflib.get_close_matches(option, known, 1)
+    options = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
+    near = difflib.get_close_matches(option, options, 1)
     hint = f"is {near[0]}{equals}{value} meant?" if near else f"`{parser.prog} --help` lists all"
     return CommandError(f"there is no option {option}", hint)
 

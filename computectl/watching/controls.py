@@ -64,15 +64,15 @@ class Keyboard:
 
 def keys_in(text: str) -> list[str]:
     """Return the keys of terminal input: letters and names of special keys; omit unknown ones."""
-    found = []
+    keys = []
     while text:
         name = next((code for code in LONGEST_FIRST if text.startswith(code)), "")
         if name == "\x1b" and text[1:2] in ("[", "O"):
             text = text[2:].lstrip("0123456789;")[1:]
             continue
         key, text = (NAMES[name], text[len(name) :]) if name else (text[0], text[1:])
-        found += [key] if name or key.isprintable() else []
-    return found
+        keys += [key] if name or key.isprintable() else []
+    return keys
 
 
 LEAVE = ("q", "Q")
@@ -82,11 +82,11 @@ LEAVE = ("q", "Q")
 class Controls:
     """The state that keys change.
 
-    ``words``: the filter; ``order``: how often ``s`` was pressed; ``top``: index of the first
+    ``filter_text``: the filter; ``order``: how often ``s`` was pressed; ``top``: index of the first
     shown line; ``typing``: keys edit the filter; ``left``: the screen is to be closed.
     """
 
-    words: str = ""
+    filter_text: str = ""
     order: int = 0
     backwards: bool = False
     top: int = 0
@@ -101,7 +101,7 @@ class Controls:
             return self._typed(key)
         states = {
             "/": replace(self, typing=True),
-            "esc": replace(self, words="", top=0),
+            "esc": replace(self, filter_text="", top=0),
             "s": replace(self, order=self.order + 1, top=0),
             "r": replace(self, backwards=not self.backwards, top=0),
         }
@@ -111,10 +111,10 @@ class Controls:
         if key == "enter":
             return replace(self, typing=False)
         if key == "esc":
-            return replace(self, typing=False, words="", top=0)
+            return replace(self, typing=False, filter_text="", top=0)
         if key == "backspace":
-            return replace(self, words=self.words[:-1], top=0)
-        return replace(self, words=self.words + key, top=0) if len(key) == 1 else self
+            return replace(self, filter_text=self.filter_text[:-1], top=0)
+        return replace(self, filter_text=self.filter_text + key, top=0) if len(key) == 1 else self
 
     def _moved(self, key: str, page: int, lines: int) -> "Controls":
         last = max(0, lines - page)

@@ -69,12 +69,14 @@ ORDERS: Mapping[str, Order] = {
 
 
 def chosen(
-    services: Iterable[ObservedService], words: str, order: str, *, backwards: bool = False
+    services: Iterable[ObservedService], filter_text: str, order: str, *, backwards: bool = False
 ) -> list[ObservedService]:
     """Return the services that contain each of the words, sorted."""
-    wanted = words.lower().split()
-    found = [service for service in services if all(word in _searched(service) for word in wanted)]
-    return sorted(found, key=ORDERS[order], reverse=backwards)
+    wanted = filter_text.lower().split()
+    matches = [
+        service for service in services if all(word in _searched(service) for word in wanted)
+    ]
+    return sorted(matches, key=ORDERS[order], reverse=backwards)
 
 
 def _searched(service: ObservedService) -> str:
@@ -88,30 +90,30 @@ def _searched(service: ObservedService) -> str:
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
     """Return the changes between two reads, host by host."""
     old = {service.record.host: service for service in before.services}
-    found: list[Change] = []
+    differences: list[Change] = []
     for service in now.services:
         was = old.pop(service.record.host, None)
         texts = [("is new", "")] if was is None else _differences(was, service)
-        found += (Change(at, service.record.host, text, style) for text, style in texts)
-    found += (Change(at, host, "its record is deleted", "yellow") for host in old)
-    return found
+        differences += (Change(at, service.record.host, text, style) for text, style in texts)
+    differences += (Change(at, host, "its record is deleted", "yellow") for host in old)
+    return differences
 
 
 def _differences(was: ObservedService, now: ObservedService) -> list[tuple[str, str]]:
-    found = []
+    texts = []
     if now.record.version != was.record.version and now.record.status != was.record.status:
         reason = f": {now.record.disabled_reason}" if now.record.disabled_reason else ""
-        found.append((f"{now.record.status}{reason}", "yellow" if now.record.disabled else "green"))
+        texts.append((f"{now.record.status}{reason}", "yellow" if now.record.disabled else "green"))
     if now.state != was.state:
-        found.append((f"{was.state} -> {now.state}", "green" if now.up else "red"))
+        texts.append((f"{was.state} -> {now.state}", "green" if now.up else "red"))
     if now.agrees != was.agrees and None not in (now.agrees, was.agrees):
         text = "Placement agrees again" if now.agrees else "Placement differs from its record"
-        found.append((text, "green" if now.agrees else "red"))
+        texts.append((text, "green" if now.agrees else "red"))
     if now.record.roots != was.record.roots:
-        found.append((f"{len(was.record.roots)} -> {len(now.record.roots)} roots", ""))
+        texts.append((f"{len(was.record.roots)} -> {len(now.record.roots)} roots", ""))
     if now.record.contested_by and not was.record.contested_by:
-        found.append((f"contested by {now.record.contested_by}", "red"))
-    return found
+        texts.append((f"contested by {now.record.contested_by}", "red"))
+    return texts
 
 
 COLUMNS = {
@@ -134,14 +136,14 @@ STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
 def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
     """Return the screen of all hosts."""
     order = list(ORDERS)[controls.order % len(ORDERS)]
-    said = [(counted(len(hosts.services), "host"), "bold")]
+    head = [(counted(len(hosts.services), "host"), "bold")]
     for what, many in hosts.summary.items():
         if many or what in ("up", "down"):
-            said.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
+            head.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
     return View(
-        said,
+        head,
         hosts.placement_error and f"Placement can't be reached: {hosts.placement_error}",
-        chosen(hosts.services, controls.words, order, backwards=controls.backwards),
+        chosen(hosts.services, controls.filter_text, order, backwards=controls.backwards),
         lambda shown, room: [_table(shown, width, room)],
         _keys(controls, order),
         lines_above=TITLES,
@@ -188,6 +190,6 @@ def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
 
 def _keys(controls: Controls, order: str) -> str:
     if controls.typing:
-        return f"filter: {controls.words}_   Enter applies it, Esc clears it"
-    words = f"filter: {controls.words} (Esc clears)  " if controls.words else ""
-    return f"{words}by {order}{', reversed' if controls.backwards else ''}   {KEYS}"
+        return f"filter: {controls.filter_text}_   Enter applies it, Esc clears it"
+    prefix = f"filter: {controls.filter_text} (Esc clears)  " if controls.filter_text else ""
+    return f"{prefix}by {order}{', reversed' if controls.backwards else ''}   {KEYS}"

@@ -112,23 +112,23 @@ def first_changes(now: ThisHost) -> list[Change]:
 def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
     """Return the changes between two reads; a period without writes is none."""
     old, new = before.status, now.status
-    found: list[Change] = []
+    differences: list[Change] = []
     if new.out_of_date != old.out_of_date:
         text, style = (new.out_of_date, "red") if new.out_of_date else ("reports again", "green")
-        found.append(Change(at, "agent", str(text), style))
+        differences.append(Change(at, "agent", str(text), style))
     if (new.written.pid, new.written.started) != (old.written.pid, old.written.started):
-        found.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
+        differences.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
     if new.service.disabled != old.service.disabled and new.service.disabled is not None:
         reason = f": {new.service.reason}" if new.service.reason else ""
         style = "yellow" if new.service.disabled else "green"
         text = f"disabled{reason}" if new.service.disabled else "enabled"
-        found.append(Change(at, "service", text, style))
-    found += _of_checks(old, new, at)
+        differences.append(Change(at, "service", text, style))
+    differences += _of_checks(old, new, at)
     if new.written.updated != old.written.updated:
         was = {node.node: node for node in old.written.nodes}
         for node in new.written.nodes:
-            found += _of_node(was.get(node.node), node, at)
-    return found
+            differences += _of_node(was.get(node.node), node, at)
+    return differences
 
 
 def _of_checks(old: ObservedStatus, new: ObservedStatus, at: float) -> list[Change]:
@@ -141,18 +141,20 @@ def _of_checks(old: ObservedStatus, new: ObservedStatus, at: float) -> list[Chan
 
 
 def _of_node(was: NodeStatus | None, now: NodeStatus, at: float) -> list[Change]:
-    found = []
+    differences = []
     if now.calls or now.changes or was is None:
-        found.append(Change(at, now.node, _period(now)))
+        differences.append(Change(at, now.node, _period(now)))
     before = set(was.conditions) if was is not None else set()
-    found += [
-        Change(at, now.node, str(one), "yellow") for one in now.conditions if one not in before
+    differences += [
+        Change(at, now.node, str(condition), "yellow")
+        for condition in now.conditions
+        if condition not in before
     ]
-    found += [
-        Change(at, now.node, f"no longer: {one}", "green")
-        for one in sorted(before.difference(now.conditions), key=str)
+    differences += [
+        Change(at, now.node, f"no longer: {condition}", "green")
+        for condition in sorted(before.difference(now.conditions), key=str)
     ]
-    return found
+    return differences
 
 
 def _period(node: NodeStatus) -> str:
@@ -186,8 +188,8 @@ def _grid(facts: list[tuple[str, Text]]) -> Table:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    for name, words in facts:
-        grid.add_row(name, words)
+    for name, text in facts:
+        grid.add_row(name, text)
     return grid
 
 
@@ -205,8 +207,8 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     yield "drift", _drift(status)
 
 
-def _text(words: Iterable[StyledText]) -> Text:
-    return Text.assemble(*((piece, style or "") for piece, style in words))
+def _text(pieces: Iterable[StyledText]) -> Text:
+    return Text.assemble(*((piece, style or "") for piece, style in pieces))
 
 
 def _calls(seen: ThisHost) -> Text:
@@ -222,14 +224,14 @@ def _calls(seen: ThisHost) -> Text:
 def _drift(status: ObservedStatus) -> Text:
     """Return the numbers of errors, warnings, notes and pending reshapes."""
     nodes = status.written.nodes
-    said: list[tuple[str, str]] = []
+    pieces: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():
         if many := sum(len(node.texts(severity)) for node in nodes):
             what = "note" if severity is Severity.INFO else severity.value
-            said.append((counted(many, what), style))
+            pieces.append((counted(many, what), style))
     if pending := sum(len(node.reshape_pending) for node in nodes):
-        said.append((f"{counted(pending, 'reshape')} pending", "yellow"))
-    return Text(", ").join(Text(*one) for one in said or [("none", "green")])
+        pieces.append((f"{counted(pending, 'reshape')} pending", "yellow"))
+    return Text(", ").join(Text(*piece) for piece in pieces or [("none", "green")])
 
 
 def _nodes(status: ObservedStatus, width: int) -> list[Text]:
@@ -250,10 +252,12 @@ def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
         ("well", "green") if node.ok else (since, "red"),
         f"  {changes}; {counted(node.calls, 'call')} in {node.seconds:.1f} s",
     )
-    for one in node.conditions:
-        words = f"{one.severity.value:<8} {plain(str(one))}"
-        for line in filled(words, width, "  ", " " * 11).splitlines():
-            yield Text(line, SEVERITIES[one.severity])
-    for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
+    for condition in node.conditions:
+        text = f"{condition.severity.value:<8} {plain(str(condition))}"
+        for line in filled(text, width, "  ", " " * 11).splitlines():
+            yield Text(line, SEVERITIES[condition.severity])
+    for step in dict.fromkeys(
+        condition.next_step for condition in node.conditions if condition.next_step
+    ):
         for line in filled(plain(step), width, " " * 11, " " * 11).splitlines():
             yield Text(line, "italic")

@@ -32,7 +32,7 @@ class View(Generic[T]):
     returns the visible rows, drawn on a number of lines.
     """
 
-    said: Sequence[tuple[str, str]]
+    head: Sequence[tuple[str, str]]
     wrong: str | None
     rows: Sequence[T]
     draw: Callable[[Sequence[T], int], Iterable[RenderableType]]
@@ -52,7 +52,7 @@ class View(Generic[T]):
         shown = self.rows[top : top + room]
         place = f"{top + 1}-{top + len(shown)} of {many}" if shown else "nothing"
         return Group(
-            _head(self.said, feed.at, feed.wrong or self.wrong, width),
+            _head(self.head, feed.at, feed.wrong or self.wrong, width),
             *self.above,
             *self.draw(shown, room),
             _changes(feed.changes, height),
@@ -65,21 +65,21 @@ def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def _head(said: Sequence[tuple[str, str]], at: float, wrong: str | None, width: int) -> Text:
+def _head(texts: Sequence[tuple[str, str]], at: float, wrong: str | None, width: int) -> Text:
     """Draw the title, state and time; ``wrong`` in place of the state."""
     now = _clock(at)
     if wrong:
-        said = [said[0], (f"as of {now}: {wrong}", "red")]
-    line = Text("  ").join(Text(plain(words), style) for words, style in said)
+        texts = [texts[0], (f"as of {now}: {wrong}", "red")]
+    line = Text("  ").join(Text(plain(text), style) for text, style in texts)
     line.truncate(width - len(now) - 2, overflow="ellipsis")
     line.pad_right(width - line.cell_len - len(now))
     line.append(now, "dim")
     return _one_line(line)
 
 
-def _foot(words: str, place: str, width: int) -> Text:
+def _foot(keys: str, place: str, width: int) -> Text:
     """Draw the keys, and which lines are shown."""
-    line = Text(plain(words))
+    line = Text(plain(keys))
     line.truncate(max(0, width - len(place) - 2), overflow="ellipsis")
     line.pad_right(max(0, width - line.cell_len - len(place)))
     line.append(place)
@@ -95,7 +95,7 @@ def _changes_room(height: int) -> int:
 def _changes(changes: Iterable[Change], height: int) -> RenderableType:
     """Draw the changes, the newest first."""
     room = _changes_room(height) - 1
-    shown = [_change(one) for one in changes][:room]
+    shown = [_change(change) for change in changes][:room]
     if not shown:
         shown = [Text("nothing has changed since this screen was opened", "dim")]
     return Group(Rule("changes", style="dim"), *padded(shown, room))
@@ -112,10 +112,10 @@ def _one_line(text: Text) -> Text:
     return text
 
 
-def _change(one: Change) -> Text:
-    subject = f"{plain(one.subject)}  " if one.subject else ""
+def _change(change: Change) -> Text:
+    subject = f"{plain(change.subject)}  " if change.subject else ""
     return Text.assemble(
-        (f"{_clock(one.at)}  ", "dim"), (subject, "bold"), (plain(one.text), one.style)
+        (f"{_clock(change.at)}  ", "dim"), (subject, "bold"), (plain(change.text), change.style)
     )
 
 
@@ -152,6 +152,6 @@ def show(
 def _caught(*signals: signal.Signals) -> list[int]:
     """Return a list that collects the signals from now on, instead of raising exceptions."""
     caught: list[int] = []
-    for one in signals:
-        signal.signal(one, lambda signum, _frame: caught.append(signum))
+    for number in signals:
+        signal.signal(number, lambda signum, _frame: caught.append(signum))
     return caught

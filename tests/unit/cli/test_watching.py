@@ -175,10 +175,10 @@ def test_while_a_filter_is_typed_letters_are_no_commands() -> None:
     controls = Controls()
     for key in ("/", "q", "s", "x", "backspace", "enter"):
         controls = controls.pressed(key, 10, 100)
-    assert (controls.words, controls.left, controls.typing) == ("qs", False, False)
+    assert (controls.filter_text, controls.left, controls.typing) == ("qs", False, False)
     assert controls.pressed("q", 10, 100).left
     assert replace(controls, typing=True).pressed(GONE, 10, 100).left
-    assert controls.pressed("esc", 10, 100).words == ""
+    assert controls.pressed("esc", 10, 100).filter_text == ""
 
 
 def test_ctrl_c_and_ctrl_d_leave_also_while_a_filter_is_typed() -> None:
