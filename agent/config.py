@@ -208,11 +208,11 @@ def _typos(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
                     yield near, f"{path}:{where}: no group [{section}]; is [{near}] meant?"
                 continue
             for name in options:
-                plain, known = name.replace("-", "_"), ours[section]
-                if plain in known or plain in NAMES_OF_OTHERS.get(section, ()):
+                plain, our_names = name.replace("-", "_"), ours[section]
+                if plain in our_names or plain in NAMES_OF_OTHERS.get(section, ()):
                     continue
                 alike = ALIKE_SHORT if len(plain) < 6 else ALIKE
-                for near in difflib.get_close_matches(plain, known, 1, alike):
+                for near in difflib.get_close_matches(plain, our_names, 1, alike):
                     where = line_of(path, section, name)
                     text = f"{path}:{where}: no option {name} in [{section}]; is {near} meant?"
                     yield DEFAULT, text

@@ -41,8 +41,8 @@ class RegistryEndpoint:
     def list_services(self, _: Context, after: str, limit: int | None) -> list[Answer]:
         """Return at most ``limit`` records, of hosts after this one."""
         checks.page(after, limit)
-        found = self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
-        return [wire.to_wire(each) for each in found]
+        records = self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
+        return [wire.to_wire(each) for each in records]
 
     @_answered
     def get_service(self, _: Context, host: str) -> Answer:

@@ -57,7 +57,7 @@ class ReadAhead:
             traits = sorted(summary[item["uuid"]].traits)
             done.set_result({"traits": traits, "resource_provider_generation": item["generation"]})
             self._coming[_part(item["uuid"], "traits")] = done
-        self.used |= {uuid: found.used for uuid, found in summary.items()}
+        self.used |= {uuid: summed.used for uuid, summed in summary.items()}
 
     def _fetch(self, uuid: str, part: str) -> None:
         path = _part(uuid, part)
@@ -92,14 +92,14 @@ def summary_of(root: str, api: API) -> Summary:
     for resource_class in TRIED:
         path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"
         try:
-            found = api.request("GET", path, needs=NEEDS)["provider_summaries"]
-            if found:
-                return {uuid: _summed(one) for uuid, one in found.items()}
+            summaries = api.request("GET", path, needs=NEEDS)["provider_summaries"]
+            if summaries:
+                return {uuid: _summed(fields) for uuid, fields in summaries.items()}
         except (PlacementError, KeyError, TypeError):
             return {}  # an older Placement, or not permitted: the parts are read one by one
     return {}
 
 
-def _summed(one: Mapping[str, Any]) -> Summed:
-    used = {name: int(amounts["used"]) for name, amounts in one["resources"].items()}
-    return Summed(frozenset(one["traits"]), used)
+def _summed(fields: Mapping[str, Any]) -> Summed:
+    used = {name: int(amounts["used"]) for name, amounts in fields["resources"].items()}
+    return Summed(frozenset(fields["traits"]), used)

@@ -298,8 +298,8 @@ class Nodes:
         """
         vanished = [tracker for uuid, tracker in before.items() if uuid not in self.trackers]
         if not self._searched and self.state_path is not None:
-            known = {*before, *self.trackers, *self.vanished}
-            saved = [uuid for uuid in saved_roots(self.state_path) if uuid not in known]
+            tracked_uuids = {*before, *self.trackers, *self.vanished}
+            saved = [uuid for uuid in saved_roots(self.state_path) if uuid not in tracked_uuids]
             vanished += [self._create_tracker(uuid) for uuid in saved]
         self._searched = True
         for tracker in vanished:

@@ -73,8 +73,10 @@ class Policy:
                 return None, []
         if driver_of(manager) != AGENT:
             if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
-                who = manager_text(manager)
-                problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
+                manager_name = manager_text(manager)
+                problems.append(
+                    f"{DISABLED} of {manager_name} ignored: only the agent sets this trait"
+                )
             never = {DISABLED, MANAGED_BY_NOVA} if self.attached else {DISABLED}
             holding = holding._replace(traits=holding.traits - never)
         if before is None:

@@ -123,8 +123,10 @@ def settle(
         if answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
     )
     # Unreadable files may claim traits that no ledger has: see Policy.allowed.
-    known = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
-    inputs = Inputs(observed, before, answers, policy, drained or {}, silent, missing <= known)
+    known_managers = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
+    inputs = Inputs(
+        observed, before, answers, policy, drained or {}, silent, missing <= known_managers
+    )
 
     # Each provider by itself.
     uuids = dict.fromkeys(chain(before.holders, *(each.assertions for each in answers.statements)))
@@ -161,7 +163,7 @@ def settle(
         _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}),
         tuple(problems),
         before,
-        {denial: who for each in settled.values() for denial, who in each.denials.items()},
+        {denial: manager for each in settled.values() for denial, manager in each.denials.items()},
     )
 
 
@@ -194,7 +196,9 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
         row = before.holdings_on(root.uuid)
         claims = [held for manager, held in row.items() if manager in inputs.silent]
         claims += [
-            one.assertions[root.uuid].holding for one in statements if root.uuid in one.assertions
+            statement.assertions[root.uuid].holding
+            for statement in statements
+            if root.uuid in statement.assertions
         ]
         seen = before.seen | joined(row.values()).traits & root.traits
         seen &= joined(claims).traits
@@ -331,8 +335,8 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
             provider=assertion.holding.provider and manager == owner,
             classes=frozenset(name for name in named if class_owners.get(name, manager) == manager),
         )
-    kept = (held for manager, held in held_before.items() if manager in inputs.silent - STAND_INS)
-    still_claimed = joined([asserted, *kept])
+    claims = (held for manager, held in held_before.items() if manager in inputs.silent - STAND_INS)
+    still_claimed = joined([asserted, *claims])
     for manager, held in held_before.items():
         if manager in inputs.silent:
             left = held.without(still_claimed) if manager == NOVA_COMPUTE else held
@@ -343,7 +347,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
             is_missed = before is None and still_claimed.provider
             left = (held if is_missed else held.within(before)).without(still_claimed)
         now[manager] = now.get(manager, NONE).joined(left)
-    holders_now = {who: held for who, held in now.items() if held != NONE and who != OWN_UUID}
+    holders_now = {
+        manager: held for manager, held in now.items() if held != NONE and manager != OWN_UUID
+    }
     return SettledProvider(after, holders_now, leaves, problems, denials)
 
 

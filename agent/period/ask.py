@@ -96,7 +96,9 @@ class DriverAnswers:
         before, after = self.allocations_before, self.allocations
         assert before is not None and after is not None
         refuse_malformed(after)
-        edited = edited_providers(before, {who: after[who] for who in after.keys() & before.keys()})
+        edited = edited_providers(
+            before, {consumer: after[consumer] for consumer in after.keys() & before.keys()}
+        )
         foreign = [
             observed.providers[uuid].name
             for uuid in edited

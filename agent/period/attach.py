@@ -71,8 +71,8 @@ class ForeignRoots:
         self.awaited = {}
         alone = compute_id if len(names) == 1 else ""
         for name in names:
-            known = reported.get(name) or alone or self.by_name.get(name)
-            uuid = known or self._root_by_name(name, find)
+            known_uuid = reported.get(name) or alone or self.by_name.get(name)
+            uuid = known_uuid or self._root_by_name(name, find)
             if uuid is not None:
                 uuids[name] = uuid
         return uuids

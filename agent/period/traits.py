@@ -80,7 +80,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     (``disabled`` is ``None``).  Children get no owner trait: each would cost a call.
     """
     named = [item for driver in capabilities for item in driver.items()]
-    known = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
+    named_traits = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
     able = {CAPABILITY_TRAITS[name] for name, yes in named if yes and name in CAPABILITY_TRAITS}
     owned, before = frozenset(owners), observed.get(host.uuid)
     present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
@@ -89,14 +89,14 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
         others = tags_of_others(before.traits, service_tag)
     assertions = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
     observed_roots = (observed.providers[uuid] for uuid in observed.children(None))
-    roots = [one for one in observed_roots if identifying_traits(owned) & one.traits]
+    roots = [provider for provider in observed_roots if identifying_traits(owned) & provider.traits]
     for statement in drivers.statements:
         asserted = statement.assertions.values()
         roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
     for provider in roots:
         if provider.uuid != host.uuid:
             assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
-    denied = Holding(traits=frozenset(known - able) | others)
+    denied = Holding(traits=frozenset(named_traits - able) | others)
     own = Statement(AGENT, assertions, denied={host.uuid: denied})
     if disabled is None:
         return [own]

@@ -74,13 +74,15 @@ class Loaded:
     files: tuple[str, ...] = ()
 
 
-def parse_files(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
-    """Return the entries of all files, and their warnings after the ``known`` ones.
+def parse_files(
+    texts: Iterable[tuple[str, str]], earlier_warnings: Iterable[Diagnostic] = ()
+) -> Loaded:
+    """Return the entries of all files, and their warnings after ``earlier_warnings``.
 
     :raises BadFile: with a diagnostic for each error in all files.
     """
     by_key: dict[Key, Entry] = {}
-    warnings, errors, names = list(known), list[Diagnostic](), []
+    warnings, errors, names = list(earlier_warnings), list[Diagnostic](), []
     repeated = []
     for name, text in texts:
         names.append(name)
@@ -220,18 +222,18 @@ def _breaches(  # noqa: C901  a branch for each kind of error
                 if name not in value:
                     refuse(path, f"{name!r} is missing")
         elif kind == "additionalProperties":
-            known = [name for name in error.schema["properties"] if not name.startswith("__")]
+            keys = [name for name in error.schema["properties"] if not name.startswith("__")]
             for name in value.keys() - error.schema["properties"].keys():
                 if "tolerant" not in error.schema:
-                    text = f"unknown key; known are {', '.join(sorted(known))}"
+                    text = f"unknown key; known are {', '.join(sorted(keys))}"
                     refuse((*path, name), text)
                     continue
-                near = difflib.get_close_matches(name, known, 1, 0.7)
+                near = difflib.get_close_matches(name, keys, 1, 0.7)
                 text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
                 unknown.append((file.diagnostic((*path, name), text), bool(near)))
         else:
             refuse(path, f"has to be {error.schema['description']}, not {_shown(value)}")
-    return list(wrong), sorted(unknown, key=lambda found: (found[0].line, found[0].path))
+    return list(wrong), sorted(unknown, key=lambda pair: (pair[0].line, pair[0].path))
 
 
 def _shown(value: Any) -> str:

@@ -47,13 +47,13 @@ class RegistryClient:
 
     def list_services(self) -> list[ServiceRecord]:
         """Return all records, sorted by host, read page by page."""
-        found: list[ServiceRecord] = []
+        records: list[ServiceRecord] = []
         while True:
-            after = found[-1].host if found else ""
+            after = records[-1].host if records else ""
             page = self.call("list_services", after=after, limit=wire.PAGE)
-            found += map(wire.from_wire, page)
+            records += map(wire.from_wire, page)
             if len(page) < wire.PAGE:
-                return found
+                return records
 
     def get_service(self, host: str) -> ServiceRecord:
         """Return the record of a host."""

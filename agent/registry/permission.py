@@ -22,17 +22,17 @@ class RegistryPermissions:
         self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> None:
         """:raises NotPermitted: the call is not signed, or not by one who may make it."""
-        who = self.operator.verified_sender(wire.TOPIC, method, arguments, context)
-        if who is None:
+        sender = self.operator.verified_sender(wire.TOPIC, method, arguments, context)
+        if sender is None:
             raise NotPermitted(
                 f"{method} is not signed, or not with a key of [registry]: set master_key where "
                 "operators use computectl, host_key on the hypervisor"
             )
-        if who and (method not in AGENT_METHODS or arguments.get("host") != who):
+        if sender and (method not in AGENT_METHODS or arguments.get("host") != sender):
             whom = f" {arguments['host']!a}" if "host" in arguments else ""
             raise NotPermitted(
-                f"the host_key of {who} does not allow {method}{whom}: run this where [registry] "
-                "master_key is set"
+                f"the host_key of {sender} does not allow {method}{whom}: run this where "
+                "[registry] master_key is set"
             )
 
 

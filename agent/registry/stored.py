@@ -32,31 +32,31 @@ def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
     return ServiceRecord(**values, damaged=tuple(damaged))
 
 
-def _time(found: Any) -> datetime:
-    return datetime.fromtimestamp(found, UTC)
+def _time(value: Any) -> datetime:
+    return datetime.fromtimestamp(value, UTC)
 
 
-def _text(found: Any) -> str:
-    if not isinstance(found, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError
-    return found
+    return value
 
 
-def _number(found: Any) -> int:
-    if not isinstance(found, int):
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
         raise TypeError
-    return found
+    return value
 
 
-def _roots(found: Any) -> tuple[str, ...]:
-    uuids = tuple(_text(found).split())
+def _roots(value: Any) -> tuple[str, ...]:
+    uuids = tuple(_text(value).split())
     if not all(map(is_uuid, uuids)):
         raise ValueError
     return uuids
 
 
-def _uuids_in(found: Any) -> tuple[str, ...]:
-    return tuple(filter(is_uuid, found.split())) if isinstance(found, str) else ()
+def _uuids_in(value: Any) -> tuple[str, ...]:
+    return tuple(filter(is_uuid, value.split())) if isinstance(value, str) else ()
 
 
 _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
@@ -65,7 +65,7 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "binary": (_text, BINARY),
     "disabled": (bool, False),  # numbers in some databases
     "disabled_reason": (
-        lambda found: plain(_text(found)),
+        lambda value: plain(_text(value)),
         None,
     ),  # once unchecked
     "disabled_at": (_time, None),

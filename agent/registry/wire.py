@@ -32,12 +32,12 @@ def to_wire(record: ServiceRecord) -> dict[str, Any]:
 
 def from_wire(data: dict[str, Any]) -> ServiceRecord:
     """Return a record from JSON values."""
-    known = {name: value for name, value in data.items() if name in _FIELDS}
+    fields = {name: value for name, value in data.items() if name in _FIELDS}
     for name in _TIMES:
-        at = known.get(name)
-        known[name] = datetime.fromisoformat(at) if at else None
-    known |= {name: tuple(known.get(name, ())) for name in _LISTS}
-    return ServiceRecord(**known)
+        at = fields.get(name)
+        fields[name] = datetime.fromisoformat(at) if at else None
+    fields |= {name: tuple(fields.get(name, ())) for name in _LISTS}
+    return ServiceRecord(**fields)
 
 
 def failure(err: RegistryError) -> dict[str, Any]:

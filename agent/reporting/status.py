@@ -196,12 +196,12 @@ def checks(
         "disk": disk,
         "nodes": [f"{r.node} is not reported fully" for r in reports if not r.ok],
     }
-    found = []
+    result = []
     for name, texts in wrong.items():
         distinct = list(dict.fromkeys(" ".join(text.split()) for text in texts if text))
         more = f" (and {len(distinct) - 1} more)" if distinct[1:] else ""
-        found.append(Check(name, f"{distinct[0]}{more}" if distinct else ""))
-    return tuple(found)
+        result.append(Check(name, f"{distinct[0]}{more}" if distinct else ""))
+    return tuple(result)
 
 
 class LaterVersion(ValueError):

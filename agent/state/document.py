@@ -29,9 +29,9 @@ class Unreadable(Unusable):
 class Later(Unusable):
     """A later version of the agent wrote the file: it is not changed."""
 
-    def __init__(self, path: Path, version: int, known: int) -> None:
+    def __init__(self, path: Path, version: int, own_version: int) -> None:
         super().__init__(
-            f"{path} has version {version}, and this compute-agent reads {known}: a later "
+            f"{path} has version {version}, and this compute-agent reads {own_version}: a later "
             "compute-agent wrote it; use that version, or move the file away"
         )
 

@@ -194,7 +194,9 @@ def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Led
     :raises ValueError: or LookupError, TypeError, AttributeError: they are not a ledger.
     """
     holders = {
-        canonical_uuid(uuid, "provider"): {str(who): _holding(held) for who, held in row.items()}
+        canonical_uuid(uuid, "provider"): {
+            str(manager): _holding(held) for manager, held in row.items()
+        }
         for uuid, row in documents.items()
         if uuid != SEEN
     }
@@ -216,9 +218,9 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
         }
     now, then = after.snapshot, before.snapshot
     others = (uuid for uuid in now.changed_since(then) if now.get(uuid) != then.get(uuid))
-    known, later = before.generations, after.generations
-    moved = [uuid for uuid, number in later.items() if known.get(uuid) != number]
-    for uuid in dict.fromkeys((*others, *moved, *sorted(known.keys() - later.keys()))):
+    earlier, later = before.generations, after.generations
+    moved = [uuid for uuid, number in later.items() if earlier.get(uuid) != number]
+    for uuid in dict.fromkeys((*others, *moved, *sorted(earlier.keys() - later.keys()))):
         provider = now.get(uuid)
         if provider is not None:
             changed[VIEW, uuid] = [provider_row(provider), after.generations.get(uuid)]
@@ -250,7 +252,7 @@ def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 def _row(holders: Holders) -> dict[str, Any]:
     """Return the claims on one provider as JSON, sorted."""
-    return {who: _plain(held) for who, held in sorted(holders.items())}
+    return {manager: _plain(held) for manager, held in sorted(holders.items())}
 
 
 def _plain(held: Holding) -> dict[str, Any]:

@@ -164,21 +164,21 @@ class HostStatus:
         if self._move(Event.BACK):
             self._post_write()
 
-    def adopt_trait(self, *, found: bool) -> None:
-        """At the first start: take the status from the trait on the roots (``found``)."""
-        event = Event.FOUND_DISABLED if found else Event.FOUND_ENABLED
-        if self._move(event, REASON_FOUND if found else None):
+    def adopt_trait(self, *, has_trait: bool) -> None:
+        """At the first start: take the status from the trait on the roots (``has_trait``)."""
+        event = Event.FOUND_DISABLED if has_trait else Event.FOUND_ENABLED
+        if self._move(event, REASON_FOUND if has_trait else None):
             self._note_decision()
 
-    def period_done(self, reports: Sequence[Report], found: bool | None) -> None:
-        """Note the reports of a period; ``found``: whether the roots have the trait, if known."""
+    def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
+        """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
         if self.unsaved is not None:
             with self.lock:
                 self._keep(self.current)
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
-        if found is not None:
-            self.adopt_trait(found=found)
+        if has_trait is not None:
+            self.adopt_trait(has_trait=has_trait)
         self.on_period()
 
     # -- the registry's side

@@ -94,12 +94,12 @@ def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Flee
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
     belongs = GROUPS[selection.group]
-    found = [host for host in hosts if belongs(host) and text in _searched(host)]
-    found.sort(key=_ORDERS["host"])
-    found.sort(key=_ORDERS[selection.order], reverse=selection.descending)
+    matching = [host for host in hosts if belongs(host) and text in _searched(host)]
+    matching.sort(key=_ORDERS["host"])
+    matching.sort(key=_ORDERS[selection.order], reverse=selection.descending)
     first = (selection.page - 1) * PER_PAGE
-    pages = -(-len(found) // PER_PAGE)
-    return Fleet(found[first : first + PER_PAGE], len(found), counts, pages)
+    pages = -(-len(matching) // PER_PAGE)
+    return Fleet(matching[first : first + PER_PAGE], len(matching), counts, pages)
 
 
 def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:

@@ -152,8 +152,8 @@ class Request:
             }
         )
 
-    def query(self, known: Collection[str], strict_since: Version) -> dict[str, str]:
-        """Return the query's parameters that are ``known``; of repeated ones the last.
+    def query(self, names: Collection[str], strict_since: Version) -> dict[str, str]:
+        """Return the query's parameters of these ``names``; of repeated ones the last.
 
         :raises Refused: 400 for unknown ones, from the microversion ``strict_since`` on.
         """
@@ -166,9 +166,9 @@ class Request:
         except ValueError as err:
             raise Refused(400, f"the query has more than {LONGEST_QUERY} parameters") from err
         for name, _ in pairs:
-            if name not in known and self.version >= strict_since:
+            if name not in names and self.version >= strict_since:
                 raise Refused(400, f"unknown query parameter {name!a}")
-        return {name: value for name, value in pairs if name in known}
+        return {name: value for name, value in pairs if name in names}
 
     def body(self) -> dict[str, Any]:
         """Return the JSON object of the body.  :raises Refused: 400 if it is not one."""

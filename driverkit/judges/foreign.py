@@ -98,19 +98,24 @@ def _expect_kept(
     for root in roots:
         root.report(loaded)
         root.edited_by_another(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
-    for asked, who in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
+    for asked, driver_text in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
         for root in roots:
-            _expect_kept_by(root, asked, who, theirs)
+            _expect_kept_by(root, asked, driver_text, theirs)
 
 
 def _expect_kept_by(
-    root: Root, loaded: LoadedDriver, who: str, theirs: Callable[[Snapshot], dict[str, object]]
+    root: Root,
+    loaded: LoadedDriver,
+    driver_text: str,
+    theirs: Callable[[Snapshot], dict[str, object]],
 ) -> None:
     before = root.read().view.snapshot
     after = theirs(again(root, loaded, "with foreign things in the tree"))
     lost = [text for text, value in theirs(before).items() if after.get(text) != value]
     if lost:
-        raise Broken(f"node {root.node}: {who} has taken away or changed\n{first_lines(lost)}")
+        raise Broken(
+            f"node {root.node}: {driver_text} has taken away or changed\n{first_lines(lost)}"
+        )
 
 
 def _foreign_providers(desired: Snapshot) -> dict[str, object]:

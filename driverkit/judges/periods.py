@@ -26,11 +26,11 @@ def second_period(stage: Stage) -> None:
 
 def agree(stage: Stage) -> None:
     """Judge whether two drivers report the same, each starting with an empty tree."""
-    one, other = stage.open(), stage.open()
-    for root in stage.roots(one):
-        said = root.desired(one)
+    loaded, other = stage.open(), stage.open()
+    for root in stage.roots(loaded):
+        desired = root.desired(loaded)
         theirs = again(root, other, "asked after another driver of the same host")
-        expect_same(root, said, theirs, "one driver's, then the other's")
+        expect_same(root, desired, theirs, "one driver's, then the other's")
 
 
 def restart(stage: Stage) -> None:
@@ -47,31 +47,33 @@ def restart(stage: Stage) -> None:
 
 def any_order(stage: Stage) -> None:
     """Judge the reverse order of nodes, and of providers in the tree."""
-    one, two, other = stage.open(), stage.open(), stage.open()
-    roots = stage.roots(one)
-    forwards = [_alike(root, one, two) for root in roots]
+    first, second, other = stage.open(), stage.open(), stage.open()
+    roots = stage.roots(first)
+    forwards = [_alike(root, first, second) for root in roots]
     backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
-    for root, said, later in zip(roots, forwards, reversed(backwards), strict=True):
-        expect_same(root, said, later, "nodes asked first to last, then last to first")
-        tree = ProviderTree(Snapshot.build(reversed(list(said.walk()))))
+    for root, desired, later in zip(roots, forwards, reversed(backwards), strict=True):
+        expect_same(root, desired, later, "nodes asked first to last, then last to first")
+        tree = ProviderTree(Snapshot.build(reversed(list(desired.walk()))))
         root.update_provider_tree(other, tree)
-        expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
+        expect_same(
+            root, desired, tree.freeze(), "what was reported, then the same in another order"
+        )
 
 
 def any_thread(stage: Stage) -> None:
     """Judge a driver that is opened in one thread and called in others."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        said = _alike(root, loaded, loaded)
+        desired = _alike(root, loaded, loaded)
         for _ in range(2):
             elsewhere = LoadedDriver.from_driver(loaded.name, loaded.driver, stage.within)
             later = again(root, elsewhere, "in another thread")
-            expect_same(root, said, later, "in one thread, then in another one")
+            expect_same(root, desired, later, "in one thread, then in another one")
 
 
-def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
+def _alike(root: Root, loaded: LoadedDriver, other: LoadedDriver) -> Snapshot:
     """Return the tree that both drivers report.  :raises NotJudged: their trees differ."""
-    first, second = root.desired(one), root.desired(two)
+    first, second = root.desired(loaded), root.desired(other)
     if differences(first, second):
         raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
     return first
@@ -93,8 +95,8 @@ def thread_safe(stage: Stage) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(ROUNDS):
             together = list(pool.map(ask, roots))
-            for root, one, two in zip(roots, alone, together, strict=True):
-                expect_same(root, one, two, "asked alone, then together with the others")
+            for root, desired, later in zip(roots, alone, together, strict=True):
+                expect_same(root, desired, later, "asked alone, then together with the others")
 
 
 def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
@@ -114,7 +116,7 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
         )
 
 
-def expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
+def expect_same(root: Root, first: Snapshot, second: Snapshot, how: str) -> None:
     """Expect that the trees are equal.  :raises Broken: with the differences."""
-    if lines := differences(one, two):
+    if lines := differences(first, second):
         raise Broken(f"node {root.node}: {how}:\n{first_lines(lines)}")

@@ -62,7 +62,7 @@ def bounded_time(stage: Stage, make: MakeBigDriver) -> None:
 def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
     """Judge the peak memory use of a period."""
     loaded = stage.open(_maker(make, DEVICES))
-    said = []
+    snapshots = []
     for root in stage.roots(loaded):
         tree = ProviderTree(EMPTY)
         tree.new_root(root.node, root.uuid)
@@ -70,13 +70,13 @@ def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
             before = tracemalloc.get_traced_memory()[0]
             root.update_provider_tree(loaded, tree)
             peak = tracemalloc.get_traced_memory()[1] - before
-        said.append(tree.freeze())
+        snapshots.append(tree.freeze())
         if peak > DEVICES * BYTES_PER_DEVICE:
             raise Broken(
                 f"node {root.node}: {peak / 2**20:.0f} MiB for a period of {DEVICES} devices, "
                 f"more than {DEVICES * BYTES_PER_DEVICE / 2**20:.0f}"
             )
-    _expect_devices(said)
+    _expect_devices(snapshots)
 
 
 def steady_memory(stage: Stage) -> None:
@@ -123,7 +123,7 @@ def _where(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> str:
 def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float]:
     loaded = stage.open(_maker(make, devices))
     took = {"a first period": 0.0, "a quiet period": 0.0}
-    said = []
+    snapshots = []
     for root in stage.roots(loaded):
         base: Snapshot = EMPTY
         for what in took:
@@ -134,9 +134,9 @@ def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float
             root.update_provider_tree(loaded, tree)
             took[what] += time.process_time() - start
             base = tree.freeze()
-        said.append(base)
+        snapshots.append(base)
     if devices == DEVICES:
-        _expect_devices(said)
+        _expect_devices(snapshots)
     return took
 
 
@@ -152,9 +152,9 @@ def _takes_a_number(make: MakeBigDriver) -> bool:
     return True
 
 
-def _expect_devices(said: Iterable[Snapshot]) -> None:
+def _expect_devices(snapshots: Iterable[Snapshot]) -> None:
     """Refuse a driver with fewer devices, which would stay within any bound."""
-    providers = [provider for snapshot in said for provider in snapshot.walk()]
+    providers = [provider for snapshot in snapshots for provider in snapshot.walk()]
     units = sum(record.total for it in providers for record in it.inventory.values())
     if max(len(providers), units) < DEVICES:
         raise BadFixture(

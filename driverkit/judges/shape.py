@@ -55,14 +55,17 @@ def closes(stage: Stage) -> None:
 
 def node_names(stage: Stage) -> None:
     """Judge whether names stay the same, in one driver and in another."""
-    one, other = stage.open(), stage.open()
-    first, uuids = _nodes(stage, one), checked_call("get_nodenames_by_uuid", one.node_uuids)
+    loaded, other = stage.open(), stage.open()
+    first, uuids = _nodes(stage, loaded), checked_call("get_nodenames_by_uuid", loaded.node_uuids)
     for node in first:
         if len(node) > LONGEST_NAME:
             raise Broken(f"the name {node} has {len(node)} characters, not 1 to {LONGEST_NAME}")
-    for again, who in ((_nodes(stage, one), "asked again"), (_nodes(stage, other), "a new driver")):
+    for again, text in (
+        (_nodes(stage, loaded), "asked again"),
+        (_nodes(stage, other), "a new driver"),
+    ):
         if set(again) != set(first):
-            raise Broken(f"first {_listed(first)}; {who}: {_listed(again)}")
+            raise Broken(f"first {_listed(first)}; {text}: {_listed(again)}")
     if uuids != (later := checked_call("get_nodenames_by_uuid", other.node_uuids)):
         raise Broken(f"UUIDs by node: first {uuids}; a new driver: {later}")
     if unknown := sorted(uuids.keys() - first):
@@ -132,7 +135,7 @@ def valid(stage: Stage) -> None:
         refused = [*report.failed.items(), ("the rest", report.error)]
         # The rule own-names is about names that are taken.
         answers = ((key, err) for key, err in refused if err and not isinstance(err, NameTaken))
-        wrong = [str(one) for one in report.problems]
+        wrong = [str(problem) for problem in report.problems]
         names = report.plan.names
         wrong += [f"{names.get(key, key)}: Placement answers: {err}" for key, err in answers]
         if wrong:

@@ -116,10 +116,10 @@ def _classes(source: DriverSource) -> Iterator[Diagnostic]:
             yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
         for ability in OPTIONAL:
             names = abilities.methods(ability)
-            there = [name for name in names if name in own]
-            for name in [name for name in names if name not in own] if there else ():
-                text = f"a driver with {there[0]} needs it; it may be empty"
-                yield Diagnostic(own[there[0]].lineno, MUST, f"{driver.name}: no {name}", text)
+            present = [name for name in names if name in own]
+            for name in [name for name in names if name not in own] if present else ():
+                text = f"a driver with {present[0]} needs it; it may be empty"
+                yield Diagnostic(own[present[0]].lineno, MUST, f"{driver.name}: no {name}", text)
 
 
 def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:

@@ -118,8 +118,8 @@ def _same_subtree(request: ResourceRequest, groups: dict[str, RequestGroup]) -> 
         if not suffixes or UNSUFFIXED in suffixes:
             yield "same_subtree: needs one or more groups, all with a suffix"
         for suffix in sorted(suffixes - groups.keys() - {UNSUFFIXED}):
-            known = ", ".join(suffix for suffix in groups if suffix) or "none"
-            yield f"same_subtree: the request has no group {suffix} (it has: {known})"
+            groups_text = ", ".join(suffix for suffix in groups if suffix) or "none"
+            yield f"same_subtree: the request has no group {suffix} (it has: {groups_text})"
 
 
 def _policy(request: ResourceRequest) -> Iterator[str]:

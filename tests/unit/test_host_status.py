@@ -138,7 +138,7 @@ class World:
 def world(tmp_path: Path) -> World:
     world = World(tmp_path)
     world.beat()
-    world.status.adopt_trait(found=False)
+    world.status.adopt_trait(has_trait=False)
     world.beat()
     return world
 
@@ -445,7 +445,7 @@ def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(
     world = World(tmp_path, placement=True)
     world.beat()
     assert world.status.disabled is None and not world.writes
-    world.status.adopt_trait(found=True)
+    world.status.adopt_trait(has_trait=True)
     world.beat()
     assert world.registry.record.disabled and world.registry.record.disabled_reason == REASON_FOUND
     assert world.placement
@@ -454,7 +454,7 @@ def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(
 def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
     world = World(tmp_path)
     world.beat()
-    world.status.adopt_trait(found=False)
+    world.status.adopt_trait(has_trait=False)
     world.beat()
     assert world.status.disabled is False and not world.registry.writes
 
@@ -463,7 +463,7 @@ def test_without_a_registry_at_first_the_trait_is_left_alone(tmp_path) -> None:
     world = World(tmp_path)
     world.registry.down = True
     world.beat()
-    world.status.adopt_trait(found=True)
+    world.status.adopt_trait(has_trait=True)
     assert world.status.disabled is None
 
 

@@ -93,10 +93,10 @@ class Reader:
     def _capabilities(self) -> Element:
         """Read the capabilities; reject a document that lists no pages if an earlier one did."""
         document = parse_document(capabilities(self.sources.host))
-        known = hugepages_known(numa_cells(document))
-        if self._hugepages_known and not known:
+        has_hugepages = hugepages_known(numa_cells(document))
+        if self._hugepages_known and not has_hugepages:
             raise DriverNotReady("libvirt's capabilities no longer list the pages of NUMA cells")
-        self._hugepages_known = known
+        self._hugepages_known = has_hugepages
         return document
 
 
