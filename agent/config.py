@@ -30,7 +30,7 @@ NAMES_OF_OTHERS = {
     "libvirt": frozenset({"cpu_model", "rbd_connect_timeout"}),
     "placement": frozenset({"user_name", "user_domain_name", "access_token", "access_token_type"}),
 }
-"""By group: options of other services in the same file that resemble ours and are no typos."""
+"""Options of other services in the same file, by group, that resemble ours and are no typos."""
 
 
 ALIKE, ALIKE_SHORT = 0.8, 0.75

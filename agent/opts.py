@@ -229,6 +229,15 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     interval = None if seconds < 0 else float(seconds or schedule.PERIOD)
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ValueError("[registry] access = rpc needs transport_url")
+    records = registry.settings(conf)
+    file = registry.sqlite_file(records.connection)
+    if records.access == "direct" and file is None:
+        raise ValueError(
+            "[registry] connection names no SQLite file: only compute-registry opens the database "
+            "of a fleet; set [registry] access = rpc and transport_url"
+        )
+    if records.access == "direct" and not file:
+        raise ValueError(f"[registry] connection: {records.connection} has no path of a file")
     refresh = conf.compute.resource_provider_association_refresh
     if not conf.host.strip():
         raise ValueError("host is empty: name this service, or leave the option out")
@@ -257,7 +266,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
             period=interval or schedule.PERIOD,
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
-        registry=registry.settings(conf),
+        registry=records,
         provider_config=Path(conf.compute.provider_config_location),
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,

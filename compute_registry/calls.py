@@ -15,7 +15,7 @@ from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 from agent.loop import in_thread
 
 WITHIN = 3.0
-"""Seconds."""
+"""Seconds that a request waits for an agent's answer."""
 WAITING_AT_ONCE = 16
 """Half of the threads of the REST interface."""
 UNDER_WAY = 128

@@ -96,6 +96,7 @@ class RegistryFacts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, in the thread of the scrape."""
+        checks = self.checks()
         yield gauge(
             f"{PREFIX}_build_info",
             "The version.",
@@ -106,9 +107,11 @@ class RegistryFacts(Collector):
             f"{PREFIX}_check_ok",
             "1 if this check of /readyz passes, else 0.",
             ("check",),
-            [((check.name,), float(check.ok)) for check in self.checks()],
+            [((check.name,), float(check.ok)) for check in checks],
         )
-        rows = [((*key,), number) for key, number in self._host_counts().items()]
+        answers = all(check.ok for check in checks if check.name == "database")
+        counts = self._host_counts() if answers else {}
+        rows = [((*key,), number) for key, number in counts.items()]
         text = "Hosts by state and status; absent while the database does not answer."
         yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), rows)
 

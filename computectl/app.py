@@ -7,6 +7,7 @@ changes.  Each error is one line on stderr, with the next step.
 
 import argparse
 import difflib
+import itertools
 import logging
 import os
 import sys
@@ -119,10 +120,15 @@ class ComputeCtl(App):
         try:
             command, _, rest = self.command_manager.find_command(argv)
         except ValueError:
-            what = "option" if argv[0].startswith("-") else "command"
-            near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
+            names = list(self.command_manager.commands)
+            given = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), argv[:2]))
+            group = [name for name in names if name.startswith(f"{argv[0]} ")]
+            near = difflib.get_close_matches(given, names, 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
-            return self._print_failure(CommandError(f"there is no {what} {argv[0]}", hint))
+            if group:
+                hint = f"there are {', '.join(group)}"
+            unknown = f"command {given}" if given else f"option {argv[0]}"
+            return self._print_failure(CommandError(f"there is no {unknown}", hint))
         try:
             rewritten = getattr(command, "rewrite_arguments", list)(rest)
         except CommandError as err:

@@ -84,8 +84,8 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
 
 
 PENDING = (
-    "a reshape is pending: compute-agent does it at its next start, or now with [compute] "
-    "reshape_when_running; `computectl plan --at-start` shows it"
+    "a reshape is pending: compute-agent does it at its next start, or while it runs with "
+    "[compute] reshape_when_running; `computectl plan --at-start` shows it"
 )
 
 

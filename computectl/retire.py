@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from agent.period.traits import DISABLED, identifying_traits, is_service_tag, service_of
+from agent.ownership.policy import DISABLED
+from agent.period.traits import identifying_traits, is_service_tag, service_of
 from agent.reporting.reports import Condition
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.reading.steps_out import StepsOut

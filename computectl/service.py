@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from agent.registry.control import Switched
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition

@@ -122,7 +122,7 @@ class ShowTree(DrawnOrListed[Trees]):
         return COLUMNS, [row for provider, tree in shown.values() for row in _rows(provider, tree)]
 
     def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
-        """Print which trees ``--all`` left out; return 0."""
+        """Print which trees ``--all`` left out, and for a picture its heading; return 0."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.print_on_stderr(heading(answer))

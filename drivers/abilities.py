@@ -126,7 +126,7 @@ OPTIONAL: tuple[type, ...] = (
     *(Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched),
     *LEGACY,
 )
-"""All of them.  A driver defines all methods of a protocol, or none of them."""
+"""All optional protocols.  A driver defines all methods of a protocol, or none of them."""
 
 
 def methods(*abilities: type) -> tuple[str, ...]:

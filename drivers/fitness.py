@@ -35,7 +35,7 @@ def capabilities_problem(capabilities: object) -> str | None:
 
 
 def uses_older_methods(driver_class: type[ComputeDriver]) -> bool:
-    """Whether the class has only Nova's older methods, and no ``update_provider_tree``."""
+    """Return whether the class does not define ``update_provider_tree`` itself."""
     return driver_class.update_provider_tree is ComputeDriver.update_provider_tree
 
 

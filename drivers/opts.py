@@ -55,8 +55,8 @@ DEFAULT_OPTS = [
         "reserved_host_cpus",
         default=0,
         min=0,
-        help="Number of CPUs reserved for the host. Can't be used with [compute] cpu_shared_set"
-        " or cpu_dedicated_set; CPUs in neither set are then reserved for the host.",
+        help="Number of CPUs reserved for the host. Can't be used with [compute] cpu_shared_set or"
+        " cpu_dedicated_set: with these, CPUs in neither set are reserved for the host.",
     ),
     cfg.IntOpt(
         "reserved_host_memory_mb",

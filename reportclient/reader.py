@@ -118,7 +118,7 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
     """Return all providers with a trait; 1 GET.  Empty if Placement does not know the trait."""
     try:
         return _listing(f"required={trait}", api)
-    except (UnknownNames, Rejected):
+    except UnknownNames:
         return []
 
 

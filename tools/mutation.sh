@@ -52,17 +52,10 @@ timeout_method = "thread"
 [tool.mutmut]
 source_paths = ["agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient"]
 only_mutate = [
-    "agent/ownership/unrecorded.py",
-    "agent/ownership/settlement.py",
-    "agent/ownership/ledger.py",
-    "agent/ownership/provider_settlement.py",
-    "agent/ownership/placing.py",
-    "agent/ownership/policy.py",
-    "agent/ownership/settle.py",
-    "agent/ownership/driver_snapshot.py",
-    "agent/ownership/statement.py",
-    "agent/period/driver_answers.py", "agent/period/decide.py",
-    "agent/attach/leaving.py", "agent/period/traits.py",
+    "agent/ownership/ledger.py", "agent/ownership/placing.py", "agent/ownership/policy.py",
+    "agent/ownership/settle.py", "agent/ownership/statement.py",
+    "agent/period/ask.py", "agent/period/attach.py", "agent/period/tracker.py",
+    "agent/period/traits.py",
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",

@@ -96,12 +96,18 @@ class RpcClient:
         :raises TransportUnavailable: the broker can't be reached.
         :raises RemoteFault: the other side failed.
         """
-        if not self.slots.acquire(blocking=False):
-            raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
         sent = dict(context or {})
         if self.sign is not None:
             sent = self.sign(server or self.target.topic, method, arguments, sent)
-        called = in_thread(lambda: self._call(method, server, sent, arguments), f"call {method}")
+        if not self.slots.acquire(blocking=False):
+            raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
+        try:
+            called = in_thread(
+                lambda: self._call(method, server, sent, arguments), f"call {method}"
+            )
+        except RuntimeError:  # no thread can be started
+            self.slots.release()
+            raise
         called.add_done_callback(lambda _: self.slots.release())
         try:
             return called.result(self.timeout + GRACE)

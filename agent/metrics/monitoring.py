@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from agent import version
 from agent.loop import Loop
 from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
@@ -141,9 +142,7 @@ class Facts(Collector):
 
     def _of_service(self, status: AgentStatus) -> Iterator[Metric]:
         facts = status.service
-        yield _gauge(
-            "build_info", "The agent's version.", [((status.agent_version,), 1)], "version"
-        )
+        yield _gauge("build_info", "The agent's version.", [((version(),), 1)], "version")
         yield _gauge("interval_seconds", "Seconds between two periods.", [((), status.interval)])
         disabled = None if facts.disabled is None else float(facts.disabled)
         yield _gauge(

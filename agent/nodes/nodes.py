@@ -11,10 +11,11 @@ from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
+from agent.ownership.policy import DISABLED
 from agent.period.attach import ForeignRoots
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from agent.period.traits import DISABLED, identifying_traits, tag_of
+from agent.period.traits import identifying_traits, tag_of
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.roots import RootStore
@@ -208,6 +209,10 @@ class Nodes:
         if tracker is None:
             return self._create_tracker(uuid, name)
         tracker.node = name
+        saved = tracker.saved
+        if saved is not None and self.workers.busy(uuid) is None and saved.load_again():
+            tracker.view = saved.view
+            tracker.ledger = self._ledger_of_mode(saved.ledger, uuid, name)
         return tracker
 
     def _create_tracker(self, uuid: str, name: str = "") -> Tracker:

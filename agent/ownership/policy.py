@@ -1,4 +1,4 @@
-"""What a manager may claim on which provider, and what is this host's without a ledger.  Pure.
+"""Limits on the claims of managers, and claims that are this host's without a ledger.  Pure.
 
 - On this agent's own root everything, and below it on all providers but those that another
   service created.

@@ -88,7 +88,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What one settlement is made from."""
+    """The arguments of :func:`settle`, and what follows from them for all providers."""
 
     observed: Snapshot
     ledger: Ledger
@@ -211,7 +211,7 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
 
 
 class SettledProvider(NamedTuple):
-    """One provider: ``after`` as it shall be, ``None`` if it is neither observed nor asserted."""
+    """A settled provider: ``after`` is ``None`` if it is neither observed nor asserted."""
 
     after: Provider | None
     holders: Holders

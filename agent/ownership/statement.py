@@ -1,4 +1,4 @@
-"""Statements: what each manager asserts in this period.  Pure."""
+"""Statements: the assertions of each manager in one period.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ class Assertion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one manager asserts; ``assertions`` is by provider UUID.
+    """The assertions of one manager by provider UUID, and what it removes.
 
     ``removed`` are the providers that the manager removed by name, ``gone`` those and all below
     them, ``adopted`` those that it takes over from another service.  ``denied`` are traits and

@@ -1,1 +1,1 @@
-"""One period of one root: read Placement, call the drivers, decide, write."""
+"""Periods of a root: read Placement, call the drivers, decide, write."""

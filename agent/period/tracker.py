@@ -1,4 +1,4 @@
-"""One period of one root: read, call the drivers, decide, write, save the acknowledged view."""
+"""The tracker of one root: in a period it reads, calls the drivers, decides, writes and saves."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from agent.ownership.ledger import (
     joined,
     manager_text,
 )
-from agent.ownership.policy import Policy, with_unrecorded_claims
+from agent.ownership.policy import DISABLED, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
 from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
@@ -22,7 +22,6 @@ from agent.period.competing import CompetingOwners
 from agent.period.rules import Rules
 from agent.period.traits import (
     COMPUTE_NODE,
-    DISABLED,
     agent_statements,
     identifying_traits,
     tags_of_others,
@@ -53,7 +52,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one period writes; ``denials`` are those of :class:`agent.ownership.settle.Settled`."""
+    """The plan of one period and its answers; ``denials`` are those of the settlement."""
 
     answer: DriverAnswers
     plan: Plan
@@ -119,8 +118,9 @@ class Tracker:
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
 
-        It takes one call: a write, or a read if the trait seems right already.  No driver is
-        called.  A root that does not exist yet gets the trait in its first period.  With ``again``,
+        With a certain view it takes one call: a write, or a read if the trait seems right already.
+        An uncertain view is read first; in attach mode nothing is sent.  No driver is called.  A
+        root that does not exist yet gets the trait in its first period.  With ``again``,
         a retry that no caller waits for, an unreachable Placement is left to the next periods.
         """
         schedule, unreachable = self.root.schedule, self.root.unreachable
@@ -166,6 +166,7 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, now, disabled, repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
+        too_old = frozenset[str]()
         try:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
@@ -173,7 +174,8 @@ class Tracker:
         finally:  # also before a new plan, after a conflict
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-        failed = self._without_too_old(outcome.failed)
+                too_old = self._note_too_old()
+        failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
         return self._report(decision, failed, outcome.stopped_by)
 
@@ -395,28 +397,27 @@ class Tracker:
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
-    def _without_too_old(
-        self, failed: Mapping[str, PlacementError]
-    ) -> Mapping[str, PlacementError]:
-        """Drop the errors of children that can't be taken out of the tree: they stay, empty."""
+    def _note_too_old(self) -> frozenset[str]:
+        """Return the children that this Placement can't take out of the tree: they stay, empty."""
         refused = self.root.refusals.by_subject
-        inside = attach.refused_as_too_old(refused) if self.rules.attached else frozenset[str]()
-        if not inside:
-            return failed
-        LOG.info(
-            "Placement is older than microversion 1.37: removed children stay below the root, empty"
-        )
-        self.rules = replace(self.rules, remove_child_after=None)
-        for uuid in inside:
-            del refused[uuid]
-        return {key: err for key, err in failed.items() if key not in inside}
+        inside = attach.refused_as_too_old(refused)
+        if inside:
+            LOG.info(
+                "Node %s: Placement is older than microversion 1.37: removed children stay below "
+                "the root, empty",
+                self.node,
+            )
+            self.rules = replace(self.rules, remove_child_after=None)
+            for uuid in inside:
+                del refused[uuid]
+        return inside
 
     def _unwritable(self) -> dict[str, str]:
         problem = "" if self.saved is None else self.saved.store.problem
         if not problem:
             return {}
         return {
-            "state_path": f"{problem}; nothing new is reported in Placement until it can be written"
+            "state_path": f"{problem}; nothing new is reported in Placement until it can be used"
         }
 
     def _report(

@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterable, Mapping
 
 from agent.ownership.ledger import AGENT, STATUS, Holding
+from agent.ownership.policy import DISABLED
 from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
 COMPUTE_NODE = "COMPUTE_NODE"
-DISABLED = "COMPUTE_STATUS_DISABLED"
 
 _PREFIX = "CUSTOM_COMPUTE_AGENT_"
 _TAG = re.compile(_PREFIX + r"[0-9A-F]{8}(_[0-9A-F]{4}){3}_[0-9A-F]{12}")

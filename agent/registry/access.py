@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agent.bus.caller import Caller
 from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
-from agent.registry.errors import DatabaseRefused, RegistryUnavailable
-from agent.registry.opts import RegistrySettings
+from agent.registry.checks import LONGEST
+from agent.registry.errors import RegistryUnavailable
+from agent.registry.opts import RegistrySettings, sqlite_file
 
 if TYPE_CHECKING:
     from agent.registry.client import RegistryClient
@@ -34,7 +35,6 @@ def open_registry(
     calls are signed with that host's key, and have the permissions of its agent.
 
     :raises RegistryUnavailable: the file can't be opened, or there is no message bus.
-    :raises DatabaseRefused: ``connection`` names another database than an SQLite file.
     """
     if settings.access == "rpc":
         if transport is None:
@@ -55,20 +55,16 @@ def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
     # With access = rpc neither module is loaded.
-    from agent.registry.host_database import host_database  # noqa: PLC0415
+    from agent.registry.host_database import HostDatabase  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 
-    database = host_database(settings.connection, own=own)
-    if database is None:
-        raise DatabaseRefused(
-            "[registry] connection names no SQLite file: only compute-registry opens the database "
-            "of a fleet; set [registry] access = rpc and transport_url"
-        )
+    file = sqlite_file(settings.connection)
+    assert file, "agent.opts.settings refuses any other connection"
+    database = HostDatabase(file, own)
     database.upgrade()
     return SqlRegistry(database, settings.down_after, settings.binary)
 
 
-LONGEST = 255
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 

@@ -69,7 +69,12 @@ class Control:
         # Before the call, so that this log line is earlier than the agent's.
         log_switched(record, caller)
         switched = self._call(record, caller)
-        LOG.info("%s, %s [%s]", record.host, plain(switched.call_outcome), caller.request_id)
+        LOG.info(
+            "%s: its agent was %s [%s]",
+            record.host,
+            plain(switched.call_outcome),
+            caller.request_id,
+        )
         return switched
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
@@ -84,7 +89,7 @@ class Control:
         log_forced(record, caller)
         if not forced_down:
             outcome = self._call(record, caller).call_outcome
-            LOG.info("%s, %s [%s]", record.host, plain(outcome), caller.request_id)
+            LOG.info("%s: its agent was %s [%s]", record.host, plain(outcome), caller.request_id)
         return record
 
     def delete(self, host: str, caller: Caller) -> None:

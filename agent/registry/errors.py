@@ -39,13 +39,6 @@ class StillUp(RegistryError):
     """A service that is up can't be deleted: its next heartbeat would create it again."""
 
 
-class DatabaseRefused(RegistryError):
-    """An agent or a command is configured with a fleet's database.
-
-    Only compute-registry opens it.  Next: the operator sets ``[registry] access = rpc``.
-    """
-
-
 class RegistryUnavailable(RegistryError):
     """The database, the broker or every ``compute-registry`` is unreachable.
 

@@ -1,7 +1,6 @@
 """The SQLite file with the service record of one host, by the standard library."""
 
 import logging
-import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +13,6 @@ from agent.registry.errors import RegistryUnavailable
 from agent.state.files import give_to_owner, set_aside
 
 LOG = logging.getLogger(__name__)
-_URL = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
-
 _SUFFIXES = ("-wal", "-shm")
 """Suffixes of SQLite's auxiliary files."""
 BUSY_WITHIN = 20.0
@@ -132,24 +129,6 @@ class HostDatabase:
             # In WAL mode readers and the writer do not wait for each other.
             connection.execute("PRAGMA journal_mode=WAL")
             make_table(connection)
-
-
-def host_database(
-    connection: str, *, option: str = "[registry] connection", own: bool = False
-) -> HostDatabase | None:
-    """Return the SQLite file of a URL, not opened yet; ``None`` if the URL has another scheme.
-
-    ``option``: the option that set the URL, for the error.  ``own``: the caller is the agent of
-    the one host whose record is in the file.
-
-    :raises RegistryUnavailable: the URL has no path.
-    """
-    url = _URL.fullmatch(connection)
-    if url is None:
-        return None
-    if not url["path"]:
-        raise RegistryUnavailable(f"{option}: {connection} has no path of a file")
-    return HostDatabase(url["path"], own)
 
 
 def _check_integrity(transaction: Transaction) -> None:

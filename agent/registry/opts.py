@@ -1,5 +1,6 @@
 """The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from agent.metrics import opts as metrics_opts
 
 GROUP = "registry"
 FILE_NAME = "services.sqlite"
+_SQLITE = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
 
 REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
@@ -153,6 +155,12 @@ class RegistrySettings:
     master_key: str = ""
     host_key: str = ""
     unsigned_calls: bool = False
+
+
+def sqlite_file(connection: str) -> str | None:
+    """Return the path in an SQLite URL, empty if it has none; ``None`` for another database."""
+    url = _SQLITE.fullmatch(connection)
+    return None if url is None else url["path"] or ""
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:

@@ -38,7 +38,7 @@ class RegistryPermissions:
 
 @dataclass(frozen=True, slots=True)
 class AgentPermissions:
-    """Calls to an agent: signed with the master key or this host's key, for a record's version.
+    """Calls to an agent: signed with its host's key, for a record's version.
 
     An older version than the last one changes nothing, so a recorded call can't be replayed.
     """

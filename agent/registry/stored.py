@@ -64,10 +64,7 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "host": (_text, ""),
     "binary": (_text, BINARY),
     "disabled": (bool, False),  # numbers in some databases
-    "disabled_reason": (
-        lambda value: plain(_text(value)),
-        None,
-    ),  # once unchecked
+    "disabled_reason": (lambda value: plain(_text(value)), None),  # for one line of a terminal
     "disabled_at": (_time, None),
     "forced_down": (bool, False),
     "rpc_version": (_text, None),

@@ -169,7 +169,7 @@ class StatusFile:
             if not self._unwritable:
                 LOG.warning("The status can't be written to %s: %s", self.directory, why)
             self._unwritable = True
-            disk = [f"{path} can't be written: {why}", *self.disk()]
+            disk = [f"{path} can't be written: {why}", *disk]
             self.written = replace(status, checks=checks(self._reports, status.service, disk))
         else:
             self._unwritable = False

@@ -64,6 +64,8 @@ class RootStore:
     """The file's content as read, without the roots that were loaded or changed since."""
     _taken: set[str] = field(default_factory=set)
     """Roots that were taken out of ``_decoded``."""
+    _unread: set[str] = field(default_factory=set)
+    """Roots that were loaded while the file could not be read: not written until loaded again."""
     _complete: set[str] = field(default_factory=set)
     """Roots whose documents are all in the file, so that changes can be appended."""
     problem: str = ""
@@ -90,11 +92,17 @@ class RootStore:
             return sorted({*decoded.roots, *decoded.damaged})
 
     def load(self, root: str) -> Documents:
-        """Return all documents of a root; none if they are missing or damaged."""
+        """Return all documents of a root; none if they are missing, damaged or can't be read."""
         with self._lock:
             decoded = (
                 self._read_file() if self._decoded is None or root in self._taken else self._decoded
             )
+            if self.path is not None and self._decoded is None:
+                self._unread.add(root)
+                return {}
+            if root in self._unread:
+                self._unread.discard(root)
+                self.problem = ""
             self._taken.add(root)
             documents = decoded.roots.pop(root, None)
             if root in decoded.damaged:
@@ -105,6 +113,10 @@ class RootStore:
             if documents is not None:
                 self._complete.add(root)
             return documents or {}
+
+    def is_unread(self, root: str) -> bool:
+        """Return whether the file could not be read when this root was loaded."""
+        return root in self._unread
 
     @property
     def directory(self) -> Path | None:
@@ -153,12 +165,12 @@ class RootStore:
     def _write(self, root: str, data: bytes, *, delta: bool = False) -> bool:
         if self.path is None or not self.writing:
             return True
+        if root in self._unread:
+            return False
         with self._lock:
             try:
                 file = self._opened(self.path)
-                if (
-                    delta and root not in self._complete
-                ):  # the file was replaced or removed meanwhile
+                if delta and root not in self._complete:  # the file was replaced or removed
                     return False
                 file.append(data)
                 self._note_written(root, len(data))

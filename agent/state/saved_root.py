@@ -41,13 +41,16 @@ class SavedRoot:
     root: str
     view: View = field(default_factory=View)
     ledger: Ledger = field(default_factory=Ledger)
-    on_disk: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
+    on_disk: RootState = field(default_factory=lambda: (View(), Ledger()))
     """The view and the ledger as the store has them."""
     _unusable: bool = False
     """Whether saved documents can't be used: the next save replaces all of them."""
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
         """Load view and ledger and return the view; it is empty, and that logged, if unusable.
+
+        If the file can't be read now, :meth:`load_again` does it later, and nothing is saved until
+        then.
 
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
         that are this host's by their UUID.
@@ -61,6 +64,14 @@ class SavedRoot:
         )
         self.on_disk = self.view, self.ledger
         return self.view
+
+    def load_again(self) -> bool:
+        """Load what could not be read before; return whether that was done now."""
+        if not self.store.is_unread(self.root):
+            return False
+        self.view, self.ledger = View(), Ledger()
+        self.load()
+        return not self.store.is_unread(self.root)
 
     def save(self, root: str, view: View) -> None:  # noqa: ARG002
         """Save the view; if it can't be written, reporting goes on, and each period tries again.
@@ -82,6 +93,8 @@ class SavedRoot:
         self._mark(outdated=False)
 
     def _write(self) -> bool:
+        if self.store.is_unread(self.root):
+            return False
         is_kept = self._written()
         self._mark(outdated=not is_kept)
         return is_kept

@@ -18,6 +18,7 @@ from agent.registry.access import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
+from reportclient.plain_text import error_text
 
 LOG = logging.getLogger(__name__)
 
@@ -112,10 +113,14 @@ class Heartbeat:
         except RegistryError as err:
             self._is_lost(err)
         except Exception as err:
-            LOG.exception("A heartbeat failed")
-            self.status.registry_lost = str(err)
+            why = error_text(err)
+            if why != self.status.registry_lost:
+                LOG.exception("A heartbeat failed")
+            self.status.registry_lost = why
         else:
-            if self.status.registry_lost or self.name_conflict:
+            if self.name_conflict is not None:
+                LOG.info("No other agent has the name of this host any more")
+            elif self.status.registry_lost is not None:
                 LOG.info("The registry answers again")
             self.name_conflict = None
             self.answered.set()

@@ -81,11 +81,11 @@ class Switching:
 
     def watch_facts(self) -> None:
         """Note facts that changed between periods: the broker was lost, or is back."""
+        self.status.loop.later(FACTS_EVERY, self.watch_facts)
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
             self.on_facts()
-        self.status.loop.later(FACTS_EVERY, self.watch_facts)
 
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
-from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from compute_registry.page.pages import Pages
@@ -75,7 +74,7 @@ class FleetPage:
     def _tree(self, root: str, *, allowed: bool) -> tuple[ShownTree | None, str]:
         if not allowed:
             return None, f"Policy doesn't allow {TREES} to be performed."
-        if not checks.is_uuid(root):
+        if not root:
             return None, "the agent has not reported a root provider yet"
         try:
             return self.trees.read(root), ""

@@ -113,8 +113,7 @@ class Hypervisors:
     def _hypervisors(self) -> Iterator[Hypervisor]:
         for record in self.control.registry.list_services():
             for root in record.roots:
-                if is_uuid(root):  # older versions stored roots unchecked
-                    yield Hypervisor(str(uuid.UUID(root)), record)
+                yield Hypervisor(str(uuid.UUID(root)), record)
 
     def _named(self, part: str) -> list[Hypervisor]:
         named = [hypervisor for hypervisor in self._hypervisors() if part in hypervisor.name]

@@ -112,7 +112,7 @@ CALLS = (
         "List aggregates; the list is always empty.",
     ),
 )
-"""The calls that are served; the first whose path matches answers."""
+"""The calls that are served; the first with the request's path and method answers."""
 
 
 def list_rules() -> list[policy.RuleDefault]:

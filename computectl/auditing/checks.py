@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from agent.registry.errors import RegistryError
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord

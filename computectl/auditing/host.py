@@ -9,7 +9,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.traits import DISABLED, tag_of
+from agent.ownership.policy import DISABLED
+from agent.period.traits import tag_of
 from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
 from agent.registry.opts import FILE_NAME

@@ -25,7 +25,7 @@ def unused_traits(api: API) -> Iterator[Condition]:
 
 
 def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
-    """Yield a finding for each custom class without inventory; ``used``: classes known to have."""
+    """Yield a finding for each custom class without free inventory; ``used``: classes to skip."""
     listed = part_of("/resource_classes", "resource_classes", api)
     custom = {item["name"] for item in listed if item["name"].startswith(CUSTOM)}
     for name in sorted(custom.difference(used)):

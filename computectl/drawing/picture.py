@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from computectl.drawing.fold import Fold, folds
 from computectl.drawing.trait_groups import FAMILIES, by_family
 from reportclient.model import Provider

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from computectl.drawing.trait_groups import folded, in_lines
 from computectl.reading.trees import Trees
 from computectl.shared.screen import Line, Screen, counted, in_columns

@@ -11,7 +11,7 @@ from typing import Any
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from agent.registry import errors
 from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
@@ -123,7 +123,6 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.StillUp: ("nothing was deleted", UNUSABLE),
     errors.Attached: ("use openstack compute service set", UNUSABLE),
     errors.HostTaken: ("give one of the two agents another [DEFAULT] host", UNUSABLE),
-    errors.DatabaseRefused: ("nothing was read or changed", UNUSABLE),
     errors.RegistryUnavailable: (
         "see [registry] and transport_url; is compute-registry up?",
         PROBLEMS,

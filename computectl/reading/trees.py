@@ -18,10 +18,11 @@ from reportclient.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What ``computectl tree --all`` read: of ``of`` matching trees, with ``calls`` calls.
+    """The extent of ``computectl tree --all``: ``of`` trees match, ``calls`` calls were made.
 
     ``dear``: number of trees left out because of the limit of calls; ``gone``: number of trees
-    deleted meanwhile; ``hosts_only``: only trees of hosts were searched, since there are many.
+    deleted meanwhile; ``hosts_only``: only trees of hosts were searched, since there are many;
+    ``limit``: the most trees to read.
     """
 
     of: int

@@ -200,8 +200,8 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
         yield "checks", _text(check_words(status.written.checks))
     interval = status.written.interval
     every = f"every {ago(interval)}" if interval else "when asked"
-    version = f"; pid {status.written.pid}; version {status.written.agent_version}"
-    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{plain(version)}")
+    process = f"; pid {status.written.pid}; version {status.written.agent_version}"
+    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{plain(process)}")
     if seen.numbers is not None:
         yield "calls", _calls(seen)
     yield "drift", _drift(status)

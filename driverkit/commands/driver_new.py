@@ -119,7 +119,7 @@ def name_problem(name: str) -> tuple[str, str] | None:
         plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).lstrip("_0123456789").rstrip("_")
         near = f", as in {plain}" if plain and plain != name and name_problem(plain) is None else ""
         return (
-            "it is also the name of a Python package",
+            "it can't be the name of a Python package",
             f"use lower-case letters, digits and _, beginning with a letter{near}",
         )
     if name in OURS or name in sys.stdlib_module_names:

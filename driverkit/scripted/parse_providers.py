@@ -24,7 +24,9 @@ def expand(template: str, names: Names, field: Field) -> str:
         return template.format_map(names)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
         names_here = ", ".join(f"{{{name}}}" for name in sorted(names))
-        raise field.error(f"can't fill in {template!r} ({err}); known are {names_here}") from None
+        raise field.error(
+            f"can't fill in {template!r} ({err}); the known names are {names_here}"
+        ) from None
 
 
 def replicas(key: str, field: Field, names: Names) -> Iterator[Names]:

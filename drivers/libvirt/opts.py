@@ -245,8 +245,8 @@ DEFAULT_OPTS = [
     cfg.StrOpt(
         "instances_path",
         sample_default="$state_path/instances",
-        help="Directory of guests' disks. The size of its file system is DISK_GB, unless"
-        " images_type has a storage pool.",
+        help="Directory of guests' disks. With disks in files, DISK_GB is the size of its file"
+        " system, unless libvirt has a storage pool for it; see images_type.",
     ),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from agent.state.roots import FILE_NAME
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.testing.fake_placement import FakePlacement

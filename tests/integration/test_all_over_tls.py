@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from agent.bus.signing import host_key
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from tests.integration.switched import root_of, status_of
 from tests.integration.test_keystone import PlacementWithKeystone
 from tests.servers import keystone as real_keystone

@@ -48,13 +48,12 @@ def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: SqlR
 
 
 def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
-    host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    host.configure(more="[registry]\nconnection = sqlite:////no/such/directory/x")
     assert host.agent().code == 0
     said = host.ctl("status")
-    assert "which keeps its last status: [registry] connection names no SQLite file" in said.out
-    assert "secret" not in said.out + said.err
+    assert "which keeps its last status: " in said.out and "unable to open" in said.out
     (row,) = host.ctl("status", "-f", "json").json()
-    assert "set [registry] access = rpc" in row["registry"]
+    assert "unable to open database file" in row["registry"]
 
 
 def test_a_plan_foresees_what_the_status_asks_for(

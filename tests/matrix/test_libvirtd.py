@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from drivers.libvirt.facts.guest_models import IGB, VIRTIO_SOUND
 from tests.integration.foreign import FOREIGN_AGGREGATE, tree_of
 from tests.integration.switched import root_of, status_of

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from agent.period.traits import DISABLED
+from agent.ownership.policy import DISABLED
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     EVERY_ROOT,

@@ -347,3 +347,14 @@ def test_the_section_of_a_driver_that_is_gone_stops_nobody(tmp_path: Path, secti
     config.refuse_typos(conf)
     (said,) = config.doubtful_groups(conf)
     assert said == f"{file}:3: no group [{section}]; is [author_deva] meant?"
+
+
+@pytest.mark.parametrize("url", ["mysql+pymysql://me:secret@db/x", "sqlite://"])
+def test_a_database_that_an_agent_can_not_open_is_refused_at_the_start(
+    tmp_path: Path, url: str
+) -> None:
+    with pytest.raises(config.ConfigError, match=r"\[registry\] connection") as refused:
+        settings(tmp_path, f"[registry]\nconnection = {url}\n")
+    assert "secret" not in str(refused.value)
+    bus = f"[DEFAULT]\ntransport_url = rabbit://x\n[registry]\naccess = rpc\nconnection = {url}\n"
+    assert settings(tmp_path, bus).registry.access == "rpc"

@@ -745,7 +745,7 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     assert _called(world, disabled, context=at_once) != holds
 
 
-def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_post_write(world) -> None:
+def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_written(world) -> None:
     world.registry.operator(disabled=True)
     world.beat()
     world.placement = False

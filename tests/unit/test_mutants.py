@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,9 @@ def test_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
 
 def test_no_two_mutants_of_a_boundary_are_the_same() -> None:
     assert len({(one.file, one.old, one.new) for one in MUTANTS}) == len(MUTANTS)
+
+
+def test_what_the_tool_mutates_is_there() -> None:
+    script = (ROOT / "tools" / "mutation.sh").read_text()
+    patterns = re.findall(r'"([^"]+)"', re.search(r"only_mutate = \[(.*?)\]", script, re.S)[1])
+    assert [pattern for pattern in patterns if not list(ROOT.glob(pattern))] == []

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import Mock
 from uuid import UUID, uuid4, uuid5
 
 import pytest
@@ -21,6 +22,7 @@ from agent.ownership.ledger import Holding, Ledger
 from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
+from agent.state import files
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import HostStatus, status_document
@@ -291,6 +293,25 @@ def _kept_in(state: Path) -> Ledger:
     kept = SavedRoot(RootStore.in_directory(state), OWN)
     kept.load()
     return kept.ledger
+
+
+def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
+    ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
+    assert SavedRoot(RootStore.in_directory(tmp_path), OWN).save_ledger(ledger)
+    file = SavedRoot(RootStore.in_directory(tmp_path), OWN)
+    with monkeypatch.context() as unreadable:
+        error = OSError(errno.EIO, "Input/output error")
+        unreadable.setattr(files, "read", Mock(side_effect=error))
+        file.load()
+        assert "Input/output error" in file.store.problem
+        assert not file.load_again()
+    assert not file.save_ledger(Ledger(begun=True))
+    assert _kept_in(tmp_path) == ledger
+    assert file.load_again() and file.ledger == ledger and not file.store.problem
+    assert file.save_ledger(replace(ledger, begun=True))
 
 
 def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.period.traits import DISABLED, tag_of
+from agent.ownership.policy import DISABLED
+from agent.period.traits import tag_of
 from agent.reporting.reports import Report
 from reportclient.root import ATTEMPTS
 from tests.world.files import CLASS, TRAIT, added_to

@@ -160,7 +160,8 @@ def _cpus_without_cell(host: Capacity) -> dict[str, str]:
 
 def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
     """Return a note that a new class waits until the old ones are gone."""
-    return f"guests use {', '.join(old_classes)}: {new_class} is reported once no guest uses it"
+    old = ", ".join(old_classes)
+    return f"Placement still has {old}: {new_class} is reported once no guest uses it"
 
 
 def one_class_per_cpu(

@@ -49,7 +49,7 @@ def test_cpus_that_change_their_class_are_offered_once_the_old_one_is_gone(
     later = written(tree, LOOK, policy=after, **numa)
     assert not {old, new} & totals(later, name).keys(), "the old one goes"
     (words,) = set(report_of(tree, LOOK, policy=after, **numa).notes.values())
-    assert f"guests use {old}: {new} is reported once" in words
+    assert f"Placement still has {old}: {new} is reported once" in words
     waits = drained(tree, old)
     assert not {old, new} & totals(written(waits, LOOK, policy=after, **numa), name).keys()
     assert set(report_of(waits, LOOK, policy=after, **numa).notes.values()) == {words}

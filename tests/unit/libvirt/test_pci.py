@@ -212,7 +212,7 @@ def test_a_device_gets_another_class_only_after_the_old_one_is_free():
     tree = written(new_tree(), look(pci(PF)), **chosen({}))
     other = chosen({"resource_class": "CUSTOM_NEW"})
     report = report_of(tree, look(pci(PF)), **other)
-    assert "guests use CUSTOM_PCI_144D_A80A" in report.notes[ON_CARD]
+    assert "Placement still has CUSTOM_PCI_144D_A80A" in report.notes[ON_CARD]
     tree = written(tree, look(pci(PF)), **other)
     assert totals(tree, ON_CARD) == {}
     tree = written(tree, look(pci(PF)), **other)

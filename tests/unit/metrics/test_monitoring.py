@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent import config
+from agent import config, version
 from agent.loop import Loop
 from agent.metrics import exposition
 from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
@@ -166,7 +166,7 @@ def test_what_the_status_says_is_a_number_for_each_node() -> None:
     assert value(numbers, "draining", node="host1") == 2
     assert value(numbers, "reshapes_pending", node="host1") == 1
     assert value(numbers, "source_seconds", source="libvirt pools") == 0.25
-    assert value(numbers, "build_info", version="1.2") == 1
+    assert value(numbers, "build_info", version=version()) == 1
     assert value(numbers, "interval_seconds") == 60.0
     assert value(numbers, "disabled") == 1
     assert value(numbers, "disabled_info", reason="new disks") == 1

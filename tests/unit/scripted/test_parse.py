@@ -221,7 +221,7 @@ BAD = {
     "count too high": (inside("children: {'a{n}': {count: 999999999}}"), "too many providers"),
     "n without count": (
         inside("children: {'a{n}': }"),
-        "can't fill in 'a{n}' ('n'); known are {host}",
+        "can't fill in 'a{n}' ('n'); the known names are {host}",
     ),
     "an open brace": (inside("traits: ['A{']"), "can't fill in 'A{'"),
     "an attribute": (inside("traits: ['{host.x}']"), "can't fill in '{host.x}'"),
