@@ -51,7 +51,7 @@ class ConfigError(Exception):
     """The configuration is invalid; the text names the file, the line and the option."""
 
 
-def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
+def load_config(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
     """Parse the command line and the configuration files.
 
     ``command_line`` are the options of a service that logs; commands have none.
@@ -75,7 +75,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
     :raises ConfigError: the files are invalid; ``conf`` stays as it was.
     """
-    reread = load(args, command_line=opts.COMMAND_LINE)
+    reread = load_config(args, command_line=opts.COMMAND_LINE)
     settings(reread)
     refuse_typos(conf)
     try:

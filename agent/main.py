@@ -90,7 +90,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(args: list[str], stack: ExitStack) -> int:
-    conf = config.load(args, command_line=opts.COMMAND_LINE)
+    conf = config.load_config(args, command_line=opts.COMMAND_LINE)
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
@@ -128,7 +128,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)
-    nodes.provider_files.load()
+    nodes.provider_files.load_files()
     switches = switching(settings, status, service, transport)
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts

@@ -35,7 +35,7 @@ COMMAND_LINE: list[cfg.Opt] = [
 ]
 
 
-def load(args: Sequence[str]) -> cfg.ConfigOpts:
+def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
     """Parse the command line and the configuration files, and check every value.
 
     :raises RegistryConfigError: they can't be used.
@@ -63,7 +63,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
     :raises RegistryConfigError: the configuration is invalid; nothing is changed.
     """
-    load(args)
+    load_config(args)
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:

@@ -89,7 +89,7 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, signal.SIG_IGN)
     arguments = list(sys.argv[1:] if args is None else args)
     try:
-        conf = config.load(arguments)
+        conf = config.load_config(arguments)
         if conf.host_key_of is not None:
             sys.stdout.write(f"{config.host_key_for(conf)}\n")
             return

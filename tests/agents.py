@@ -133,7 +133,7 @@ class Agent:
             assert self.state is not None, "files need a place for what was added"
             self.files.mkdir(exist_ok=True)
             additions = ProviderFiles.from_location(self.files, self.state)
-            additions.load()
+            additions.load_files()
         keeps = self.keeps_names and self.state is not None
         self.nodes = Nodes(
             self.root,

@@ -126,7 +126,7 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
         return canonical_uuid(fields["own"], "own"), nodes
 
     try:
-        return document.load(parse)
+        return document.read(parse)
     except Unreadable as err:
         raise _error(str(err), err.__cause__) from err
     except Unusable as err:

@@ -56,7 +56,9 @@ class LastResults:
     """By driver; a change of few providers is computed from these."""
     _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
-    def of(self, step: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def result_of(
+        self, step: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """Return the result of a pure function; call it only if the step's arguments changed."""
         arguments = args, kwargs
         if step not in self._results or self._results[step][0] != arguments:
@@ -188,11 +190,11 @@ class DriverQueries:
         whole, ledger, drained = tree.freeze(), self.ledger, self.view.drained
         if collected.statements:
             so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
-            settled = self.last.of(
+            settled = self.last.result_of(
                 f"before {manager}", settle, whole, ledger, so_far, self.policy, drained
             )
             whole, ledger = settled.desired, settled.ledger
-        shown = self.last.of(
+        shown = self.last.result_of(
             f"shown to {manager}", snapshot_for_driver, manager, whole, ledger, drained
         )
         shown = shown.with_changes(dict.fromkeys(self.hidden))

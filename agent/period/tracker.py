@@ -368,7 +368,7 @@ class Tracker:
         else:
             described = observed
             if entries.all():  # they describe providers that drivers may only be about to create
-                described = self.last.of(
+                described = self.last.result_of(
                     "drivers", settle, observed, ledger, statements, policy, drained
                 ).desired
             files = asserted(entries, described, policy, ledger)
@@ -390,7 +390,7 @@ class Tracker:
             )
             silent = frozenset({STATUS} if disabled is None else ())
         statements = statements.with_answer(tuple(own), silent)
-        settled = self.last.of("all", settle, observed, ledger, statements, policy, drained)
+        settled = self.last.result_of("all", settle, observed, ledger, statements, policy, drained)
         desired = settled.desired
         if policy.attached:
             wait = self.rules.child_wait

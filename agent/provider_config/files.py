@@ -115,14 +115,14 @@ class ProviderFiles:
         """The entries in use; ``None`` if there are no valid files, or with ``holding``."""
         return None if self.holding else self._in_use
 
-    def load(self) -> None:
+    def load_files(self) -> None:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
         self._in_use = None
         self.read()
         if self._in_use is not None or self.saved is None:
             return
         try:
-            texts = self.saved.load(_texts)
+            texts = self.saved.read(_texts)
             self._in_use = None if texts is None else parse_files(texts).entries
         except (Unusable, BadFile) as err:
             LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)

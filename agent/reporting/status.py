@@ -73,7 +73,7 @@ class NodeStatus:
     """Drivers that wait for a reshape."""
 
     @classmethod
-    def of(cls, report: Report, last_ok: float | None) -> "NodeStatus":
+    def from_report(cls, report: Report, last_ok: float | None) -> "NodeStatus":
         """Return the state of the node after this report."""
         return cls(
             node=report.node,
@@ -146,7 +146,9 @@ class StatusFile:
                 started=started_at(os.getpid()),
                 updated=now,
                 interval=self.interval,
-                nodes=tuple(NodeStatus.of(each, self.last_ok.get(each.node)) for each in reports),
+                nodes=tuple(
+                    NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports
+                ),
                 agent_version=version(),
                 service=self.service(),
             )

@@ -49,7 +49,7 @@ class Document:
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
-    def load(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
+    def read(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
         """Return the result of ``parse`` for the fields; ``None`` if there is no file.
 
         :raises Unusable: one of its kinds.

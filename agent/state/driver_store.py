@@ -26,7 +26,7 @@ class DriverStore:
     def load(self, name: str) -> Mapping[str, Any] | None:
         """See :class:`drivers.api.Store`."""
         try:
-            return self._document(name).load(lambda fields: dict(fields[_SAVED]))
+            return self._document(name).read(lambda fields: dict(fields[_SAVED]))
         except Unusable as err:
             LOG.warning("%s; the driver starts without this saved document", err)
             return None

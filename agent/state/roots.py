@@ -8,7 +8,7 @@ than half of it is outdated.  A call that returns true is on disk as a whole; ot
 
     store.replace(root, {("view", provider): {...}, ("ledger", "libvirt"): [...]})
     store.save(root, {("view", provider): {...}}, removed=[("ledger", "libvirt")])
-    store.load(root) == {("view", provider): {...}}
+    store.documents_of(root) == {("view", provider): {...}}
 
 All methods are thread-safe.
 
@@ -91,7 +91,7 @@ class RootStore:
             decoded = self._read_file()
             return sorted({*decoded.roots, *decoded.damaged})
 
-    def load(self, root: str) -> Documents:
+    def documents_of(self, root: str) -> Documents:
         """Return all documents of a root; none if they are missing, damaged or can't be read."""
         with self._lock:
             decoded = (

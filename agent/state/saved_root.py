@@ -55,7 +55,7 @@ class SavedRoot:
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
         that are this host's by their UUID.
         """
-        documents = self.store.load(self.root)
+        documents = self.store.documents_of(self.root)
         if not documents and not self.store.has_lost(self.root):
             return self.view
         self.view = self._view_in(documents_of_kind(VIEW, documents))

@@ -70,7 +70,7 @@ def saved_status(document: Document) -> ServiceStatus:
 
     :raises agent.state.document.Unusable: naming the file.
     """
-    return document.load(_parsed) or ServiceStatus()
+    return document.read(_parsed) or ServiceStatus()
 
 
 def save_status(document: Document, status: ServiceStatus) -> None:
@@ -118,7 +118,7 @@ class HostStatus:
     _tries: int = 0
     _retry_is_set: bool = False
 
-    def load(self) -> None:
+    def load_status(self) -> None:
         """Load the saved status; a file that can't be read counts as missing."""
         try:
             self.current = saved_status(self.document)

@@ -51,7 +51,7 @@ class Switching:
 
     def read_once(self) -> None:
         """Load the saved status and read the record, for a run of a single period."""
-        self.status.load()
+        self.status.load_status()
         self.heartbeat.read_once()
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class Switching:
 
         :raises HostTaken: another agent, that is up, has this host's name.
         """
-        self.status.load()
+        self.status.load_status()
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry, with the last known status")

@@ -224,7 +224,7 @@ def open_nodes(
         config.refuse_typos(session.conf)
         nodes = Nodes.from_settings(settings, drivers, api, compute_id, writing=False)
         nodes.provider_files.holding = holding
-        nodes.provider_files.load()
+        nodes.provider_files.load_files()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
         try:
             service.open()

@@ -34,7 +34,7 @@ class Session:
         """
         args = [word for name in files for word in ("--config-file", name)]
         args += [word for name in directories for word in ("--config-dir", name)]
-        conf = config.load(args)
+        conf = config.load_config(args)
         return cls(conf, config.settings(conf))
 
     def placement(self, *, writing: bool = False) -> API:

@@ -89,12 +89,12 @@ def thread_safe(stage: Stage) -> None:
         raise Inapplicable("there is only one node: let make_driver show two or more")
     alone = [root.desired(loaded) for root in roots]
 
-    def ask(root: Root) -> Snapshot:
+    def report_together(root: Root) -> Snapshot:
         return again(root, loaded, "asked together with others")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(ROUNDS):
-            together = list(pool.map(ask, roots))
+            together = list(pool.map(report_together, roots))
             for root, desired, later in zip(roots, alone, together, strict=True):
                 expect_same(root, desired, later, "asked alone, then together with the others")
 

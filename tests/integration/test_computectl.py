@@ -223,7 +223,7 @@ def test_a_reshape_is_pending_and_is_shown_at_the_start(
 
 def a_period(host: AgentHost) -> list[tuple]:
     """What a period of this host sends, with the bodies, one request after the other."""
-    conf = config.load(["--config-file", str(host.config)])
+    conf = config.load_config(["--config-file", str(host.config)])
     settings = config.settings(conf)
     drivers = loader.load_drivers(
         settings.drivers, DriverContext(settings.host, settings.state_path, conf)

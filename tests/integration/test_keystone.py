@@ -71,7 +71,7 @@ class Cloud:
         """Placement for one who logs in so, by the catalogue."""
         path = directory / "some.conf"
         path.write_text(f"[DEFAULT]\ncompute_driver = fake\n{self.login(login)}")
-        return PlacementAPI(adapter_from_conf(config.load(["--config-file", str(path)])))
+        return PlacementAPI(adapter_from_conf(config.load_config(["--config-file", str(path)])))
 
     def login(self, how: str) -> str:
         return f"[placement]\nregion_name = {REGION}\nauth_url = {self.keystone.url}\n{how}"
@@ -177,7 +177,7 @@ def test_a_revoked_token_is_renewed_in_the_middle_and_nobody_notices(
 ) -> None:
     path = tmp_path / "agent.conf"
     path.write_text(f"[DEFAULT]\ncompute_driver = fake\n{cloud.login(AGENT)}")
-    adapter = adapter_from_conf(config.load(["--config-file", str(path)]))
+    adapter = adapter_from_conf(config.load_config(["--config-file", str(path)]))
     api = PlacementAPI(adapter)
     api.request("GET", "/resource_providers")
     before = adapter.get_token()

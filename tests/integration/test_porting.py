@@ -85,7 +85,7 @@ def ported(tmp_path: Path) -> tuple[object, DriverContext]:
     exec(compile(AFTER, "acme.py", "exec"), space)
     path = tmp_path / "agent.conf"
     path.write_text("[DEFAULT]\nhost = host1\nreserved_host_cpus = 2\n")
-    conf = config.load(["--config-file", str(path)])
+    conf = config.load_config(["--config-file", str(path)])
     return space["AcmeDriver"], DriverContext("host1", tmp_path, conf)
 
 

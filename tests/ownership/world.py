@@ -252,7 +252,7 @@ class Host:
         assert self.state is not None
         store = RootStore.in_directory(self.state)
         for root in store.roots():
-            kept = store.load(root).items()
+            kept = store.documents_of(root).items()
             store.replace(root, {key: one for key, one in kept if key[0] == "view"})
 
     def damage_ledger(self) -> None:

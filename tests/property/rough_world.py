@@ -271,7 +271,7 @@ class World:
     def _lose_ledger(self) -> None:
         store = RootStore.in_directory(self.state)
         for root in store.roots():
-            kept = store.load(root).items()
+            kept = store.documents_of(root).items()
             store.replace(root, {key: one for key, one in kept if key[0] == "view"})
         store.close()
 

@@ -114,7 +114,7 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
     logs.quiet_bus()
     for crowded in CROWDED:
         logging.getLogger(crowded).setLevel(logging.ERROR)
-    conf = config.load(["--config-file", config_file])
+    conf = config.load_config(["--config-file", config_file])
     common = config.settings(conf)
     api = PlacementAPI(adapter_from_conf(conf))
     transport = messaging.transport(common.transport_url, [config_file])

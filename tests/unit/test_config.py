@@ -26,7 +26,9 @@ SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
 def loaded(tmp_path: Path, text: str, *arguments: str):
     path = tmp_path / "agent.conf"
     path.write_text(text)
-    return config.load(["--config-file", str(path), *arguments], command_line=opts.COMMAND_LINE)
+    return config.load_config(
+        ["--config-file", str(path), *arguments], command_line=opts.COMMAND_LINE
+    )
 
 
 def settings(tmp_path: Path, text: str, *arguments: str) -> opts.Settings:
@@ -130,10 +132,10 @@ def test_a_wrong_value_of_what_logs_or_of_an_argument_is_refused_with_its_place(
     path.write_text(f"[DEFAULT]\n\n{option} = perhaps\n")
     words = [f"--config-dir={path.parent}"] if directory else ["--config-file", str(path)]
     with pytest.raises(config.ConfigError, match=f"{option} in {path}, line 3 is not valid"):
-        config.settings(config.load(words, command_line=opts.COMMAND_LINE))
+        config.settings(config.load_config(words, command_line=opts.COMMAND_LINE))
     if option != "once":
         with pytest.raises(RegistryConfigError, match=f"{option} in {path}, line 3 is not valid"):
-            registry_config.load(words)
+            registry_config.load_config(words)
     assert capsys.readouterr().err == ""
 
 
@@ -141,7 +143,7 @@ def test_arguments_that_there_are_not_end_with_how_to_use_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
-        config.load(["--frobnicate"])
+        config.load_config(["--frobnicate"])
     assert "unrecognized arguments: --frobnicate" in capsys.readouterr().err
 
 
@@ -174,7 +176,7 @@ def test_so_does_one_in_a_password(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(config.ConfigError, match="/nonexistent.conf"):
-        config.load(["--config-file", "/nonexistent.conf"])
+        config.load_config(["--config-file", "/nonexistent.conf"])
 
 
 def test_a_file_that_can_not_be_parsed_is_named_with_its_line(tmp_path: Path) -> None:
@@ -187,14 +189,14 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"[DEFAULT]\nhost = caf\xe9\n")
     for words in (["--config-file", str(path)], [f"--config-file={path}"]):
         with pytest.raises(config.ConfigError, match=f"{path} is not UTF-8 text"):
-            config.load(words)
+            config.load_config(words)
 
 
 def test_a_typo_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
     (tmp_path / "agent.conf").write_text("[DEFAULT]\nhost = a\n")
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra" / "more.conf").write_text("[DEFAULT]\nstate-pth = /x\n")
-    conf = config.load(
+    conf = config.load_config(
         ["--config-file", str(tmp_path / "agent.conf"), "--config-dir", str(tmp_path / "extra")]
     )
     with pytest.raises(config.ConfigError, match=r"extra/more\.conf:2: no option state-pth"):
@@ -333,7 +335,7 @@ def test_a_value_of_the_wrong_kind_names_the_option_and_the_file_and_nothing_of_
     path = tmp_path / "agent.conf"
     path.write_text("[DEFAULT]\nupdate_resources_interval = abc\n")
     with pytest.raises(config.ConfigError) as told:
-        config.settings(config.load(["--config-file", str(path)]))
+        config.settings(config.load_config(["--config-file", str(path)]))
     assert f"update_resources_interval in {path}" in str(told.value)
     assert "LocationInfo" not in str(told.value)
 
@@ -342,7 +344,7 @@ def test_a_value_of_the_wrong_kind_names_the_option_and_the_file_and_nothing_of_
 def test_the_section_of_a_driver_that_is_gone_stops_nobody(tmp_path: Path, section: str) -> None:
     file = tmp_path / "agent.conf"
     file.write_text(f"[author_deva]\nroot = /\n[{section}]\nroot = /\n")
-    conf = config.load(["--config-file", str(file)])
+    conf = config.load_config(["--config-file", str(file)])
     conf.register_opts([cfg.StrOpt("root")], "author_deva")
     config.refuse_typos(conf)
     (said,) = config.doubtful_groups(conf)

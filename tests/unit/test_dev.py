@@ -48,7 +48,7 @@ def test_what_it_writes_for_computectl_is_good_in_every_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    conf = config.load(["--state-path", "here/state"])
+    conf = config.load_config(["--state-path", "here/state"])
     assert f"state_path = {tmp_path}/here/state\n" in configuration(conf, Served("http://p"))
     assert config.settings(conf).state_path == tmp_path / "here" / "state"
 
@@ -85,7 +85,7 @@ endpoint = http://elsewhere
 
 
 def loaded(path: Path, *arguments: str) -> Any:
-    conf = config.load(["--config-file", str(path), *arguments])
+    conf = config.load_config(["--config-file", str(path), *arguments])
     for group, options in libvirt_opts():
         conf.register_opts(options, None if group == "DEFAULT" else group)
     return conf

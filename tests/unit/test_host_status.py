@@ -95,7 +95,7 @@ class World:
         self.loop = Loop(lambda: None, clock=lambda: self.now)
         self.registry = FakeRegistry()
         self.status = HostStatus(status_document(self.directory), self.loop, self.write)
-        self.status.load()
+        self.status.load_status()
         self.heartbeat = Heartbeat(
             lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
         )

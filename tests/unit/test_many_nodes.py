@@ -365,7 +365,7 @@ def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(
     (files / "a.yaml").write_text(RACK_B7)
     service = Service(placement, Rack("stays", "goes"), state=state)
     additions = service.nodes.provider_files = ProviderFiles.from_location(files, state)
-    additions.load()
+    additions.load_files()
     service.calls()
     assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
     service.driver.names = ["stays"]

@@ -12,7 +12,9 @@ from computectl import app
 
 
 @pytest.mark.parametrize(
-    "tell", [config.load, registry_config.load, app.main], ids=["agent", "registry", "ctl"]
+    "tell",
+    [config.load_config, registry_config.load_config, app.main],
+    ids=["agent", "registry", "ctl"],
 )
 def test_a_command_tells_its_version(tell, capsys) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -253,7 +253,7 @@ class Machine:
         nodes = process.nodes = Nodes.from_settings(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
-        nodes.provider_files.load()
+        nodes.provider_files.load_files()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock

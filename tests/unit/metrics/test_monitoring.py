@@ -440,7 +440,7 @@ def test_what_can_not_be_used_is_said_with_its_option(tmp_path: Path, line: str,
     path = tmp_path / "agent.conf"
     path.write_text(f"[monitoring]\n{line}\n")
     with pytest.raises(config.ConfigError, match=said):
-        config.settings(config.load(["--config-file", str(path)]))
+        config.settings(config.load_config(["--config-file", str(path)]))
 
 
 def test_it_is_off_by_default_and_each_way_switches_it_on() -> None:

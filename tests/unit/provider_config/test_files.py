@@ -110,7 +110,7 @@ def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path:
 def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "c.yml").write_text("")
     files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
-    files.load()
+    files.load_files()
     assert [str(one) for one in files.warnings] == [
         f"{tmp_path}/c.yml:1: is ignored: only *.yaml files are read"
     ]
@@ -119,10 +119,10 @@ def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -
 def test_the_place_of_the_files_is_an_option(tmp_path: Path) -> None:
     conf = tmp_path / "agent.conf"
     conf.write_text("[compute]\nprovider_config_location = /srv/providers/\n")
-    found = config.settings(config.load(["--config-file", str(conf)]))
+    found = config.settings(config.load_config(["--config-file", str(conf)]))
     assert found.provider_config == Path("/srv/providers")
     conf.write_text("")
-    found = config.settings(config.load(["--config-file", str(conf)]))
+    found = config.settings(config.load_config(["--config-file", str(conf)]))
     assert str(found.provider_config) == PROVIDER_CONFIG_LOCATION
 
 
@@ -363,14 +363,14 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
     files = tmp_path / "files"
     files.mkdir()
     (files / "a.yaml").write_text(FULL)
-    ProviderFiles.from_location(files, tmp_path).load()
+    ProviderFiles.from_location(files, tmp_path).load_files()
     kept = tmp_path / "provider-config.json"
     assert kept.stat().st_size > len(FULL)
     (files / "a.yaml").write_text("- no\n")
     for damaged in (b"", b"{}\n", b'{"version": 9}\n', kept.read_bytes()[:-3], b"[1]\n[2]\n"):
         kept.write_bytes(damaged)
         found = ProviderFiles.from_location(files, tmp_path)
-        found.load()
+        found.load_files()
         assert found.entries is None
     assert caplog.text.count("The saved copy of the last valid provider files can't be used") == 5
 
@@ -379,7 +379,7 @@ def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.yaml").write_text(FULL)
     additions = ProviderFiles.from_location(tmp_path / "files", tmp_path / "state", writing=False)
-    additions.load()
+    additions.load_files()
     assert len(additions.entries.all()) == 3
     assert os.listdir(tmp_path) == ["files"]
 
@@ -390,7 +390,7 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
     caplog.set_level(logging.INFO)
     (tmp_path / "a.yaml").write_text(FULL)
     files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
-    files.load()
+    files.load_files()
     files.read()
     assert caplog.text.count(f"Provider files in use: 1 in {tmp_path}, 3 entries") == 1
     (tmp_path / "a.yaml").unlink()

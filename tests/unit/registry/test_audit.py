@@ -22,7 +22,7 @@ def audited(tmp_path: Path, audit_map: Path) -> Any:
         "[audit_middleware_notifications]\nuse_oslo_messaging = false\n"
     )
     api = Api()
-    api.application = with_audit(api.application, config.load(["--config-file", str(file)]))
+    api.application = with_audit(api.application, config.load_config(["--config-file", str(file)]))
     return api
 
 

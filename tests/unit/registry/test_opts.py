@@ -19,13 +19,13 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
     for file, said in ((path, f"{path} is not UTF-8 text"), (tmp_path, f"^{tmp_path}: Is a dir")):
         with pytest.raises(opts.RegistryConfigError, match=said):
-            config.load(["--config-file", str(file)])
+            config.load_config(["--config-file", str(file)])
 
 
 def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
     path = tmp_path / "r.conf"
     path.write_text(text)
-    return opts.settings(config.load(["--config-file", str(path)]))
+    return opts.settings(config.load_config(["--config-file", str(path)]))
 
 
 def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_can_not_be_is_said_at_the_start(tmp_path: Path, line: str, said: s
 
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(opts.RegistryConfigError, match="/no/such/file"):
-        config.load(["--config-file", "/no/such/file"])
+        config.load_config(["--config-file", "/no/such/file"])
 
 
 def start(tmp_path: Path, text: str, program: str) -> subprocess.CompletedProcess[str]:

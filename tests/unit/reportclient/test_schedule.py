@@ -23,7 +23,7 @@ TWO_PERIODS = 120
 
 
 def defaults():
-    return config.settings(config.load(["--config-file", "/dev/null"]))
+    return config.settings(config.load_config(["--config-file", "/dev/null"]))
 
 
 class Host:

@@ -26,9 +26,9 @@ def same(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
-    assert document(tmp_path).load(same) is None
+    assert document(tmp_path).read(same) is None
     document(tmp_path).save(FIELDS)
-    assert document(tmp_path).load(same) == FIELDS
+    assert document(tmp_path).read(same) == FIELDS
 
 
 def test_it_stays_plain_json_for_who_does_not_know_checksums(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_no_flipped_bit_gives_something_else(tmp_path: Path, bits: int) -> None:
             data[at // 8] ^= 1 << at % 8
         one.path.write_bytes(data)
         try:
-            assert document(tmp_path).load(same) == FIELDS
+            assert document(tmp_path).read(same) == FIELDS
         except Damaged as err:
             assert str(one.path) in str(err)
 
@@ -65,17 +65,17 @@ def test_what_is_no_document_is_damage_and_can_be_moved_away(tmp_path: Path, dat
     one.path.parent.mkdir()
     one.path.write_bytes(data)
     with pytest.raises(Damaged, match=str(one.path)):
-        one.load(same)
+        one.read(same)
     aside = one.path.with_name("kept.json.damaged")
     assert files.set_aside(one.path) == f", it is now {aside}"
     assert aside.read_bytes() == data
-    assert one.load(same) is None
+    assert one.read(same) is None
 
 
 def test_fields_that_their_reader_can_not_use_are_damage(tmp_path: Path) -> None:
     document(tmp_path).save({"other": 1})
     with pytest.raises(Damaged, match="name"):
-        document(tmp_path).load(same)
+        document(tmp_path).read(same)
 
 
 def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path)
     kept = later.path.read_bytes()
     one = document(tmp_path)
     with pytest.raises(Later, match="has version 2, and this compute-agent reads 1"):
-        one.load(same)
+        one.read(same)
     one.save({"name": "other"})
     one.remove()
     assert one.path.read_bytes() == kept
@@ -94,7 +94,7 @@ def test_what_can_not_be_read_is_no_damage(tmp_path: Path) -> None:
     one = document(tmp_path)
     one.path.mkdir(parents=True)
     with pytest.raises(Unreadable, match=r"kept\.json can't be read"):
-        one.load(same)
+        one.read(same)
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     one.path.parent.mkdir()
     os.mkfifo(one.path)
     with pytest.raises(Unreadable, match="is not a regular file"):
-        one.load(same)
+        one.read(same)
 
 
 def test_the_same_again_is_not_written(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_same_again_is_not_written(tmp_path: Path) -> None:
     was = one.path.stat().st_ino
     one.save(FIELDS)
     again = document(tmp_path)
-    again.load(same)
+    again.read(same)
     again.save(FIELDS)
     assert one.path.stat().st_ino == was
     one.path.unlink()
@@ -138,7 +138,7 @@ def test_no_link_is_followed_when_it_is_written(tmp_path: Path) -> None:
     one.save(FIELDS)
     assert victim.read_text() == "precious"
     assert not one.path.is_symlink()
-    assert document(tmp_path).load(same) == FIELDS
+    assert document(tmp_path).read(same) == FIELDS
 
 
 def test_file_and_directory_are_on_disk_when_it_returns(tmp_path: Path, monkeypatch) -> None:
@@ -174,7 +174,7 @@ def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
     assert one.problem
     one.save_or_warn({"name": "other", "nodes": {}}, "")
     assert not one.problem
-    assert document(tmp_path).load(same) == {"name": "other", "nodes": {}}
+    assert document(tmp_path).read(same) == {"name": "other", "nodes": {}}
 
 
 def no_space(descriptor: int) -> None:

@@ -99,7 +99,7 @@ def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: s
     """Added to, it would be of no use at each start for ever."""
     root(tmp_path)
     store = RootStore.in_directory(tmp_path)
-    documents = dict(store.load(ROOT))
+    documents = dict(store.documents_of(ROOT))
     assert store.replace(ROOT, {**documents, (kind, "of another version"): ["?"]})
     broken = SavedRoot(RootStore.in_directory(tmp_path), ROOT)
     assert not broken.load().generations or not broken.ledger.begun

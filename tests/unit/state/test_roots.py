@@ -35,11 +35,11 @@ def store(tmp_path: Path) -> RootStore:
 def kept(store: RootStore, root: str = ONE) -> Any:
     """As the next process finds it."""
     assert store.path is not None
-    return RootStore(store.path, writing=False).load(root)
+    return RootStore(store.path, writing=False).documents_of(root)
 
 
 def test_what_was_kept_is_there_again_root_by_root(store: RootStore) -> None:
-    assert store.load(ONE) == {}
+    assert store.documents_of(ONE) == {}
     assert store.replace(ONE, FIRST)
     assert store.replace(TWO, SECOND)
     assert kept(store) == FIRST
@@ -67,10 +67,10 @@ def test_a_root_is_forgotten_and_can_come_back(store: RootStore) -> None:
 def test_who_loaded_a_root_goes_on_with_small_changes(store: RootStore) -> None:
     store.replace(ONE, FIRST)
     again = RootStore.in_directory(store.path.parent)
-    assert again.load(ONE) == FIRST
+    assert again.documents_of(ONE) == FIRST
     assert again.save(ONE, {}, [VIEW])
     assert VIEW not in kept(again)
-    assert again.load(ONE) == kept(again)
+    assert again.documents_of(ONE) == kept(again)
 
 
 def test_nothing_changed_is_no_write(store: RootStore, path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_thousand_roots_are_one_file(store: RootStore, path: Path, monkeypatch
     assert os.listdir(path.parent) == [FILE_NAME]
     again = RootStore.in_directory(path.parent)
     assert again.roots() == names
-    assert all(again.load(name) == FIRST for name in names)
+    assert all(again.documents_of(name) == FIRST for name in names)
 
 
 def test_the_file_does_not_grow_for_ever(path: Path) -> None:
@@ -127,7 +127,7 @@ def test_every_prefix_of_the_file_is_a_state_that_there_was(store: RootStore, pa
     for end in range(len(whole) + 1):
         for tail in (b"", b"\0" * 100):
             path.write_bytes(whole[:end] + tail)
-            found = RootStore(path).load(ONE)
+            found = RootStore(path).documents_of(ONE)
             assert found in states
             seen.append(states.index(found))
     assert seen == sorted(seen)
@@ -138,7 +138,7 @@ def test_what_was_cut_off_is_written_over(store: RootStore, path: Path) -> None:
     store.replace(ONE, FIRST)
     path.write_bytes(path.read_bytes() + b"0123456789abcdef half a rec")
     again = RootStore(path)
-    assert again.load(ONE) == FIRST
+    assert again.documents_of(ONE) == FIRST
     assert again.save(ONE, {VIEW: 3})
     assert kept(again) == {**FIRST, VIEW: 3}
 
@@ -154,11 +154,11 @@ def test_after_any_cut_all_that_was_whole_and_what_is_kept_next_is_read(
     for end in range(before, len(whole) + 1):
         path.write_bytes(whole[:end])
         again = RootStore(path)
-        found = again.load(ONE)
+        found = again.documents_of(ONE)
         assert found == ({**FIRST, VIEW: 2} if end == len(whole) else FIRST)
         assert again.replace(TWO, SECOND)
         last = RootStore(path)
-        assert (last.load(ONE), last.load(TWO)) == (found, SECOND), end
+        assert (last.documents_of(ONE), last.documents_of(TWO)) == (found, SECOND), end
 
 
 def test_no_flipped_bit_gives_something_else(store: RootStore, path: Path, caplog) -> None:
@@ -173,7 +173,7 @@ def test_no_flipped_bit_gives_something_else(store: RootStore, path: Path, caplo
         data[at] ^= 1 << at % 8
         path.write_bytes(data)
         again, caplog.records[:] = RootStore(path), []
-        found = again.load(ONE), again.load(TWO)
+        found = again.documents_of(ONE), again.documents_of(TWO)
         assert found[0] in ({**FIRST, VIEW: 2}, {})
         assert found[1] in (SECOND, {})
         lost += {} in found
@@ -188,7 +188,7 @@ def test_a_damaged_document_costs_one_root_until_it_is_replaced(
     store.replace(TWO, SECOND)
     path.write_bytes(path.read_bytes().replace(b'"host"', b'"h0st"'))
     again = RootStore(path)
-    assert (again.load(ONE), again.load(TWO)) == ({}, SECOND)
+    assert (again.documents_of(ONE), again.documents_of(TWO)) == ({}, SECOND)
     assert f"The saved state of the root {ONE} in {path} is damaged" in caplog.text
     assert not again.save(ONE, {VIEW: 1})
     assert again.replace(ONE, FIRST)
@@ -199,10 +199,10 @@ def test_a_damaged_document_costs_one_root_until_it_is_replaced(
 def test_what_is_no_such_file_is_set_aside(path: Path, caplog, data: bytes) -> None:
     path.write_bytes(data)
     looking = RootStore(path, writing=False)
-    assert looking.load(ONE) == {}
+    assert looking.documents_of(ONE) == {}
     assert path.read_bytes() == data
     store = RootStore(path)
-    assert store.load(ONE) == {}
+    assert store.documents_of(ONE) == {}
     assert path.with_name(f"{FILE_NAME}.damaged").read_bytes() == data
     assert "is damaged" in caplog.text
     assert store.replace(ONE, FIRST)
@@ -213,7 +213,7 @@ def test_a_later_versions_file_is_refused_and_left_alone(path: Path) -> None:
     data = records.encode_records(2, {ONE: FIRST})
     path.write_bytes(data)
     store = RootStore(path)
-    assert store.load(ONE) == {}
+    assert store.documents_of(ONE) == {}
     assert not store.replace(ONE, SECOND)
     assert not store.forget(ONE)
     assert path.read_bytes() == data
@@ -249,7 +249,7 @@ def half(descriptor: int, data: bytes, offset: int) -> int:
 def test_a_directory_that_can_not_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = RootStore.in_directory(tmp_path / "file")
-    assert store.load(ONE) == {}
+    assert store.documents_of(ONE) == {}
     assert not store.replace(ONE, FIRST)
     assert not store.replace(ONE, FIRST)
     assert "can't be written" in store.problem
@@ -272,7 +272,7 @@ def test_a_file_that_is_taken_away_after_it_was_read_has_no_hole(
 ) -> None:
     store.replace(ONE, FIRST)
     again = RootStore(path)
-    again.load(ONE)
+    again.documents_of(ONE)
     path.unlink()
     assert again.replace(TWO, SECOND)
     assert (kept(again), kept(again, TWO)) == ({}, SECOND)
@@ -292,7 +292,7 @@ def test_without_a_directory_nothing_is_kept_and_nothing_is_wrong() -> None:
     store = RootStore()
     assert store.replace(ONE, FIRST)
     assert store.save(ONE, {VIEW: 1})
-    assert (store.load(ONE), store.roots()) == ({}, [])
+    assert (store.documents_of(ONE), store.roots()) == ({}, [])
 
 
 WRITER = """
@@ -300,7 +300,7 @@ import sys
 from pathlib import Path
 from agent.state.roots import RootStore
 store = RootStore(Path(sys.argv[1]), slack=500)
-number = store.load("root").get(("view", "n"), 0)
+number = store.documents_of("root").get(("view", "n"), 0)
 store.replace("root", {("view", "n"): number, ("ledger", "n"): number})
 while True:
     number += 1
@@ -323,6 +323,6 @@ def test_a_killed_writer_has_kept_all_that_it_was_told_was_kept(path: Path) -> N
             writer.send_signal(signal.SIGKILL)
             rest = writer.stdout.read().split("\n")
             acknowledged = int(rest[-2]) if len(rest) > 1 else acknowledged
-        found = RootStore(path).load("root")
+        found = RootStore(path).documents_of("root")
         assert found["view", "n"] == found["ledger", "n"] >= acknowledged
         assert os.listdir(path.parent) in ([path.name], [f".{path.name}", path.name])
