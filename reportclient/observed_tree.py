@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.natural_order import in_natural_order
 from reportclient.read_ahead import AT_ONCE, ReadAhead
 from reportclient.reader import part_of, refresh
 from reportclient.snapshot import Snapshot
@@ -64,8 +63,9 @@ def sharing_providers(snapshot: Snapshot, root: str) -> SharingProviders:
 
 
 def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
-    """Return the children of a provider, or the roots, in the natural order of their names."""
-    return in_natural_order(snapshot.providers[child] for child in snapshot.children(uuid))
+    """Return the children of a provider, or the roots, sorted by name."""
+    children = (snapshot.providers[child] for child in snapshot.children(uuid))
+    return sorted(children, key=lambda provider: provider.name)
 
 
 def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:

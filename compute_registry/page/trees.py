@@ -8,12 +8,8 @@ from typing import NamedTuple
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.observed_tree import (
-    ObservedTree,
-    children_by_name,
-    read_tree,
-    sharing_providers,
-)
+from reportclient.natural_order import in_natural_order
+from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.request_filter import DISABLED
 from reportclient.usage import NEARLY_FULL
 
@@ -108,7 +104,9 @@ def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:
     stack: list[tuple[Provider, int]] = [(snapshot.providers[tree.root], 0)]
     while stack:
         provider, ends = stack.pop()
-        children = children_by_name(snapshot, provider.uuid)
+        children = in_natural_order(
+            snapshot.providers[uuid] for uuid in snapshot.children(provider.uuid)
+        )
         shown = _shown(provider, tree)
         yield shown._replace(has_children=True) if children else shown._replace(ends=ends)
         last = children[-1:]

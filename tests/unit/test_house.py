@@ -23,7 +23,7 @@ LINES = {
     "agent/reporting": 860,
     "agent/state": 1240,
     "agent/switching": 1035,
-    "compute_registry": 2751,
+    "compute_registry": 2749,
     "computectl": 7644,
     "driverkit": 4849,
     "drivers": 2146,
