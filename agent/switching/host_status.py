@@ -150,9 +150,9 @@ class HostStatus:
                 LOG.info("This host is %s", changed)
         return self._post_write()
 
-    def write_trait(self) -> Future[list[Report]]:
-        """Write the trait without a change of the status; the future: see :meth:`switch`."""
-        return self.loop.post(self._write_trait)
+    def recheck(self) -> Future[list[Report]]:
+        """Have the record read again, and write the trait; the future: see :meth:`switch`."""
+        return self._post_write()
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable the host, unless it is disabled already; ``why``: the cause."""

@@ -68,7 +68,7 @@ class ComputeEndpoint:
             written = self._status.follow_record(disabled=not enabled, version=version)
         elif (why := self._overtaken(context)) is not None:
             LOG.warning("Ignoring a call to %s this host: %s", _verb(enabled), why)
-            written = self._status.write_trait()
+            written = self._status.recheck()
         else:
             written = self._status.switch(disabled=not enabled)
         self._status.in_step(self._registry_within)
