@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from agent.period.traits import identifying_traits
-from computectl.drawing.pictures import FORMATS, draw_picture
+from computectl.drawing.picture import Surroundings, picture
+from computectl.drawing.svg import draw_svg
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
 from computectl.reading.trees import Trees, find_provider
@@ -37,13 +38,13 @@ class ShowTree(DrawnOrListed[Trees]):
     """Draw this host's provider tree in Placement, another provider's tree, or all trees."""
 
     drawn = "tree"
-    pictures = tuple(FORMATS)
+    pictures = ("svg",)
     examples = """\
   computectl tree                          this host's tree, by its compute_id
   computectl tree host1_numa0 --no-traits  the tree of host1_numa0, amounts only
   computectl tree --all 'rack7-*'          all trees whose root name matches
   computectl tree -f json                  a row for each inventory, for programs
-  computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
+  computectl tree -f svg > host.svg        a picture; needs Graphviz
 """
     arguments = (
         argument(
@@ -107,7 +108,9 @@ class ShowTree(DrawnOrListed[Trees]):
 
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
         if options.formatter in self.pictures:
-            return draw_picture(options.formatter, answer, terse=not options.traits).rstrip()
+            snapshot, usage = answer.together()
+            context = Surroundings(usage, answer.owner, terse=not options.traits)
+            return draw_svg(picture(snapshot, context)).rstrip()
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
             return draw_fleet(answer, screen)

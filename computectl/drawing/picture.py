@@ -1,4 +1,4 @@
-"""The boxes and edges of a picture of provider trees, for all picture formats.  Pure.
+"""The boxes and edges of a picture of provider trees.  Pure.
 
 A box is a provider, or several of the same shape; a hub is an aggregate that connects boxes.
 """
@@ -82,9 +82,21 @@ class Picture:
         shown = {box.kind for box in self.boxes}
         return [kind for kind in BoxKind if kind in shown]
 
-    def has(self, mark: str) -> bool:
-        """Whether any box is ``foreign``, ``disabled`` or ``marked``."""
-        return any(getattr(box, mark) for box in self.boxes)
+    def legend(self) -> Iterator[tuple[str, str]]:
+        """Yield the styles that occur, with their texts."""
+        yield from ((kind.name.lower(), kind.value) for kind in self.kinds())
+        if any(box.count > 1 for box in self.boxes):
+            yield "several", "double border: several of the same shape"
+        if self.overview:
+            yield "overview", "overview: those of a box differ; ask for one by its name to see it"
+        if any(box.foreign for box in self.boxes):
+            yield "foreign", "dashed border: foreign, not written by this agent"
+        if any(box.disabled for box in self.boxes):
+            yield "disabled", "red border: disabled, takes no new guests"
+        if any(box.marked for box in self.boxes):
+            yield "marked", "thick border: the provider asked for"
+        if self.hubs:
+            yield "aggregate", "dashed line: member of an aggregate"
 
 
 @dataclass(frozen=True, slots=True)

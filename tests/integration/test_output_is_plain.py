@@ -12,9 +12,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from computectl.drawing.pictures import FORMATS
 
 from computectl.app import ComputeCtl
-from computectl.drawing.pictures import FORMATS
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.integration.agent_host import Said

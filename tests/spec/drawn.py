@@ -8,13 +8,11 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from computectl.drawing.dot import draw_dot
-from computectl.drawing.graphviz import svg_of
-from computectl.drawing.mermaid import draw_mermaid
 from computectl.drawing.picture import Picture, Surroundings, picture
+from computectl.drawing.svg import draw_dot, svg_of
 from computectl.reading.all_trees import Selection, read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
@@ -32,15 +30,6 @@ AGGREGATES = {
     **{uuid: f"agg{number}" for number, uuid in shared_tree.AGG.items()},
     AGGREGATE: AGGREGATE[:8],
 }
-
-
-@dataclass(frozen=True)
-class Texts:
-    """One picture in the languages that are the same everywhere."""
-
-    picture: Picture
-    dot: str
-    mermaid: str
 
 
 def _model(model: models.Model) -> Callable[[RealPlacement], object]:
@@ -79,12 +68,11 @@ SCENES: Mapping[str, Callable[[RealPlacement], object]] = {
 }
 
 
-def drawn(name: str, placement: RealPlacement) -> Texts:
+def drawn(name: str, placement: RealPlacement) -> Picture:
     """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
     SCENES[name](placement)
     snapshot, usage = read_trees(Selection(), _api(placement)).together()
-    made = picture(_as_named(snapshot), Surroundings(usage))
-    return Texts(made, draw_dot(made), draw_mermaid(made))
+    return picture(_as_named(snapshot), Surroundings(usage))
 
 
 def _as_named(snapshot: Snapshot) -> Snapshot:
@@ -99,17 +87,16 @@ def _api(placement: RealPlacement) -> PlacementAPI:
 
 
 def write(folder: Path) -> None:
-    """All of them, as ``.dot``, ``.mmd`` and ``.svg``."""
+    """All of them, as SVG, and as the DOT text that it is drawn from."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
         RealPlacement(Path(scratch) / "placement") as placement,
     ):
         for name in SCENES:
-            texts = drawn(name, placement)
-            (folder / f"{name}.dot").write_text(texts.dot)
-            (folder / f"{name}.mmd").write_text(texts.mermaid)
-            (folder / f"{name}.svg").write_text(svg_of(texts.dot))
+            dot = draw_dot(drawn(name, placement))
+            (folder / f"{name}.dot").write_text(dot)
+            (folder / f"{name}.svg").write_text(svg_of(dot))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ LINES = {
     "agent/state": 1240,
     "agent/switching": 1035,
     "compute_registry": 2749,
-    "computectl": 7644,
+    "computectl": 7502,
     "driverkit": 4849,
     "drivers": 2146,
     "drivers/libvirt": 5675,

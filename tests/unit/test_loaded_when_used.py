@@ -29,7 +29,7 @@ NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
 # Libraries load these where they are installed.
 GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 ASKED = ("reportclient.query", "reportclient.candidates")
-DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.dot", "computectl.drawing.mermaid")
+DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.svg")
 COMMANDS = ("cliff", "computectl")
 DRIVERS = ("libvirt", "drivers.libvirt", *KIT)
 HYPERVISOR = ("drivers.libvirt", "os_traits")
@@ -61,7 +61,7 @@ WAYS = {
     ),
     "computectl tree": (
         ("computectl.app", ["tree"], ALONE),
-        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS, "computectl.drawing.dot"),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS),
     ),
     "computectl plan": (
         ("computectl.app", ["plan"], ALONE),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+from html import unescape
 
 import pytest
 
-from computectl.drawing.dot import draw_dot
-from computectl.drawing.graphviz import svg_of
-from computectl.drawing.mermaid import draw_mermaid
-from computectl.drawing.picture import Box, BoxKind, Picture, Surroundings, picture, short_traits
+from computectl.drawing.picture import (
+    Box,
+    BoxKind,
+    Hub,
+    Picture,
+    Surroundings,
+    picture,
+    short_traits,
+)
+from computectl.drawing.svg import draw_dot, draw_svg, svg_of
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
@@ -124,7 +131,7 @@ def test_what_another_service_owns_is_foreign() -> None:
         Surroundings(owner=frozenset({"CUSTOM_OWNER"})),
     )
     assert [one.title for one in made.boxes if one.foreign] == ["other"]
-    assert not picture(Snapshot.build([provider("other")])).has("foreign")
+    assert not picture(Snapshot.build([provider("other")])).boxes[0].foreign
 
 
 def test_an_aggregate_of_one_provider_is_a_line_of_its_box() -> None:
@@ -138,7 +145,6 @@ def test_terse_is_without_traits_but_tells_what_is_disabled() -> None:
     made = picture(Snapshot.build([off]), Surroundings(terse=True))
     assert (made.boxes[0].traits, made.boxes[0].disabled) == ((), True)
     assert "disabled" in draw_dot(made)
-    assert "disabled" in draw_mermaid(made)
 
 
 def test_large_families_of_traits_are_counted() -> None:
@@ -147,19 +153,14 @@ def test_large_families_of_traits_are_counted() -> None:
     assert words == ["CUSTOM_A", "CUSTOM_B", "HW_CPU_HYPERTHREADING", "HW_CPU_X86_* (57)"]
 
 
-def test_mermaid_has_names_with_odd_characters_as_entities() -> None:
-    text = draw_mermaid(picture(Snapshot.build([provider(ODD)])))
-    assert 'p0["<b>a#lt;b#gt;#amp;#quot;c#35;1;' in text
-
-
 def test_the_legend_has_what_is_shown_and_nothing_else() -> None:
     made = picture(numa_host(pfs=128))
-    for text in (draw_dot(made), draw_mermaid(made)):
-        assert "sharing provider" in text
-        assert "several of the same shape" in text
-        assert "no inventory" not in text
-        assert "foreign, not" not in text
-        assert "asked for" not in text
+    text = draw_dot(made)
+    assert "sharing provider" in text
+    assert "several of the same shape" in text
+    assert "no inventory" not in text
+    assert "foreign, not" not in text
+    assert "asked for" not in text
 
 
 def test_a_deep_tree_is_drawn() -> None:
@@ -196,7 +197,7 @@ def test_three_hundred_different_providers_are_an_overview() -> None:
     devices = made.boxes[1]
     assert devices.amounts == ("VGPU 1 to 4 each, used 3 of 750",)
     assert (devices.traits, devices.notes) == (("CUSTOM_GPU",), ("300 different sets of traits",))
-    assert all("overview: " in text for text in (draw_dot(made), draw_mermaid(made)))
+    assert "overview: " in draw_dot(made)
     assert not picture(many(40)).overview
 
 
@@ -261,14 +262,28 @@ def test_text_stays_in_its_box_whatever_the_font() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
-def test_graphviz_takes_names_with_odd_characters() -> None:
-    svg = svg_of(draw_dot(picture(Snapshot.build([provider(ODD)]))))
-    assert "a&lt;b&gt;&amp;" in svg
+def test_an_svg_shows_all_that_a_picture_has() -> None:
+    drawn = Picture(
+        boxes=(
+            Box(0, BoxKind.ROOT, ODD, 1, ("VCPU 8",), ("CUSTOM_A",), ("3 consumers",), marked=True),
+            Box(1, BoxKind.DEVICE, "pf0 and others", 4, ("SRIOV_NET_VF 8",), disabled=True),
+            Box(2, BoxKind.SHARING, "storage", 1, ("DISK_GB 1000",), foreign=True),
+        ),
+        edges=((0, 1),),
+        hubs=(Hub("7a0e6a3c", (0, 2)),),
+        overview=True,
+    )
+    found = re.findall(r"<text [^>]*>([^<]*)</text>", draw_svg(drawn))
+    texts = {" ".join(unescape(text).split()) for text in found}
+    for box in drawn.boxes:
+        assert {box.title, *box.amounts, *box.traits, *box.notes} <= texts
+    assert {"disabled", "aggregate 7a0e6a3c"} <= texts
+    assert {text for _, text in drawn.legend()} <= texts
 
 
 def test_without_graphviz_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(CommandError, match="install the package graphviz, or use -f mermaid"):
+    with pytest.raises(CommandError, match="install the package graphviz"):
         svg_of("digraph {}")
 
 
