@@ -16,6 +16,7 @@ from drivers.libvirt.devices.pci_devices import (
     PciBus,
     assigned_addresses,
     device_document_problem,
+    one_document_per_address,
     pci_bus,
 )
 from drivers.libvirt.devices.pools import Pool, pool_providers, similar_provider_warnings
@@ -92,7 +93,7 @@ class NodeDevices:
 
     def build_report(self, answer: DevicesAnswer, context: ReportContext) -> HostReport:
         """Return the providers of both kinds of devices; a device has one kind."""
-        documents = answer.documents or ()
+        documents, doubled = one_document_per_address(answer.documents or ())
         bus, divided = pci_bus(documents), mdev_parents(documents)
         not_whole = _divided_reasons(bus, mdev_parent_addresses(divided, self.mdev))
         pci_device_pools, pci_notes = pci_pools(
@@ -111,7 +112,7 @@ class NodeDevices:
         return HostReport(
             children=[*pci_children, *mdev_children],
             traits={} if unknown else self._remote_managed(bus),
-            notes={**device_notes, **notes, **mdev_notes, **answer.unread},
+            notes={**device_notes, **notes, **mdev_notes, **answer.unread, **doubled},
             warnings=similar_provider_warnings([*pci_children, *mdev_children]),
             silent=sources if answer.documents is None else frozenset(),
             incomplete=sources if unknown else frozenset(),

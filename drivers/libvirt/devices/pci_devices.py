@@ -52,6 +52,27 @@ class PciBus:
     networks: Mapping[str, str]
 
 
+def one_document_per_address(
+    documents: Iterable[Element],
+) -> tuple[list[Element], dict[str, str]]:
+    """Return the node devices without those whose PCI address another one has, and notes on these.
+
+    The one whose name comes first is used.
+    """
+    names: dict[str, str] = {}
+    used, notes = [], {}
+    for document in sorted(documents, key=lambda element: text_of(element, "name") or ""):
+        pci, name = document.find("capability[@type='pci']"), text_of(document, "name") or ""
+        address = None if pci is None else pci_address(pci)
+        if address is None or names.setdefault(address, name) == name:
+            used.append(document)
+        else:
+            notes[f"PCI device {address}"] = (
+                f"libvirt lists it twice: {name} is left out, {names[address]} is used"
+            )
+    return used, notes
+
+
 def pci_bus(documents: Iterable[Element]) -> PciBus:
     """Return the PCI devices of node devices; kinds other than PCI and network are skipped."""
     listed = list(documents)

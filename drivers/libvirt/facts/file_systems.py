@@ -6,6 +6,7 @@ The kind of a virtual disk is unknown.  All functions may block, so they run in 
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from drivers.errors import DriverNotReady
@@ -32,19 +33,23 @@ def file_system_size(path: Path) -> int:
 def bytes_of_files(directory: Path, reference: Path) -> int:
     """Return the bytes of the files in a directory.
 
-    0 if it does not exist, or is on another file system than ``reference``.
+    0 if it does not exist, or is on another file system than ``reference``; files that are removed
+    meanwhile don't count.
 
     :raises DriverNotReady: the directory can't be read.
     """
+    total = 0
     try:
         if directory.stat().st_dev != reference.stat().st_dev:
             return 0
-        files = [entry.stat() for entry in os.scandir(directory) if entry.is_file()]
+        for entry in os.scandir(directory):
+            with suppress(FileNotFoundError):
+                total += entry.stat().st_blocks * 512 if entry.is_file() else 0
     except FileNotFoundError:
         return 0
     except OSError as err:
         raise DriverNotReady(f"can't read the size of the files in {directory}: {err}") from err
-    return sum(file.st_blocks * 512 for file in files)
+    return total
 
 
 def file_system_rotational(root: Path, path: PurePath) -> bool | None:

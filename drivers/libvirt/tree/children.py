@@ -46,7 +46,7 @@ def write_report(
 
     ``guest_cells``: the NUMA cell of each guest that is bound to one, by the guest's UUID.
 
-    Return the problems of children that could not be written, by provider name.
+    Return the problems of children that could not be written, or not below their cell, by name.
 
     :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``; the tree has all
         changes that do not depend on that.
@@ -126,7 +126,10 @@ def _gone_children(
 def _writable(
     tree: ProviderTree, root: str, report: HostReport
 ) -> tuple[dict[str, ReportedProvider], dict[str, str]]:
-    """Return the children that can be written, by name, cells first; and problems of the others."""
+    """Return the children that can be written, by name, cells first.
+
+    And problems: of the others, and of those whose NUMA cell is not known.
+    """
     below_root = set(tree.get_provider_uuids(root))
     writable: dict[str, ReportedProvider] = {}
     problems: dict[str, str] = {}
@@ -139,6 +142,11 @@ def _writable(
             problems[child.name] = "is the name of another host's provider: rename that provider"
         else:
             writable[child.name] = child
+            if report.cells and child.cell is not None and child.cell not in report.cells:
+                problems[child.name] = (
+                    f"libvirt reports no NUMA cell {child.cell}, which it is on: it is a child of"
+                    " the host"
+                )
     return writable, problems
 
 

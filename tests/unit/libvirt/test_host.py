@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import threading
 from pathlib import Path
@@ -308,3 +309,20 @@ def test_cached_images_count_with_what_they_take_of_the_disk(host, tmp_path):
     with (tmp_path / "srv/instances/_base/sparse").open("wb") as file:
         file.truncate(1 << 30)
     assert 10_000 <= cached_bytes(host, cache, instances) < 1 << 20
+
+
+def test_an_image_that_is_removed_while_images_are_counted_is_skipped(host, tmp_path, monkeypatch):
+    directory = tmp_path / "srv/instances/_base"
+    directory.mkdir(parents=True)
+    for name in ("a", "b", "c"):
+        (directory / name).write_bytes(b"x" * 10_000)
+
+    def listed_before_a_removal(path):
+        entries = list(scandir(path))
+        (directory / "b").unlink()
+        return iter(entries)
+
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", listed_before_a_removal)
+    instances = Path("/srv/instances")
+    assert cached_bytes(host, instances / "_base", instances) >= 20_000

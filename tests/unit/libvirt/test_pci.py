@@ -12,8 +12,20 @@ from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
+from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.names import child_uuid
-from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
+from tests.unit.libvirt.devices import (
+    DISK,
+    GPU,
+    NIC,
+    NIC_VF,
+    devices,
+    guest,
+    mdev,
+    net,
+    node_name,
+    pci,
+)
 from tests.unit.libvirt.hosts import (
     NODE,
     ROOT,
@@ -258,6 +270,31 @@ def test_a_device_is_below_its_cell_where_cells_are_reported():
     )
     assert tree.data(tree.data(ON_CARD).parent_uuid).name == f"{NODE}_numa1"
     assert tree.data(f"{NODE}_{DISK_AT}").parent_uuid == ROOT
+
+
+def test_a_device_whose_cell_is_not_reported_is_below_the_host_and_named(tmp_path):
+    tree, listed = new_tree(), look(pci(DISK_AT, cell=7), pci(PF, cell=1))
+    report = report_of(tree, listed, report_numa="nested", **chosen({}))
+    problems = write_report(tree, NODE, report, None)
+    assert tree.data(f"{NODE}_{DISK_AT}").parent_uuid == ROOT
+    assert problems.keys() == {f"{NODE}_{DISK_AT}"}
+    assert "no NUMA cell 7" in problems[f"{NODE}_{DISK_AT}"]
+    flat = report_of(new_tree(), listed, **chosen({}))
+    assert write_report(new_tree(), NODE, flat, None) == {}
+
+
+def test_of_two_devices_with_one_address_the_first_by_name_is_used_and_the_other_named():
+    first, second = pci(PF, GPU, types={"nvidia-35": 4}), pci(PF, NIC)
+    second = second.replace(f"<name>{node_name(PF)}", "<name>pci_twin")
+    for listed in ([first, second], [second, first]):
+        report = report_of(new_tree(), look(*listed), **chosen({}))
+        assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_10DE_1EB8"}]
+        assert "pci_twin is left out" in report.notes[f"PCI device {PF}"]
+        assert f"{node_name(PF)} is used" in report.notes[f"PCI device {PF}"]
+    twin = first.replace(f"<name>{node_name(PF)}", "<name>pci_twin")
+    mdevs = MdevSettings((MdevType("nvidia-35"),))
+    report = report_of(new_tree(), look(twin, first), mdev=mdevs)
+    assert [one.inventory["VGPU"]["total"] for one in report.children] == [4], "not twice"
 
 
 # -- many alike
