@@ -21,9 +21,9 @@ from drivers.libvirt.connection.host_identity import (
     HostIdentityCheck,
 )
 from drivers.libvirt.connection.session import Deadlines, ErrorReply
-from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.reported import Observed
 
 LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from drivers.libvirt.devices.devices import DevicesAnswer
 from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt.facts import architecture, cpu_features
-from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
+from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.unit.libvirt.hosts import new_tree, reading, written

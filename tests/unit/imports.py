@@ -136,7 +136,6 @@ PURE = (
     "drivers/guest_cpus.py",
     "drivers/libvirt/documents.py",
     "drivers/libvirt/facts/topology.py",
-    "drivers/libvirt/facts/shares.py",
     "drivers/libvirt/facts/numa.py",
     "drivers/libvirt/tree/reported.py",
     "drivers/reallocate.py",

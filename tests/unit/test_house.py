@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7502,
     "driverkit": 4849,
     "drivers": 2146,
-    "drivers/libvirt": 5710,
+    "drivers/libvirt": 5579,
     "reportclient": 7502,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

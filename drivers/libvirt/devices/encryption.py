@@ -25,10 +25,9 @@ from drivers.libvirt.facts.architecture import (
     virt_type_note,
 )
 from drivers.libvirt.facts.fact import ReportContext, Sources
-from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
-from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Observed, ReportedProvider
 from drivers.opts import nova_owner_traits
 from reportclient.model import MAX_INT
 

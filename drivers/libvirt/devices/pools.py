@@ -18,8 +18,8 @@ from typing import Any
 import os_traits
 
 from drivers.inventory import record
-from drivers.libvirt.facts.numa import Observed, waiting_note
-from drivers.libvirt.tree.reported import ReportedProvider
+from drivers.libvirt.facts.numa import waiting_note
+from drivers.libvirt.tree.reported import Observed, ReportedProvider
 
 MANY = 8
 """Similar children from which on a search for candidates is slow."""

@@ -21,8 +21,7 @@ from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host, LibvirtCall
 from drivers.libvirt.connection.listed import ListedDocuments
-from drivers.libvirt.facts.numa import Observed
-from drivers.libvirt.tree.reported import HostReport
+from drivers.libvirt.tree.reported import HostReport, Observed
 
 MAX_CACHE_AGE = 300.0
 """Seconds after which an answer is fetched again without an event."""

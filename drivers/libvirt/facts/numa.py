@@ -1,4 +1,4 @@
-"""Pure: which provider has the CPUs and the memory: the root, or its NUMA cells.
+"""Pure: inventory of CPUs, memory and hugepages: of the root, or of its NUMA cells.
 
 ``report_numa = off``: the root has VCPU, PCPU, MEMORY_MB, hugepages and everything else.
 ``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have HW_NUMA_ROOT and their share
@@ -12,24 +12,191 @@ inventory of the old one: for one period, or while guests use it and the agent d
 says that it waits.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, cpu_list
-from drivers.libvirt.facts.shares import (
-    HUGEPAGES,
-    Capacity,
-    Share,
+from drivers.guest_cpus import GuestCpus
+from drivers.inventory import (
+    MEMORY_MB,
+    PCPU,
+    VCPU,
+    CurrentInventory,
+    InventoryPolicy,
+    cpu_list,
+    over_reserved,
+    record,
+    root_inventory,
 )
-from drivers.libvirt.tree.reported import CELLS, HostReport, Records, ReportedProvider
+from drivers.libvirt.facts.topology import Cell, hugepages_known
+from drivers.libvirt.tree.reported import CELLS, HostReport, Observed, Records, ReportedProvider
+from reportclient.model import MAX_INT
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
-
+HUGEPAGES = "CUSTOM_HUGEPAGES_"
 OFF, NESTED = "off", "nested"
 """Values of [libvirt] report_numa."""
+PAGES, MEMORY = "pages", "memory"
+"""Values of [libvirt] report_hugepages, beside ``OFF``."""
+_LETTERS = "KMGTPE"
+_SIZE = re.compile(r"(\d{1,9})([KMGT]?)(?:I?B)?", re.ASCII)
 
-Observed = Mapping[str, CurrentInventory]
-"""Inventory in Placement of this host's providers, by name."""
+
+@dataclass(frozen=True, slots=True)
+class ReservedPages:
+    """A value of reserved_huge_pages; ``size`` in KiB, ``count`` in pages."""
+
+    cell: int
+    size: int
+    count: int
+
+    @classmethod
+    def from_option(cls, value: Mapping[str, str]) -> "ReservedPages":
+        """Parse ``node:0,size:2048,count:64``; the size is in KiB, or like ``2MB``.
+
+        :raises ValueError: the value is invalid; the message names option and value.
+        """
+        if value.keys() == {"node", "size", "count"}:
+            cell, size, count = (value[key].strip().upper() for key in ("node", "size", "count"))
+            parts = _SIZE.fullmatch(size)
+            if parts and cell.isdecimal() and count.isdecimal():
+                kib = int(parts[1]) * 1024 ** _LETTERS.index(parts[2] or "K")
+                return cls(int(cell), kib, int(count))
+        text = ",".join(f"{key}:{part}" for key, part in value.items())
+        raise ValueError(
+            f"[DEFAULT] reserved_huge_pages = {text!r} is not like node:0,size:2048,count:64"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPolicy:
+    """The operator's options for hugepages."""
+
+    report_hugepages: str = OFF
+    reserved_pages: tuple[ReservedPages, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One provider's amounts by class, hugepages by size (KiB), and policy."""
+
+    amounts: Mapping[str, int]
+    policy: InventoryPolicy
+    pages: Mapping[int, int]
+    reserved_pages: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """CPUs and memory of a host, to be divided among its providers.
+
+    ``memory_kib`` is ``None`` if libvirt never reported it; ``capabilities_read``: whether the
+    capabilities were ever read.
+    """
+
+    cells: Sequence[Cell]
+    cpus: GuestCpus
+    memory_kib: int | None
+    policy: InventoryPolicy
+    memory: MemoryPolicy
+    capabilities_read: bool = True
+
+    def shares(self, node: str, report_numa: str) -> dict[str, Share]:
+        """Return the share of each provider by its name; reserved amounts are divided too.
+
+        The root's includes CPUs that are in no cell.  The cells' memory is only the weight by which
+        the host's is divided: on machines that initialise memory lazily, the cells' memory grows
+        for hours, the host's does not.
+        """
+        parts = {node: (self.cells, self.cpus.shared | self.cpus.dedicated)}
+        if report_numa == NESTED:
+            parts = {cell_name(node, cell.number): ([cell], cell.cpus) for cell in self.cells}
+        weights = [sum(cell.memory_kib for cell in cells) for cells, _ in parts.values()]
+        memory = apportion(self.memory_kib or 0, weights)
+        amounts = [
+            {
+                VCPU: len(self.cpus.shared & cpus),
+                PCPU: len(self.cpus.dedicated & cpus),
+                MEMORY_MB: memory_mb(
+                    kib, sum(cell.huge_kib for cell in cells), self.memory.report_hugepages
+                ),
+            }
+            for (cells, cpus), kib in zip(parts.values(), memory, strict=True)
+        ]
+        reserved = zip(
+            apportion(self.policy.reserved_cpus, [amount[VCPU] for amount in amounts]),
+            apportion(self.policy.reserved_memory_mb, [amount[MEMORY_MB] for amount in amounts]),
+            strict=True,
+        )
+        return {
+            name: Share(
+                amount,
+                replace(self.policy, reserved_cpus=cpus, reserved_memory_mb=mib),
+                *self._pages(cells),
+            )
+            for (name, (cells, _)), amount, (cpus, mib) in zip(
+                parts.items(), amounts, reserved, strict=True
+            )
+        }
+
+    def _pages(self, cells: Sequence[Cell]) -> tuple[Counter[int], Counter[int]]:
+        """Return the number of hugepages, and of reserved ones, by size; none if not reported."""
+        pages, reserved = Counter[int](), Counter[int]()
+        for cell in cells if self.memory.report_hugepages == PAGES else ():
+            pages.update(cell.pages)
+            for reservation in self.memory.reserved_pages:
+                count = reservation.count if reservation.cell == cell.number else 0
+                reserved[reservation.size] += count
+        return pages, reserved
+
+
+def apportion(amount: int, weights: Sequence[int]) -> list[int]:
+    """Divide ``amount`` by ``weights``, equally if all are 0, into integers that add up to it."""
+    if not weights:
+        return []
+    if not any(weights):
+        weights = [1] * len(weights)
+    total = sum(weights)
+    parts = [amount * weight // total for weight in weights]
+    by_remainder = sorted(range(len(parts)), key=lambda n: (-(amount * weights[n] % total), n))
+    for number in by_remainder[: amount - sum(parts)]:
+        parts[number] += 1
+    return parts
+
+
+def memory_mb(kib: int, huge_kib: int, report_hugepages: str) -> int:
+    """Return MEMORY_MB (MiB) of ``kib`` KiB of memory, of which ``huge_kib`` are hugepages.
+
+    Guests use either hugepages or other memory.  So hugepages are not counted, unless the operator
+    reports both in one class (``MEMORY``).
+    """
+    return (kib if report_hugepages == MEMORY else max(kib - huge_kib, 0)) // 1024
+
+
+def hugepage_class(size: int) -> str:
+    """Return the class of pages of ``size`` KiB: CUSTOM_HUGEPAGES_2M, _1G, _64K."""
+    power = 0
+    while size % 1024 == 0 and size and power < len(_LETTERS) - 1:
+        size, power = size // 1024, power + 1
+    return f"{HUGEPAGES}{size}{_LETTERS[power]}"
+
+
+def hugepages(
+    pages: Mapping[int, int], reserved: Mapping[int, int], current: CurrentInventory
+) -> dict[str, dict[str, Any]]:
+    """Return the inventory of hugepages by size in KiB; amounts are numbers of pages.
+
+    Sizes that are not in ``reserved`` keep the amount reserved in Placement.
+    """
+    records = {}
+    for size, count in pages.items():
+        if count > 0:
+            name = hugepage_class(size)
+            current_reserved = int(current.get(name, {}).get("reserved") or 0)
+            records[name] = record(min(count, MAX_INT), reserved.get(size, current_reserved))
+    return records
 
 
 def cell_name(node: str, number: int) -> str:
@@ -47,22 +214,28 @@ def cpus_and_memory_report(
         if name == node or _cell_number(node, name) is not None
     }
     if report_numa == NESTED and not host.cells:
-        return _without_cells(node, current)
-    shares = {cell_name(node, number): share for number, share in host.by_cell().items()}
-    if report_numa == OFF:
-        shares = {node: host.whole_host()}
+        note = (
+            "libvirt reports no NUMA cells: CPUs and memory stay as in Placement; if this host has"
+            " none, set report_numa = off"
+        )
+        return _unchanged(node, current, {"[libvirt] report_numa": note})
+    shares = host.shares(node, report_numa)
     if host.memory_kib is None and any(
-        MEMORY_MB in current[n] for n in current.keys() - shares.keys()
+        MEMORY_MB in current[name] for name in current.keys() - shares.keys()
     ):
         # Memory has to move to other providers, but its amount is unknown: the CPUs stay too.
-        return HostReport(*_unchanged(node, current), silent=frozenset({CELLS}))
+        return _unchanged(node, current, {})
+    in_cells = frozenset[int]().union(*(cell.cpus for cell in host.cells))
+    outside = (host.cpus.shared | host.cpus.dedicated) - in_cells
+    notes: dict[str, str] = {}
+    if report_numa == NESTED and outside:
+        notes["NUMA"] = f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"
     desired: dict[str, Records] = {}
-    notes = _cpus_without_cell(host) if report_numa == NESTED else {}
     for name, share in shares.items():
         desired[name], problems = _records(node, name, share, host, current)
         suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
         notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
-    settled, waiting = one_class_per_cpu({node: {}, **desired}, current)
+    settled, waiting = _one_class_per_cpu({node: {}, **desired}, current)
     notes |= {f"CPUs of {name}": problem for name, problem in waiting.items()}
     return HostReport(settled.pop(node), _cells(node, settled), notes=notes)
 
@@ -72,38 +245,43 @@ def _records(
 ) -> tuple[Records, dict[str, str]]:
     """Return the inventory of one provider, and notes.
 
-    A new provider gets the allocation ratio that the root, or another cell, has in Placement.
+    A new provider gets the allocation ratio that the root, or else the first cell, has in
+    Placement.
     """
-    before = current.get(name, {})
-    inventory: Records = share.inventory({**_ratios(node, current), **before})
-    problems = share.over_reserved()
+    before, known = current.get(name, {}), dict[str, Mapping[str, Any]]()
+    for provider in (*sorted(current.keys() - {node}, reverse=True), node):
+        for key, other in current.get(provider, {}).items():
+            known[key] = {"allocation_ratio": other.get("allocation_ratio")}
+    known |= before
+    inventory = {
+        **root_inventory(share.amounts, share.policy, known),
+        **hugepages(share.pages, share.reserved_pages, known),
+    }
+    problems = over_reserved(share.amounts, share.policy)
     if host.memory_kib is None:
-        rest = {key: record for key, record in inventory.items() if not _is_memory(key)}
-        previous_memory = {key: before[key] for key in before if _is_memory(key)}
-        return {**rest, **previous_memory}, {
-            key: problems[key] for key in problems if key != MEMORY_MB
-        }
+        problems.pop(MEMORY_MB, None)
+        cpus = {key: inventory[key] for key in inventory if not _is_memory(key)}
+        return {**cpus, **{key: before[key] for key in before if _is_memory(key)}}, problems
     previous = current.values() if name == node else [before]
-    memory_mb = sum(int(records.get(MEMORY_MB, {}).get("total", 0)) for records in previous)
-    if host.knows_hugepages or (host.capabilities_read and not memory_mb):
+    limit = sum(_total(records, MEMORY_MB) for records in previous)
+    if (
+        host.memory.report_hugepages == MEMORY
+        or hugepages_known(host.cells)
+        or (host.capabilities_read and not limit)
+    ):
         return inventory, problems
     # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages
     # as they were, and report no more MEMORY_MB than before.
-    pages = {key: record for key, record in before.items() if key.startswith(HUGEPAGES)}
-    if MEMORY_MB not in inventory or inventory[MEMORY_MB]["total"] <= memory_mb:
+    pages = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
+    if _total(inventory, MEMORY_MB) <= limit:
         return {**pages, **inventory}, problems
-    limited = {**pages, **capped(inventory, MEMORY_MB, memory_mb)}
-    return limited, problems | (_hugepages_unknown(limited) if name == node else {})
-
-
-def _hugepages_unknown(inventory: Records) -> dict[str, str]:
-    memory = inventory.get(MEMORY_MB)
-    state = f"stays at {memory['total']}" if memory else "is not reported"
-    note = (
-        f"{state}, since libvirt does not report which memory is hugepages; on a host without"
-        " hugepages, set [libvirt] report_hugepages = memory"
-    )
-    return {MEMORY_MB: note}
+    if name == node:
+        state = f"stays at {limit}" if limit else "is not reported"
+        problems[MEMORY_MB] = (
+            f"{state}, since libvirt does not report which memory is hugepages; on a host without"
+            " hugepages, set [libvirt] report_hugepages = memory"
+        )
+    return {**pages, **_capped(inventory, MEMORY_MB, limit)}, problems
 
 
 def _is_memory(name: str) -> bool:
@@ -112,7 +290,7 @@ def _is_memory(name: str) -> bool:
 
 def _cell_number(node: str, name: str) -> int | None:
     """Return the number of a cell's provider; ``None``: it is another provider."""
-    number = name.removeprefix(cell_name(node, 0)[:-1])
+    number = name.removeprefix(f"{node}_numa")
     return int(number) if number != name and number.isdigit() else None
 
 
@@ -124,38 +302,12 @@ def _cells(node: str, inventories: Observed) -> dict[int, ReportedProvider]:
     }
 
 
-def _ratios(node: str, current: Observed) -> dict[str, dict[str, Any]]:
-    """Return the allocation ratio of each class: the root's, else the first cell's."""
-    order = [*sorted(current.keys() - {node}, reverse=True), node]
-    return {
-        name: {"allocation_ratio": record.get("allocation_ratio")}
-        for provider in order
-        for name, record in current.get(provider, {}).items()
-    }
-
-
-def _unchanged(node: str, current: Observed) -> tuple[Records, dict[int, ReportedProvider]]:
+def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostReport:
+    """Return the report in which CPUs and memory stay as in Placement."""
     of_root = current.get(node, {}).items()
     root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
-    return root, _cells(node, dict(sorted(current.items())))
-
-
-def _without_cells(node: str, current: Observed) -> HostReport:
-    """Return the report where libvirt reports no cells: everything stays as in Placement."""
-    note = (
-        "libvirt reports no NUMA cells: CPUs and memory stay as in Placement; if this host has"
-        " none, set report_numa = off"
-    )
-    notes = {"[libvirt] report_numa": note}
-    return HostReport(*_unchanged(node, current), notes=notes, silent=frozenset({CELLS}))
-
-
-def _cpus_without_cell(host: Capacity) -> dict[str, str]:
-    inside = frozenset().union(*(cell.cpus for cell in host.cells))
-    outside = (host.cpus.shared | host.cpus.dedicated) - inside
-    if not outside:
-        return {}
-    return {"NUMA": f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"}
+    cells = _cells(node, dict(sorted(current.items())))
+    return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
 
 
 def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
@@ -164,46 +316,36 @@ def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
     return f"Placement still has {old}: {new_class} is reported once no guest uses it"
 
 
-def one_class_per_cpu(
-    desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
+def _one_class_per_cpu(
+    desired: Mapping[str, Records], observed: Observed
 ) -> tuple[dict[str, Records], dict[str, str]]:
     """Reduce a class by the CPUs that Placement still has in the other class.
 
     Both arguments are inventories by provider name.  A class is not reduced below the total that
     Placement has.  Return the inventories, and a note for each provider that waits.
+
+    A provider that gives up a class has what Placement has of it.  If it has none, and every
+    provider gives up the class, it is all CPUs of all providers (they move).
     """
     settled, notes = dict(desired), dict[str, str]()
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
+        nobody_keeps_it = not any(old in records for records in desired.values())
         for name, records in desired.items():
-            still_old = _old_class_total(old, name, desired, observed)
-            if new not in records or not still_old:
-                continue
-            limit = max(
-                _total(observed.get(name, {}).get(new, {})), records[new]["total"] - still_old
-            )
-            if limit < records[new]["total"]:
-                settled[name] = capped(records, new, limit)
+            current = observed.get(name, {})
+            still_old = 0
+            if old not in records and old in current:
+                still_old = _total(current, old)
+            elif nobody_keeps_it:
+                still_old = sum(_total(other, old) for other in observed.values())
+            wanted = _total(records, new)
+            limit = max(_total(current, new), wanted - still_old)
+            if limit < wanted:
+                settled[name] = _capped(records, new, limit)
                 notes[name] = waiting_note([old], new)
     return settled, notes
 
 
-def _old_class_total(
-    old: str, name: str, desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
-) -> int:
-    """Return how many CPUs a provider still has in a class that it gives up.
-
-    If it has none, and every provider gives up the class, return the CPUs of all providers.
-    """
-    if old in desired[name]:
-        return 0
-    if old in observed.get(name, {}):
-        return _total(observed[name][old])
-    if any(old in records for records in desired.values()):
-        return 0
-    return sum(_total(current.get(old, {})) for current in observed.values())
-
-
-def capped(records: Records, name: str, limit: int) -> Records:
+def _capped(records: Records, name: str, limit: int) -> Records:
     """Return the records, with a total of at most ``limit`` for one class."""
     rest = {key: record for key, record in records.items() if key != name}
     if not limit:
@@ -213,5 +355,5 @@ def capped(records: Records, name: str, limit: int) -> Records:
     return {**rest, name: {**record, **capped_fields}}
 
 
-def _total(record: Mapping[str, Any]) -> int:
-    return int(record.get("total") or 0)
+def _total(records: Records, name: str) -> int:
+    return int(records.get(name, {}).get("total") or 0)

@@ -17,10 +17,9 @@ from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
 from drivers.libvirt.facts.fact import Answers, Fact, ReportContext, Sources
 from drivers.libvirt.facts.guest_models import GuestModels
-from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.topology import guest_cells, hugepages_known, numa_cells
-from drivers.libvirt.tree.reported import HOST, HostReport, merge_reports
+from drivers.libvirt.tree.reported import HOST, HostReport, Observed, merge_reports
 
 LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ document has, in this order of precedence:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
@@ -53,9 +53,16 @@ def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
         if number is None or number in cells:
             continue
         ids = (parse_cpus(cpu.get("id")) for cpu in element.findall("cpus/cpu"))
-        cpus = frozenset().union(*ids) - seen
+        cpus = frozenset[int]().union(*ids) - seen
         seen |= cpus
-        cells[number] = _cell(number, cpus, element)
+        pages: dict[int, int] = {}
+        for page in element.findall("pages"):
+            pages.setdefault(amount_kib(page, page.get("size")), whole_number(page.text) or 0)
+        ordinary = min(filter(None, [*pages, LARGEST_BASE_PAGE]))
+        by_pages = sum(size * count for size, count in pages.items())
+        memory = amount_kib(element.find("memory")) or by_pages
+        huge = {size: count for size, count in pages.items() if size > ordinary and count}
+        cells[number] = Cell(number, cpus, memory, huge, pages_reported=bool(pages))
     return tuple(cells[number] for number in sorted(cells))
 
 
@@ -64,34 +71,6 @@ def hugepages_known(cells: Sequence[Cell]) -> bool:
     return any(cell.pages_reported for cell in cells) and all(
         cell.pages_reported for cell in cells if cell.memory_kib
     )
-
-
-def with_cpus(cells: Iterable[Cell], cell_of: Mapping[int, int]) -> tuple[Cell, ...]:
-    """Return the cells with the additional CPUs of ``cell_of`` (cell number by CPU)."""
-    return tuple(
-        replace(
-            cell,
-            cpus=cell.cpus
-            | {cpu for cpu, cell_number in cell_of.items() if cell_number == cell.number},
-        )
-        for cell in cells
-    )
-
-
-def _cell(number: int, cpus: frozenset[int], element: Element) -> Cell:
-    pages: dict[int, int] = {}
-    for page_element in element.findall("pages"):
-        pages.setdefault(_page_kib(page_element), whole_number(page_element.text) or 0)
-    base = min(filter(None, [*pages, LARGEST_BASE_PAGE]))
-    memory = amount_kib(element.find("memory")) or sum(
-        size * count for size, count in pages.items()
-    )
-    huge = {size: count for size, count in pages.items() if size > base and count}
-    return Cell(number, cpus, memory, huge, pages_reported=bool(pages))
-
-
-def _page_kib(pages: Element) -> int:
-    return amount_kib(pages, pages.get("size"))
 
 
 ABSENT = frozenset({"disable", "forbid"})
@@ -138,19 +117,14 @@ def hyperthreading(capabilities: Element) -> bool | None:
 
     <cpu><topology> is not used: libvirt does not guarantee it.
     """
-    siblings = [parse_cpus(cpu.get("siblings")) for cpu in _cell_cpus(capabilities)]
-    if not any(siblings):
-        return None
-    return any(len(threads) > 1 for threads in siblings)
+    siblings = cores(capabilities)
+    return any(len(threads) > 1 for threads in siblings) if any(siblings) else None
 
 
 def cores(capabilities: Element) -> frozenset[frozenset[int]]:
     """Return the threads of each core that the cells list."""
-    return frozenset(parse_cpus(cpu.get("siblings")) for cpu in _cell_cpus(capabilities))
-
-
-def _cell_cpus(capabilities: Element) -> list[Element]:
-    return capabilities.findall("host/topology/cells/cell/cpus/cpu")
+    cpus = capabilities.findall("host/topology/cells/cell/cpus/cpu")
+    return frozenset(parse_cpus(cpu.get("siblings")) for cpu in cpus)
 
 
 STRICT = frozenset({"strict", "restrictive"})

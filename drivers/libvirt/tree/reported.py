@@ -15,6 +15,9 @@ ROOT_SOURCES = (HOST, DISK, PMEM)
 Records = Mapping[str, Mapping[str, Any]]
 """Inventory by class, as :class:`drivers.api.ProviderTree` takes it."""
 
+Observed = Mapping[str, Records]
+"""Inventory in Placement of this host's providers, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportedProvider:

@@ -20,8 +20,8 @@ from drivers.libvirt.facts.cpus_and_memory import CpuAndMemoryAnswer
 from drivers.libvirt.facts.disk import DiskAnswer, ImageBackend
 from drivers.libvirt.facts.fact import Fact
 from drivers.libvirt.facts.guest_models import TpmChoice
+from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.facts.report import FACTS, Reading, host_report
-from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.facts.shares import (
+from drivers.libvirt.facts.numa import (
     ReservedPages,
     apportion,
     hugepage_class,
     hugepages,
     memory_mb,
-    reserved_pages,
 )
 from reportclient.model import Inventory
 from reportclient.names import name_problem
@@ -62,8 +61,8 @@ def test_what_is_reserved_is_configured_else_as_placement_has_it_and_never_above
 @pytest.mark.parametrize("size", ["2048", "2048K", "2MB", "2 MiB", "2M"])
 def test_reserved_pages_are_read_as_the_reference_writes_them(size):
     size = size.replace(" ", "")
-    found = reserved_pages([{"node": "1", "size": size, "count": "64"}])
-    assert found == (ReservedPages(1, 2048, 64),)
+    found = ReservedPages.from_option({"node": "1", "size": size, "count": "64"})
+    assert found == ReservedPages(1, 2048, 64)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_reserved_pages_are_read_as_the_reference_writes_them(size):
 )
 def test_bad_reserved_pages_name_the_option_and_what_was_written(record):
     with pytest.raises(ValueError, match="reserved_huge_pages") as caught:
-        reserved_pages([record])
+        ReservedPages.from_option(record)
     for key, value in record.items():
         assert re.search(f"{key}:{value}", str(caught.value))
 

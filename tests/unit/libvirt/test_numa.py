@@ -6,7 +6,7 @@ import pytest
 
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.inventory import InventoryPolicy, Ratio
-from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
+from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from tests.unit.libvirt.hosts import (
     NODE,
     capabilities,

@@ -14,9 +14,9 @@ from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk, ImageBackend
 from drivers.libvirt.facts.guest_models import GuestModels
+from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.report import facts_from_context
-from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
 from tests.hosts import context
 
 

@@ -16,7 +16,7 @@ from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts import architecture, cpu_features
-from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
