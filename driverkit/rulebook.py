@@ -155,7 +155,7 @@ _RULES = (
     Rule(
         "tree-not-kept",
         "The tree and the allocations are not kept after update_provider_tree has returned.",
-        "The agent goes on with them: a later edit would be written to Placement, or lost.",
+        "A later edit of the tree raises ValueError; a later edit of the allocations may be sent.",
         "Keep a copy of what you need: provider_tree.data(name) returns one.",
     ),
     Rule(

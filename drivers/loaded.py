@@ -101,7 +101,10 @@ class LoadedDriver:
                 update_by_older_methods(self.driver, tree, node)
                 return None
 
-        self.calls("update_provider_tree", update, node=node)
+        try:
+            self.calls("update_provider_tree", update, node=node)
+        finally:
+            tree.close()  # a thread of the driver may go on editing it
 
     def capabilities(self) -> dict[str, bool]:
         """Return the driver's capabilities; the last valid ones if they are invalid now.

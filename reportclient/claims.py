@@ -5,7 +5,6 @@ driver or source asserts the value.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -53,42 +52,28 @@ class SourceClaims:
         return ((each.name, getattr(self, each.name)) for each in fields(self)[:-1])
 
 
-class ClaimsBySource:
-    """Claims of all sources on one tree."""
-
-    def __init__(self) -> None:
-        self.claims = {"": SourceClaims()}
-        """Claims by the name of the source; ``""`` is the driver itself."""
-        self._source = ""
-
-    @contextmanager
-    def source(self, name: str) -> Iterator[None]:
-        """Record the edits made inside this context as claims of the source ``name``.
-
-        Inventory that other sources set on the same provider stays.  An exception in the context
-        makes the source silent; see :meth:`silent`.
-        """
-        before, self._source = self._source, name
-        claims = self.claims.setdefault(name, SourceClaims())
-        try:
-            yield
-        except BaseException:
-            claims.silent = True
-            raise
-        finally:
-            self._source = before
-
-    def silent(self, name: str) -> None:
-        """Mark a source that could not answer: what it asserted earlier stays in Placement."""
-        self.claims.setdefault(name, SourceClaims()).silent = True
-
-    @property
-    def _own(self) -> SourceClaims:
-        return self.claims[self._source]
-
-
 def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:
     if now == then:
         return []
     changed = [uuid for uuid, new in now.items() if uuid not in then or then[uuid] != new]
     return changed + [uuid for uuid in then if uuid not in now]
+
+
+def note(claimed: dict[str, Names], uuid: str, before: Names, now: Names) -> None:
+    """Record added names as claims, and drop the claims of removed ones."""
+    names = (claimed.get(uuid, frozenset()) & now) | (now - before)
+    if names or uuid in claimed:
+        claimed[uuid] = names
+
+
+def deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
+    """Add names to ``absent``, since they were removed by name."""
+    if names:
+        absent[uuid] = absent.get(uuid, frozenset()) | names
+
+
+def allow(absent: dict[str, Names], uuid: str, names: Names) -> None:
+    """Remove names from ``absent``, since they are asserted now."""
+    left = absent.pop(uuid, frozenset()) - names
+    if left:
+        absent[uuid] = left

@@ -202,6 +202,45 @@ def read_inventory(
     return inventory
 
 
+def read_traits(traits: Iterable[str], provider: str) -> frozenset[str]:
+    """Return traits as plain ``str``, since claims are saved as JSON.
+
+    :param provider: the provider's name, for the error.
+    :raises ValueError: it is not an iterable of names.
+    """
+    what = f"traits of provider {provider}"
+    names = _name_set(traits, what)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"{what}: {name!r} is not the name of a trait")
+    return plain_strs(names)
+
+
+def read_aggregates(aggregates: Iterable[str], provider: str) -> frozenset[str]:
+    """Return aggregates as canonical UUIDs; otherwise as :func:`read_traits`."""
+    what = f"aggregate of provider {provider}"
+    return canonical_uuids(_name_set(aggregates, what), what)
+
+
+def _name_set(values: Iterable[str], what: str) -> frozenset[str]:
+    """Return the values as a set; a single string is an error, not a set of its letters."""
+    if isinstance(values, str):
+        raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
+    try:
+        return frozenset(values)
+    except TypeError:
+        raise ValueError(f"{what}: a list or a set of names is needed, not {values!r}") from None
+
+
+_TEXT = frozenset([str])
+
+
+def plain_strs(values: Iterable[str]) -> frozenset[str]:
+    """Return each value as :func:`plain_str`."""
+    names = frozenset(values)
+    return names if _TEXT.issuperset(map(type, names)) else frozenset(map(plain_str, names))
+
+
 def plain_str(text: str) -> str:
     """Return a plain ``str``: a member of a string ``Enum`` is formatted differently."""
     return str.__str__(text)

@@ -177,10 +177,10 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
         case SetAggregates(uuid, aggregates):
             tree.update_aggregates(uuid, aggregates)
         case SetInventory(uuid, inventory):
-            tree.set_records(uuid, inventory)
+            tree.update_inventory(uuid, inventory)
         case Reshape(inventories) | SetInventories(inventories):
             for uuid, inventory in inventories.items():
-                tree.set_records(uuid, inventory)
+                tree.update_inventory(uuid, inventory)
         case _:
             assert_never(operation)
 

@@ -1,44 +1,106 @@
 """ProviderTree: an editable copy of a snapshot, with the methods of Nova's ProviderTree.
 
 Every method takes a provider by its name or its UUID, and raises :class:`ValueError` if the tree
-has no such provider.  Only one thread may use a tree; it has no lock.  The methods that add, move
-and remove providers are in :class:`reportclient.edit.Edit`.
+has no such provider.  Only one thread may use a tree; it has no lock.  A tree is cheap to create
+and to copy.  If nothing differs in the end, :meth:`ProviderTree.freeze` returns the *same*
+snapshot.
 
 Every edit is recorded as a claim (:mod:`reportclient.claims`), even if it changes nothing.
 """
 
 import copy as copylib
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import uuid as uuidlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Self
 
-from reportclient.claims import Names
-from reportclient.edit import Edit, own_uuid
+from reportclient.claims import SourceClaims, allow, deny, note
 from reportclient.model import (
     Inventory,
     Provider,
     ProviderData,
-    canonical_uuids,
-    plain_str,
+    canonical_uuid,
+    parse_uuid,
+    plain_strs,
+    provider_name,
+    read_aggregates,
     read_inventory,
+    read_traits,
 )
-from reportclient.snapshot import Snapshot
+from reportclient.snapshot import EMPTY, Snapshot
 
 __all__ = ["ProviderData", "ProviderTree", "Snapshot", "own_uuid"]
 
 InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 
-class ProviderTree(Edit):
+class ProviderTree:
     """The tree of a root provider, and its sharing providers as further roots."""
+
+    def __init__(
+        self,
+        base: Snapshot = EMPTY,
+        generations: Mapping[str, int] | None = None,
+        whole: Snapshot | None = None,
+    ) -> None:
+        """Edit ``base``; ``whole`` is the complete snapshot if ``base`` shows only a part of it.
+
+        ``generations`` are the providers' generations, by UUID.
+        """
+        self.base = base
+        """The snapshot on which this tree is based."""
+        self.whole = base if whole is None else whole
+        self.removed_below: set[str] = set()
+        """UUIDs of the providers that were removed together with an ancestor."""
+        self.claims = {"": SourceClaims()}
+        """Claims by the name of the source; ``""`` is the driver itself."""
+        self._own = self.claims[""]
+        self._closed = False
+        self._generations = dict(generations or {})
+        self._changed: dict[str, Provider | None] = {}
+        self._names: dict[str, str | None] = {}
+        self._children: dict[str | None, dict[str, None]] = {}
+        self._resources: dict[str, dict[str, Any]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copy = type(self)(self.base, self._generations, self.whole)
+        claims = {source: claims.copy() for source, claims in self.claims.items()}
+        vars(copy).update(
+            claims=claims,
+            _own=next(claims[name] for name, own in self.claims.items() if own is self._own),
+            _changed=self._changed.copy(),
+            _names=self._names.copy(),
+            _children={parent: dict(uuids) for parent, uuids in self._children.items()},
+            removed_below=self.removed_below.copy(),
+            _resources=copylib.deepcopy(self._resources, memo),
+        )
+        return copy
 
     @property
     def lock(self) -> AbstractContextManager[None]:
         """A context manager that does nothing, for code that takes the lock of Nova's tree."""
         return nullcontext()
 
+    def close(self) -> None:
+        """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
+        self._closed = True
+
     # -- reading
+
+    def exists(self, name_or_uuid: str) -> bool:
+        """Return whether the tree has this provider."""
+        return self._search(name_or_uuid) is not None
+
+    def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
+        """Return the UUIDs of a provider and all below it, or of all providers, parents first."""
+        start = None if name_or_uuid is None else self._find(name_or_uuid).uuid
+        return list(self._walk(start))
+
+    def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
+        """Return the UUIDs of the whole tree that the provider is in; parents come first."""
+        return list(self._walk(self._root_of(self._find(name_or_uuid))))
 
     def data(self, name_or_uuid: str) -> ProviderData:
         """Return a copy of a provider's data; changing it does not change the tree."""
@@ -88,12 +150,12 @@ class ProviderTree(Edit):
     def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
         """Return whether the provider is a member of all of these aggregates (UUIDs)."""
         provider = self._find(name_or_uuid)
-        return provider.aggregates.issuperset(_aggregates(provider, aggregates))
+        return provider.aggregates.issuperset(read_aggregates(aggregates, provider.name))
 
     def have_aggregates_changed(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
         """Return whether the provider's aggregates differ from these (UUIDs)."""
         provider = self._find(name_or_uuid)
-        return provider.aggregates != _aggregates(provider, aggregates)
+        return provider.aggregates != read_aggregates(aggregates, provider.name)
 
     @property
     def roots(self) -> list[ProviderData]:
@@ -104,11 +166,49 @@ class ProviderTree(Edit):
         """Return the provider's inventory as frozen records by resource class; read-only."""
         return self._find(name_or_uuid).inventory
 
-    def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
-        """Set the whole inventory, as :meth:`update_inventory`, from frozen records."""
-        self.update_inventory(name_or_uuid, inventory)
+    def provider(self, uuid: str) -> Provider | None:
+        """Return the provider with this UUID as edited, or ``None``."""
+        return self._changed[uuid] if uuid in self._changed else self.base.get(uuid)
 
-    # -- ownership
+    def edits(self) -> dict[str, Provider | None]:
+        """Return the providers that differ from the base, by UUID; ``None`` for removed ones."""
+        before = self.base.get
+        return {uuid: new for uuid, new in self._changed.items() if new != before(uuid)}
+
+    def freeze(self, like: Snapshot | None = None) -> Snapshot:
+        """Return the edited state as a snapshot.
+
+        Returns the base itself, or ``like``, if the edited state equals it.
+        """
+        edits = self.edits()
+        changed = set() if like is None else set(like.changed_since(self.base))
+        if like is not None and {uuid: like.get(uuid) for uuid in changed} == edits:
+            return like
+        return self.base.with_changes(edits)
+
+    # -- claims
+
+    @contextmanager
+    def source(self, name: str) -> Iterator[None]:
+        """Record the edits made inside this context as claims of the source ``name``.
+
+        Inventory that other sources set on the same provider stays.  An exception in the context
+        makes the source silent; see :meth:`silent`.
+        """
+        self._refuse_if_closed()
+        before, self._own = self._own, self.claims.setdefault(name, SourceClaims())
+        try:
+            yield
+        except BaseException:
+            self.claims[name].silent = True
+            raise
+        finally:
+            self._own = before
+
+    def silent(self, name: str) -> None:
+        """Mark a source that could not answer: what it asserted earlier stays in Placement."""
+        self._refuse_if_closed()
+        self.claims.setdefault(name, SourceClaims()).silent = True
 
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
@@ -116,14 +216,133 @@ class ProviderTree(Edit):
         Traits that it asserted earlier, according to the ledger, and that are not in ``traits``
         are removed.  Traits of others stay.
         """
-        provider = self._find(name_or_uuid)
-        names, uuid = _traits(provider, traits), provider.uuid
+        provider = self._find_to_edit(name_or_uuid)
+        names, uuid = read_traits(traits, provider.name), provider.uuid
         self.add_traits(uuid, *names)
         self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
-        self._own.adopted[self._find(name_or_uuid).uuid] = None
+        self._own.adopted[self._find_to_edit(name_or_uuid).uuid] = None
+
+    # -- providers
+
+    def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
+        """Add a root provider and return its UUID.
+
+        If the provider with this UUID was renamed in Placement, it gets its name back.
+
+        :raises ValueError: the provider exists already, or the name is taken.
+        """
+        name = provider_name(name)
+        return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
+
+    def new_child(
+        self, name: str, parent: str, uuid: str | None = None, generation: int | None = None
+    ) -> str:
+        """Add a provider below ``parent`` and return its UUID.
+
+        Without ``uuid`` the UUID is derived from the root's UUID and the name, so that it is the
+        same after a restart.  If the provider with this UUID was renamed or moved in Placement,
+        it gets its name and its parent back.
+
+        :raises ValueError: the provider exists already, the name is taken, or there is no
+            such parent.
+        """
+        parent_provider = self._find(parent)
+        name = provider_name(name)
+        uuid = uuid or own_uuid(self._root_of(parent_provider), name)
+        child = Provider(canonical_uuid(uuid, f"new child {name}"), name, parent_provider.uuid)
+        return self._place(child, generation)
+
+    def _place(self, provider: Provider, generation: int | None) -> str:
+        """Add a provider, or undo that it was renamed or moved in Placement."""
+        self._refuse_if_closed()
+        uuid = provider.uuid
+        if uuid in self._changed or uuid not in self.base or self._search(provider.name):
+            self._add(provider, generation)
+        else:
+            self.rename(uuid, provider.name)
+            self.move(uuid, provider.parent_uuid)
+            self._note_generation(provider, generation)
+        self._own.placed[uuid] = None
+        return uuid
+
+    def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
+        """Add or replace providers from the items of ``GET /resource_providers``.
+
+        Each dict has ``uuid`` and ``name``, and may have ``generation`` and
+        ``parent_provider_uuid``.  A replaced provider loses its inventory, traits and
+        aggregates, and the providers below it unless they are listed too.
+
+        :raises ValueError: a parent is missing, a name is taken, or the providers form
+            a cycle; the tree is then unchanged.
+        """
+        self._refuse_if_closed()
+        listed = {item["uuid"]: item for item in provider_dicts}
+        parents = {uuid: item.get("parent_provider_uuid") for uuid, item in listed.items()}
+        graph = {uuid: [parent] if parent in listed else [] for uuid, parent in parents.items()}
+        try:
+            order = list(TopologicalSorter(graph).static_order())
+        except CycleError as err:
+            cycle = ", ".join(sorted({*err.args[1]}))
+            raise ValueError(f"providers that are their own ancestors: {cycle}") from None
+        before = vars(copylib.deepcopy(self))
+        try:
+            for uuid in order:
+                if self.exists(uuid):
+                    self.remove(uuid)
+            for uuid in order:
+                parent = parents[uuid]
+                parent_uuid = None if parent is None else self._find(parent).uuid
+                provider = Provider(uuid, listed[uuid]["name"], parent_uuid)
+                self._add(provider, listed[uuid].get("generation"))
+        except Exception:
+            vars(self).update(before)
+            raise
+
+    def rename(self, name_or_uuid: str, name: str) -> None:
+        """Give a provider another name.  :raises ValueError: the name is taken."""
+        provider = self._find_to_edit(name_or_uuid)
+        if name != provider.name:
+            name = provider_name(name)
+            if name != provider.uuid:  # a provider may be named by its own UUID
+                self._refuse_taken(name)
+            self._names[provider.name] = None
+            self._names[name] = provider.uuid
+            self._changed[provider.uuid] = replace(provider, name=name)
+        self._own.placed[provider.uuid] = None
+
+    def move(self, name_or_uuid: str, parent: str | None) -> None:
+        """Move a provider with all below it to another parent (``None``: make it a root).
+
+        :raises ValueError: there is no such parent, or it is below the provider.
+        """
+        provider = self._find_to_edit(name_or_uuid)
+        parent_uuid = None if parent is None else self._find(parent).uuid
+        if parent_uuid != provider.parent_uuid:
+            if parent_uuid is not None and parent_uuid in self._walk(provider.uuid):
+                text = f"provider {provider.name} can't be moved below itself ({parent_uuid})"
+                raise ValueError(text)
+            del self._editable_children(provider.parent_uuid)[provider.uuid]
+            self._editable_children(parent_uuid)[provider.uuid] = None
+            self._changed[provider.uuid] = replace(provider, parent_uuid=parent_uuid)
+        self._own.placed[provider.uuid] = None
+
+    def remove(self, name_or_uuid: str) -> None:
+        """Remove a provider and all below it."""
+        top = self._find_to_edit(name_or_uuid)
+        for uuid in list(self._walk(top.uuid)):
+            self.removed_below.add(uuid)
+            provider = self.provider(uuid)
+            assert provider is not None
+            self._changed[uuid] = None
+            self._names[provider.name] = None
+            self._children[uuid] = {}
+            self._generations.pop(uuid, None)
+            self._resources.pop(uuid, None)
+        del self._editable_children(top.parent_uuid)[top.uuid]
+        self.removed_below.discard(top.uuid)
 
     # -- changing a provider
 
@@ -137,7 +356,7 @@ class ProviderTree(Edit):
 
         :raises ValueError: the inventory is no dict, or a record is invalid.
         """
-        provider = self._find(name_or_uuid)
+        provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)
         if not isinstance(inventory, Mapping):
             raise ValueError(
@@ -145,22 +364,17 @@ class ProviderTree(Edit):
                 f"needed, {{}} for none, not {inventory!r}"
             )
         whole = inventory
-        if len(self.claims) > 1:
-            whole = self._beside_others(provider, inventory)
+        if len(self.claims) > 1:  # what other sources set on this provider stays
+            others = (claims for claims in self.claims.values() if claims is not self._own)
+            theirs = {name for claims in others for name in claims.classes.get(provider.uuid, ())}
+            stays = {name: r for name, r in provider.inventory.items() if name in theirs}
+            whole = {**stays, **inventory}
         changed = not _is_same(provider.inventory, whole)
         if changed:
             new = read_inventory(whole, provider.name)
             self._changed[provider.uuid] = replace(provider, inventory=new)
-        self._own.classes[provider.uuid] = _names(inventory)
+        self._own.classes[provider.uuid] = plain_strs(inventory)
         return changed
-
-    def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
-        others = [claims for source, claims in self.claims.items() if source != self._source]
-        named = frozenset[str]().union(
-            *(claims.classes.get(provider.uuid, ()) for claims in others)
-        )
-        theirs = {name: record for name, record in provider.inventory.items() if name in named}
-        return {**theirs, **inventory}
 
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
@@ -169,26 +383,26 @@ class ProviderTree(Edit):
 
         Traits that other services set stay in Placement: only :meth:`remove_traits` removes them.
         """
-        provider = self._find(name_or_uuid)
+        provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)
-        wanted = _traits(provider, traits)
-        _allow(self._own.absent_traits, provider.uuid, wanted)
+        wanted = read_traits(traits, provider.name)
+        allow(self._own.absent_traits, provider.uuid, wanted)
         if wanted == provider.traits:
             return False
         self._changed[provider.uuid] = replace(provider, traits=wanted)
-        _note(self._own.traits, provider.uuid, provider.traits, wanted)
+        note(self._own.traits, provider.uuid, provider.traits, wanted)
         return True
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits; the others stay.  Without traits, an unknown provider is no error."""
         if traits:
-            provider = self._find(name_or_uuid)
-            named = _traits(provider, traits)
+            provider = self._find_to_edit(name_or_uuid)
+            named = read_traits(traits, provider.name)
             if not named <= provider.traits:
                 self._changed[provider.uuid] = replace(provider, traits=provider.traits | named)
             claimed = self._own.traits
             claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
-            _allow(self._own.absent_traits, provider.uuid, named)
+            allow(self._own.absent_traits, provider.uuid, named)
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Remove these traits by name; the others stay.
@@ -199,51 +413,49 @@ class ProviderTree(Edit):
         another service's provider.  Without traits, an unknown provider is no error.
         """
         if traits:
-            provider = self._find(name_or_uuid)
-            named = _traits(provider, traits)
+            provider = self._find_to_edit(name_or_uuid)
+            named = read_traits(traits, provider.name)
             self.update_traits(provider.uuid, provider.traits - named)
-            _deny(self._own.absent_traits, provider.uuid, named)
+            deny(self._own.absent_traits, provider.uuid, named)
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
         """Set all aggregates (UUIDs); otherwise as :meth:`update_traits`."""
-        provider = self._find(name_or_uuid)
+        provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)
-        members = _aggregates(provider, aggregates)
-        _allow(self._own.absent_aggregates, provider.uuid, members)
+        members = read_aggregates(aggregates, provider.name)
+        allow(self._own.absent_aggregates, provider.uuid, members)
         if members == provider.aggregates:
             return False
         self._changed[provider.uuid] = replace(provider, aggregates=members)
-        _note(self._own.aggregates, provider.uuid, provider.aggregates, members)
+        note(self._own.aggregates, provider.uuid, provider.aggregates, members)
         return True
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates (UUIDs); the others stay."""
-        provider = self._find(name_or_uuid)
-        named = _aggregates(provider, aggregates)
+        provider = self._find_to_edit(name_or_uuid)
+        named = read_aggregates(aggregates, provider.name)
         self.update_aggregates(provider.uuid, provider.aggregates | named)
         claimed = self._own.aggregates
         claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Remove these aggregates (UUIDs); otherwise as :meth:`remove_traits`."""
-        provider = self._find(name_or_uuid)
-        named = _aggregates(provider, aggregates)
+        provider = self._find_to_edit(name_or_uuid)
+        named = read_aggregates(aggregates, provider.name)
         self.update_aggregates(provider.uuid, provider.aggregates - named)
-        _deny(self._own.absent_aggregates, provider.uuid, named)
+        deny(self._own.absent_aggregates, provider.uuid, named)
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Set a provider's ``resources`` (Nova's Resource objects); return whether they changed.
 
         They are in this tree only: Placement has no such field.
         """
-        provider = self._find(name_or_uuid)
+        provider = self._find_to_edit(name_or_uuid)
         changed = self._resources.get(provider.uuid, {}) != resources
         self._resources[provider.uuid] = dict(copylib.deepcopy(resources))
         return changed
-
-    # -- whole trees
 
     def subtree(self, name_or_uuid: str) -> "ProviderTree":
         """Return a new tree with one root and all below it.
@@ -262,24 +474,81 @@ class ProviderTree(Edit):
         part._resources = copylib.deepcopy(resources)
         return part
 
+    # -- finding
 
-def _note(claimed: dict[str, Names], uuid: str, before: Names, now: Names) -> None:
-    """Record added names as claims, and drop the claims of removed ones."""
-    names = (claimed.get(uuid, frozenset()) & now) | (now - before)
-    if names or uuid in claimed:
-        claimed[uuid] = names
+    def _search(self, name_or_uuid: str) -> Provider | None:
+        by_uuid = self.provider(name_or_uuid)
+        if by_uuid is not None:
+            return by_uuid
+        if name_or_uuid in self._names:
+            uuid = self._names[name_or_uuid]
+        else:
+            named = self.base.named(name_or_uuid)
+            uuid = None if named is None else named.uuid
+        uuid = uuid or parse_uuid(name_or_uuid)
+        return None if uuid is None else self.provider(uuid)
+
+    def _find(self, name_or_uuid: str) -> Provider:
+        provider = self._search(name_or_uuid)
+        if provider is None:
+            raise ValueError(f"no such provider: {name_or_uuid}")
+        return provider
+
+    def _find_to_edit(self, name_or_uuid: str) -> Provider:
+        self._refuse_if_closed()
+        return self._find(name_or_uuid)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ValueError(
+                "this tree is closed: a driver may edit it only until update_provider_tree returns"
+            )
+
+    def _children_of(self, uuid: str | None) -> Iterable[str]:
+        return self._children[uuid] if uuid in self._children else self.base.children(uuid)
+
+    def _editable_children(self, parent: str | None) -> dict[str, None]:
+        if parent not in self._children:
+            self._children[parent] = dict.fromkeys(self.base.children(parent))
+        return self._children[parent]
+
+    def _walk(self, start: str | None) -> Iterator[str]:
+        stack = [start] if start is not None else [*reversed(list(self._children_of(None)))]
+        while stack:
+            uuid = stack.pop()
+            yield uuid
+            stack.extend(reversed(list(self._children_of(uuid))))
+
+    def _root_of(self, provider: Provider) -> str:
+        while provider.parent_uuid is not None:
+            provider = self._find(provider.parent_uuid)
+        return provider.uuid
+
+    def _refuse_taken(self, name_or_uuid: str) -> None:
+        taken = self._search(name_or_uuid)
+        if taken is not None:
+            raise ValueError(f"provider {name_or_uuid} already exists: {taken.name} ({taken.uuid})")
+
+    def _add(self, provider: Provider, generation: int | None) -> None:
+        self._refuse_taken(provider.uuid)
+        self._refuse_taken(provider.name)
+        self._changed[provider.uuid] = provider
+        self._names[provider.name] = provider.uuid
+        self._editable_children(provider.parent_uuid)[provider.uuid] = None
+        self._note_generation(provider, generation)
+
+    def _note_generation(self, provider: Provider, generation: int | None) -> None:
+        if generation is not None:
+            self._generations[provider.uuid] = generation
 
 
-def _deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
-    if names:
-        absent[uuid] = absent.get(uuid, frozenset()) | names
+def own_uuid(root: str, name: str, driver: str = "") -> str:
+    """Return the UUID (version 5) of a provider, derived from its root's UUID and its name.
 
-
-def _allow(absent: dict[str, Names], uuid: str, names: Names) -> None:
-    """Remove names from ``absent``, since they are asserted now."""
-    left = absent.pop(uuid, frozenset()) - names
-    if left:
-        absent[uuid] = left
+    ``driver``, if given, makes the UUID differ from those that other drivers derive for the same
+    name.  :meth:`ProviderTree.new_child` uses this function without ``driver``.
+    """
+    return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {name}" if driver else name))
 
 
 def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
@@ -297,36 +566,3 @@ def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
 
 
 _UNKNOWN = object()
-
-
-def _name_set(values: Iterable[str], what: str) -> frozenset[str]:
-    """Return the values as a set; a single string is an error, not a set of its letters."""
-    if isinstance(values, str):
-        raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
-    try:
-        return frozenset(values)
-    except TypeError:
-        raise ValueError(f"{what}: a list or a set of names is needed, not {values!r}") from None
-
-
-def _traits(provider: Provider, traits: Iterable[str]) -> Names:
-    """Return the traits as plain ``str``, since claims are saved as JSON."""
-    what = f"traits of provider {provider.name}"
-    named = _name_set(traits, what)
-    for name in named:
-        if not isinstance(name, str):
-            raise ValueError(f"{what}: {name!r} is not the name of a trait")
-    return _names(named)
-
-
-def _names(values: Iterable[str]) -> Names:
-    names = frozenset(values)
-    return names if _TEXT.issuperset(map(type, names)) else frozenset(map(plain_str, names))
-
-
-_TEXT = frozenset([str])
-
-
-def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:
-    what = f"aggregate of provider {provider.name}"
-    return canonical_uuids(_name_set(aggregates, what), what)

@@ -53,7 +53,7 @@ def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTr
     tree.add_traits(uuid, *provider.traits - old.traits)
     tree.remove_aggregates(uuid, *old.aggregates - provider.aggregates)
     tree.add_aggregates(uuid, *provider.aggregates - old.aggregates)
-    tree.set_records(uuid, _records(provider.inventory, old.inventory, tree.records(uuid)))
+    tree.update_inventory(uuid, _records(provider.inventory, old.inventory, tree.records(uuid)))
 
 
 def _records(

@@ -57,7 +57,7 @@ only_mutate = [
     "agent/period/ask.py", "agent/period/attach.py", "agent/period/tracker.py",
     "agent/period/traits.py",
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
-    "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
+    "reportclient/apply.py", "reportclient/diff.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",
     "reportclient/snapshot.py", "reportclient/view.py", "reportclient/claims.py",
 ]

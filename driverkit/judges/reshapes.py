@@ -225,7 +225,7 @@ class _OldDriver(ComputeDriver):
                 tree.new_child(provider.name, parent, uuid)
             elif not tree.exists(uuid):
                 tree.new_root(provider.name, uuid)
-            tree.set_records(uuid, provider.inventory)
+            tree.update_inventory(uuid, provider.inventory)
             tree.add_traits(uuid, *provider.traits)
             tree.add_aggregates(uuid, *provider.aggregates)
 

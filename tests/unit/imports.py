@@ -72,7 +72,6 @@ PURE = (
     "reportclient/microversion.py",
     "reportclient/model.py",
     "reportclient/snapshot.py",
-    "reportclient/edit.py",
     "reportclient/provider_tree.py",
     "reportclient/claims.py",
     "reportclient/names.py",

@@ -26,9 +26,9 @@ LINES = {
     "compute_registry": 2749,
     "computectl": 7502,
     "driverkit": 4849,
-    "drivers": 2146,
+    "drivers": 2149,
     "drivers/libvirt": 5579,
-    "reportclient": 7502,
+    "reportclient": 7476,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

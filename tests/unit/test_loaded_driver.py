@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from drivers.api import ComputeDriver, DriverContext, Timed
-from drivers.errors import DriverError
+from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
+from reportclient.provider_tree import ProviderTree
 
 UUID = "9d6ba763-8e93-5284-b069-776c52a0868f"
 
@@ -117,7 +119,8 @@ def test_nodes_are_asked_about_one_by_one_unless_the_driver_is_thread_safe(kind,
     driver = kind(2)
     one = LoadedDriver.from_driver("mine", driver)
     threads = [
-        threading.Thread(target=one.update_provider_tree, args=(None, name, None)) for name in "ab"
+        threading.Thread(target=one.update_provider_tree, args=(ProviderTree(), name, None))
+        for name in "ab"
     ]
     for thread in threads:
         thread.start()
@@ -134,7 +137,24 @@ def test_an_error_gives_the_next_node_its_turn() -> None:
     one = LoadedDriver.from_driver("mine", Fails())
     for _ in range(2):
         with pytest.raises(SystemExit):
-            one.update_provider_tree(None, "a", None)
+            one.update_provider_tree(ProviderTree(), "a", None)
+
+
+@pytest.mark.parametrize("error", [None, ReshapeNeeded()])
+def test_a_driver_edits_its_tree_only_until_it_returns(error: Exception | None) -> None:
+    class KeepsTheTree(Answers):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+            self.tree = provider_tree
+            self.tree.new_root("a", UUID)
+            if error is not None:
+                raise error
+
+    driver, tree = KeepsTheTree(), ProviderTree()
+    with nullcontext() if error is None else pytest.raises(ReshapeNeeded):
+        LoadedDriver.from_driver("mine", driver).update_provider_tree(tree, "a", None)
+    with pytest.raises(ValueError, match="only until update_provider_tree returns"):
+        driver.tree.update_inventory("a", {"VCPU": {"total": 1}})
+    assert tree.data("a").inventory == {}
 
 
 class Mute(Exception):

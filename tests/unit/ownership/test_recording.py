@@ -43,7 +43,7 @@ def test_a_child_is_asserted_by_its_making() -> None:
 
 def test_records_are_said_like_dicts() -> None:
     one, other = ProviderTree(FULL), ProviderTree(FULL)
-    one.set_records(DEVICE, {"FPGA": Inventory(2)})
+    one.update_inventory(DEVICE, {"FPGA": Inventory(2)})
     other.update_inventory(DEVICE, {"FPGA": {"total": 2}})
     assert (
         asserted(one) == asserted(other) == (holding("FPGA", provider=True), one.provider(DEVICE))

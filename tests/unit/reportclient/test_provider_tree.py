@@ -67,6 +67,25 @@ CHANGES: dict[str, Callable[[ProviderTree, str], Any]] = {
 }
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_closed_tree_can_be_read_and_copied_but_not_edited(tree, change: str) -> None:
+    before = tree.freeze()
+    tree.close()
+    edits = [
+        lambda: CHANGES[change](tree, "pf"),
+        lambda: tree.new_root("cn3", NOBODY),
+        lambda: tree.populate_from_iterable([]),
+        lambda: tree.silent("source"),
+        lambda: tree.source("source").__enter__(),
+    ]
+    for edit in edits:
+        with pytest.raises(ValueError, match="this tree is closed"):
+            edit()
+    assert tree.freeze() == before
+    assert set(tree.claims) == {""}
+    CHANGES[change](copy.deepcopy(tree), "pf")
+
+
 def furnished(tree: ProviderTree) -> ProviderTree:
     tree.update_traits("numa1", ["CUSTOM_A"])
     tree.update_aggregates("numa1", [AGG1])
