@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7502,
     "driverkit": 4849,
     "drivers": 2149,
-    "drivers/libvirt": 5579,
+    "drivers/libvirt": 5491,
     "reportclient": 7476,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

@@ -4,14 +4,10 @@ An answer about a topic may be cached until the topic's count changes.  A topic 
 connection does not deliver has no count, and nothing of it is cached.  Any thread may call.
 """
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
-
-LOG = logging.getLogger(__name__)
 
 CONNECTION = "connection"
 """For what holds as long as libvirtd runs: its count changes with each connection."""
@@ -27,7 +23,7 @@ GATHER = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class EventKind:
     """A libvirt event: ``event`` is the constant's name, ``methods`` the prefix of the connection's
     methods to register and unregister it.
     """
@@ -38,14 +34,25 @@ class _Kind:
     only: frozenset[int] | None = None
     """Event types that count; ``None``: all."""
 
+    def callback(self, changed: Callable[[str], None]) -> Callable[..., None]:
+        """Return what libvirt calls at each event; it calls ``changed`` with the topic."""
 
-_KINDS = (
-    _Kind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE", "nodeDevice"),
-    _Kind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_UPDATE", "nodeDevice"),
-    _Kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE", "storagePool"),
-    _Kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_REFRESH", "storagePool"),
-    _Kind(GUESTS, "VIR_DOMAIN_EVENT_ID_LIFECYCLE", "domain", GUEST_EVENTS),
-    _Kind(GUESTS, "VIR_DOMAIN_EVENT_ID_DEVICE_ADDED", "domain"),
+        def called(
+            _connection: object, _subject: object, event: object = None, *_more: object
+        ) -> None:
+            if self.only is None or event in self.only:
+                changed(self.topic)
+
+        return called
+
+
+EVENT_KINDS = (
+    EventKind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE", "nodeDevice"),
+    EventKind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_UPDATE", "nodeDevice"),
+    EventKind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE", "storagePool"),
+    EventKind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_REFRESH", "storagePool"),
+    EventKind(GUESTS, "VIR_DOMAIN_EVENT_ID_LIFECYCLE", "domain", GUEST_EVENTS),
+    EventKind(GUESTS, "VIR_DOMAIN_EVENT_ID_DEVICE_ADDED", "domain"),
 )
 
 
@@ -116,50 +123,3 @@ class Events:
         with self._lock:
             wake, self._timer = self._wake, None
         wake()
-
-
-class Subscriptions:
-    """Registers for a connection's events, on its worker thread.
-
-    The callbacks must hold neither the connection nor the session: see ``session``.
-    """
-
-    def __init__(self, binding: Any, changed: Callable[[str], None]) -> None:
-        self._binding = binding
-        self._changed = changed
-        self._registered: list[tuple[_Kind, int]] = []
-
-    def subscribe(self, connection: Any) -> frozenset[str]:
-        """Register for all events; return the topics of which every event is delivered."""
-        refused = {kind.topic for kind in _KINDS if not self._register(kind, connection)}
-        return frozenset(kind.topic for kind in _KINDS) - refused
-
-    def unsubscribe(self, connection: Any) -> None:
-        """Unregister all, before the connection is closed."""
-        registered, self._registered = self._registered, []
-        for kind, number in registered:
-            try:
-                getattr(connection, f"{kind.methods}EventDeregisterAny")(number)
-            except self._binding.libvirtError as err:
-                LOG.debug("%s was not unregistered: %s", kind.event, err)
-
-    def _register(self, kind: _Kind, connection: Any) -> bool:
-        event = getattr(self._binding, kind.event)
-        register = getattr(connection, f"{kind.methods}EventRegisterAny")
-        try:
-            number = register(None, event, _callback(kind, self._changed), None)
-        except self._binding.libvirtError as err:  # this hypervisor does not have this event
-            LOG.debug("no events of %s: %s", kind.topic, err)
-            return False
-        self._registered.append((kind, number))
-        return True
-
-
-def _callback(kind: _Kind, changed: Callable[[str], None]) -> Callable[..., None]:
-    def callback(
-        _connection: object, _subject: object, event: object = None, *_more: object
-    ) -> None:
-        if kind.only is None or event in kind.only:
-            changed(kind.topic)
-
-    return callback

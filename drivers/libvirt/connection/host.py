@@ -100,7 +100,7 @@ class Host:
         self._root = root
         self._clock = clock
         self._deadlines = deadlines
-        self._queue = CallQueue("libvirt", lambda: closing(self._session()))
+        self._queue = CallQueue("libvirt", self._main_session)
         # A hanging file server must not block calls to libvirt.
         self._files = CallQueue("host-files", nullcontext)
         self._side_queues: dict[str, CallQueue[Session]] = {}
@@ -152,18 +152,21 @@ class Host:
             self.lost(str(err))
             raise
 
-    def call_if_supported(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
-        """Like ``call_libvirt``, but return ``default`` if the hypervisor lacks the call."""
-        return _if_supported(lambda: self.call_libvirt(what, call), default)
+    def call_if_supported(
+        self, what: str, call: LibvirtCall[T], default: D, *, aside: bool = False
+    ) -> T | D:
+        """Like ``call_libvirt``, but return ``default`` if the hypervisor lacks the call.
 
-    def call_over_side_connection(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
-        """Like ``call_if_supported``, over a side connection: one for each ``what``.
-
-        A call for a pool whose server hangs, or for a device whose firmware does, can block for any
-        time. On a side connection it blocks no other call, and libvirt does not count as lost.
+        ``aside``: over a side connection, one for each ``what``.  A call for a pool whose server
+        hangs, or for a device whose firmware does, can block for any time; there it blocks no other
+        call, and libvirt does not count as lost.
         """
-        self._ensure_connected()
-        return _if_supported(lambda: self._call_over_side_connection(what, call), default)
+        try:
+            return self._call_aside(what, call) if aside else self.call_libvirt(what, call)
+        except ErrorReply as err:
+            if err.unsupported:
+                return default
+            raise
 
     def read_files(self, what: str, job: Callable[[Path], T]) -> T:
         """Return the result of ``job``, which gets the root of this host's file systems.
@@ -175,21 +178,24 @@ class Host:
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
 
-    def _call_over_side_connection(self, what: str, call: LibvirtCall[T]) -> T:
-        def open_session() -> closing[Session]:
-            return closing(Session(self.binding, self.uri, self._deadlines))
-
-        queue = self._side_queues.setdefault(
-            what, CallQueue(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", open_session)
-        )
+    def _call_aside(self, what: str, call: LibvirtCall[T]) -> T:
+        self._ensure_connected()
+        if what not in self._side_queues:
+            self._side_queues[what] = CallQueue(
+                f"libvirt-{what.rsplit(maxsplit=1)[-1]}",
+                lambda: closing(Session(self.binding, self.uri, self._deadlines)),
+            )
+        queue = self._side_queues[what]
         try:
             queue.call("a connection", Session.ensure_open, self._deadlines.connect)
             return queue.call(what, lambda s: s.run_call(what, call), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
 
-    def _session(self) -> Session:
-        return Session(self.binding, self.uri, self._deadlines, self._note_closed, self.events)
+    def _main_session(self) -> closing[Session]:
+        return closing(
+            Session(self.binding, self.uri, self._deadlines, self._note_closed, self.events)
+        )
 
     def _note_closed(self, why: str) -> None:
         """Run in libvirt's event loop."""
@@ -212,15 +218,6 @@ class Host:
             raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
         except Blocked as err:
             raise CallSkipped(f"libvirt at {self.uri}: {err}") from None
-
-
-def _if_supported(call: Callable[[], T], default: D) -> T | D:
-    try:
-        return call()
-    except ErrorReply as err:
-        if err.unsupported:
-            return default
-        raise
 
 
 def require_value(answer: T, what: str) -> T:

@@ -1,10 +1,10 @@
-"""Lists of node devices, storage pools and guests, each with its XML document.
+"""Reads the XML documents of libvirt's objects: node devices, storage pools and guests.
 
 Runs in the worker thread that holds the connection (see session.py).  A document that can't be read
 does not affect the others.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,6 @@ from drivers.libvirt.connection.session import unusable_answer
 from drivers.libvirt.documents import require_document
 
 NOT_FOUND_ERRORS = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
-
-Check = Callable[[str], str | None]
-"""Returns why a document can't be used, or ``None`` if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +26,25 @@ class ListedDocuments:
         return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
 
 
-def list_node_devices(
-    connection: Any, binding: Any, kinds: Sequence[str], check: Check
+def read_documents(
+    connection: Any,
+    binding: Any,
+    objects: Iterable[Any],
+    tag: str,
+    problem: Callable[[str], str | None] = lambda _text: None,
 ) -> ListedDocuments:
-    """Return the devices of these kinds (suffixes of libvirt's flags, such as ``PCI_DEV``).
+    """Return the documents with the root ``tag`` of ``objects``, without those that are gone.
 
-    A kind that the binding does not know is skipped.
+    ``problem`` returns why a document can't be used, or ``None`` if it can.
     """
-    names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
-    flags = sum(getattr(binding, name, 0) for name in names)
-    return _documents(connection, binding, connection.listAllDevices(flags), "device", check)
-
-
-def list_active_pools(connection: Any, binding: Any, check: Check) -> ListedDocuments:
-    """Return all active storage pools."""
-    pools = connection.listAllStoragePools(binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
-    return _documents(connection, binding, pools, "pool", check)
-
-
-def list_guests(connection: Any, binding: Any) -> ListedDocuments:
-    """Return all guests, running or not."""
-    domains = connection.listAllDomains(0)
-    return _documents(connection, binding, domains, "domain", lambda _text: None)
-
-
-def _documents(
-    connection: Any, binding: Any, objects: Iterable[Any], tag: str, check: Check
-) -> ListedDocuments:
-    """Read the document of each object; skip objects that are gone by then."""
     not_found = {getattr(binding, name) for name in NOT_FOUND_ERRORS}
     listed = ListedDocuments()
     for number, item in enumerate(objects):
-        name = _name(item, number)
+        name = f"number {number}"  # unless its name can be decoded
         try:
+            name = str(item.name())
             text = require_document(str(item.XMLDesc(0)), tag)
-            why = check(text)
+            why = problem(text)
         except ValueError as err:
             why = unusable_answer(err)
         except binding.libvirtError as err:
@@ -77,10 +58,3 @@ def _documents(
         else:
             listed.unread[name] = why
     return listed
-
-
-def _name(item: Any, number: int) -> str:
-    try:
-        return str(item.name())
-    except UnicodeDecodeError:
-        return f"number {number}"

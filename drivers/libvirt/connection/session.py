@@ -9,10 +9,11 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.connection.events import Events, Subscriptions
+from drivers.libvirt.connection.events import EVENT_KINDS, EventKind, Events
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +68,11 @@ class Deadlines:
 
 
 class Session:
-    """A connection that is opened on demand."""
+    """A connection that is opened on demand.
+
+    The host's main session has ``events``, which receives libvirt's, and ``on_lost``, which is
+    called with the reason when the connection ends without ``close``; side sessions have neither.
+    """
 
     def __init__(
         self,
@@ -77,34 +82,42 @@ class Session:
         on_lost: Callable[[str], None] | None = None,
         events: Events | None = None,
     ) -> None:
-        """``on_lost`` is called with the reason when the connection ends without ``close``;
-        ``events`` receives libvirt's events.
-        """
         self._binding = binding
         self._uri = uri
         self._deadlines = deadlines
         self._on_lost = on_lost
         self._events = events
-        self._subscriptions = Subscriptions(binding, events.changed) if events is not None else None
+        self._registered: list[tuple[EventKind, int]] = []
         self._connection: Any = None
 
     def ensure_open(self) -> None:
-        """Connect unless connected.
+        """Connect unless connected; set up keepalive, events and the close callback.
 
         :raises ConnectionFailed: with libvirt's message.
         """
         if self._is_alive():
             return
+        where = f"libvirt at {self._uri}"
         if self._connection is not None:
-            self._log(
-                logging.WARNING,
-                f"the connection to libvirt at {self._uri} was lost, connecting again",
-            )
+            self._log(logging.WARNING, f"the connection to {where} was lost, connecting again")
             self.close()
-        problem = self._try_open()
+        problem = self._open(where)
         if problem is not None:
-            raise ConnectionFailed(f"no connection to libvirt at {self._uri}: {problem}")
-        self._log(logging.INFO, f"connected to libvirt at {self._uri}")
+            raise ConnectionFailed(f"no connection to {where}: {problem}")
+        interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
+        if interval:  # libvirt then ends calls to a daemon that does not respond
+            self._attempt(
+                "keepalive was not set", lambda: self._connection.setKeepAlive(interval, count)
+            )
+        if self._on_lost is not None:
+            callback = _close_callback(self._on_lost)
+            self._attempt(
+                "the close callback was not registered",
+                lambda: self._connection.registerCloseCallback(callback, None),
+            )
+        if self._events is not None:
+            self._subscribe(self._events)
+        self._log(logging.INFO, f"connected to {where}")
 
     def run_call(self, what: str, call: Callable[[Any], T]) -> T:
         """Return ``call(connection)``; ``what`` names it in errors.
@@ -137,13 +150,60 @@ class Session:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._subscriptions is not None:
-            self._subscriptions.unsubscribe(connection)
+        registered, self._registered = self._registered, []
+        for kind, number in registered:
+            deregister = getattr(connection, f"{kind.methods}EventDeregisterAny")
+            self._attempt(f"{kind.event} was not unregistered", partial(deregister, number))
         if self._on_lost is not None:
             self._attempt(
                 "the close callback was not unregistered", connection.unregisterCloseCallback
             )
         self._attempt("the connection was not closed", connection.close)
+
+    def _open(self, where: str) -> str | None:
+        """Open read-write, else read-only; return what went wrong, or ``None``.
+
+        A read-only connection answers everything but domain capabilities.
+        """
+        binding = self._binding
+        try:
+            self._connection = binding.open(self._uri)
+        except binding.libvirtError as err:
+            code = err.get_error_code()
+            if code == binding.VIR_ERR_SYSTEM_ERROR:
+                not_permitted = err.get_int1() == errno.EACCES
+            else:
+                not_permitted = code in {
+                    binding.VIR_ERR_AUTH_FAILED,
+                    binding.VIR_ERR_AUTH_CANCELLED,
+                    binding.VIR_ERR_AUTH_UNAVAILABLE,
+                }
+            if not not_permitted:
+                return _message(err)
+        if self._connection is None:
+            try:
+                self._connection = binding.openReadOnly(self._uri)
+            except binding.libvirtError as err:
+                return _message(err)
+            self._log(
+                logging.WARNING,
+                f"{where} grants read-only access only: domain capabilities are not available",
+            )
+        return None
+
+    def _subscribe(self, events: Events) -> None:
+        """Register for all events, and note the topics of which every event is delivered."""
+        refused = set()
+        for kind in EVENT_KINDS:
+            event = getattr(self._binding, kind.event)
+            register = getattr(self._connection, f"{kind.methods}EventRegisterAny")
+            try:
+                number = register(None, event, kind.callback(events.changed), None)
+                self._registered.append((kind, number))
+            except self._binding.libvirtError as err:  # this hypervisor does not have this event
+                LOG.debug("no events of %s: %s", kind.topic, err)
+                refused.add(kind.topic)
+        events.opened({kind.topic for kind in EVENT_KINDS} - refused)
 
     def _attempt(self, problem: str, call: Callable[[], object]) -> None:
         """Make a call that may fail, since some hypervisors lack it; ``problem`` is logged then."""
@@ -160,67 +220,22 @@ class Session:
         except self._binding.libvirtError:
             return False
 
-    def _try_open(self) -> str | None:
-        """Open read-write, else read-only; return what went wrong, or ``None``.
-
-        A read-only connection answers everything but domain capabilities.
-        """
-        try:
-            self._connection = self._binding.open(self._uri)
-        except self._binding.libvirtError as err:
-            if not self._is_about_permission(err):
-                return _message(err)
-        if self._connection is None:
-            try:
-                self._connection = self._binding.openReadOnly(self._uri)
-            except self._binding.libvirtError as err:
-                return _message(err)
-            self._log(
-                logging.WARNING,
-                f"libvirt at {self._uri} grants read-only access only:"
-                " domain capabilities are not available",
-            )
-        self._set_up()
-        return None
-
     def _log(self, level: int, message: str) -> None:
         """Log at ``level`` for the host's main connection, at DEBUG for side connections."""
         LOG.log(level if self._on_lost is not None else logging.DEBUG, "%s", message)
 
-    def _is_about_permission(self, err: Any) -> bool:
-        if err.get_error_code() == self._binding.VIR_ERR_SYSTEM_ERROR:
-            return bool(err.get_int1() == errno.EACCES)
-        return err.get_error_code() in {
-            self._binding.VIR_ERR_AUTH_FAILED,
-            self._binding.VIR_ERR_AUTH_CANCELLED,
-            self._binding.VIR_ERR_AUTH_UNAVAILABLE,
-        }
 
-    def _set_up(self) -> None:
-        interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
-        if interval:  # libvirt then ends calls to a daemon that does not respond
-            self._attempt(
-                "keepalive was not set", lambda: self._connection.setKeepAlive(interval, count)
-            )
-        if self._on_lost is not None:
-            self._register_close_callback(self._on_lost)
-        if self._events is not None and self._subscriptions is not None:
-            self._events.opened(self._subscriptions.subscribe(self._connection))
+def _close_callback(on_lost: Callable[[str], None]) -> Callable[[Any, int, object], None]:
+    """Return what libvirt's event loop calls when the connection ends.
 
-    def _register_close_callback(self, on_lost: Callable[[str], None]) -> None:
-        """Have libvirt's event loop call ``on_lost`` when the connection ends.
+    Like the events' callbacks it holds no session, which would hold the connection.
+    """
 
-        The callback must not hold this session, which holds the connection.
-        """
+    def closed(_connection: Any, reason: int, _opaque: object) -> None:
+        if reason != CLOSED_BY_US:
+            on_lost(CLOSE_REASONS[reason if reason < len(CLOSE_REASONS) else 0])
 
-        def closed(_connection: Any, reason: int, _opaque: object) -> None:
-            if reason != CLOSED_BY_US:
-                on_lost(CLOSE_REASONS[reason if reason < len(CLOSE_REASONS) else 0])
-
-        self._attempt(
-            "the close callback was not registered",
-            lambda: self._connection.registerCloseCallback(closed, None),
-        )
+    return closed
 
 
 def unusable_answer(err: Exception) -> str:

@@ -22,7 +22,7 @@ Parent devices need not be PCI devices: channel devices and crypto cards of a ma
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from xml.etree.ElementTree import Element
@@ -31,6 +31,8 @@ from drivers.libvirt.devices.pci_devices import cell_of, pci_address
 from drivers.libvirt.devices.pools import Pool
 from drivers.libvirt.documents import text_of, whole_number
 from reportclient.model import MAX_INT
+
+TYPES = ".//capability[@type='mdev_types']/type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,57 +50,47 @@ class MdevParent:
     cell: int | None = None
 
 
-def mdev_parents(documents: Iterable[Element]) -> tuple[MdevParent, ...]:
+def mdev_parents(documents: Sequence[Element]) -> tuple[MdevParent, ...]:
     """Return all devices that support mdev types, by name."""
-    listed = list(documents)
-    parents: dict[str, Element] = {}
-    for document in listed:
-        name = text_of(document, "name")
-        if name and document.find(".//capability[@type='mdev_types']/type") is not None:
-            parents.setdefault(name, document)
+    listed: dict[str, tuple[Element, str | None]] = {}
+    for document in documents:
+        name, pci = text_of(document, "name"), document.find("capability[@type='pci']")
+        if name and document.find(TYPES) is not None:
+            listed.setdefault(name, (document, None if pci is None else pci_address(pci)))
     existing = _existing_instances(
-        listed, {_address(document): name for name, document in parents.items()}
+        documents, {address: name for name, (_, address) in listed.items() if address}
     )
-    return tuple(
-        _mdev_parent(name, parents[name], existing.get(name, {})) for name in sorted(parents)
-    )
-
-
-def _mdev_parent(name: str, document: Element, existing: Mapping[str, int]) -> MdevParent:
-    available: dict[str, int] = {}
-    for mdev_type in document.findall(".//capability[@type='mdev_types']/type"):
-        available.setdefault(
-            mdev_type.get("id") or "", whole_number(text_of(mdev_type, "availableInstances")) or 0
-        )
-    pci = document.find("capability[@type='pci']")
-    cell = None if pci is None else cell_of(pci)
-    return MdevParent(name, available, existing, _address(document), cell)
+    parents = []
+    for name, (document, address) in sorted(listed.items(), key=lambda item: item[0]):
+        available: dict[str, int] = {}
+        for mdev_type in document.findall(TYPES):
+            count = whole_number(text_of(mdev_type, "availableInstances")) or 0
+            available.setdefault(mdev_type.get("id") or "", count)
+        pci = document.find("capability[@type='pci']")
+        cell = None if pci is None else cell_of(pci)
+        parents.append(MdevParent(name, available, existing.get(name, {}), address, cell))
+    return tuple(parents)
 
 
 def _existing_instances(
-    documents: Iterable[Element], names: Mapping[str | None, str]
+    documents: Iterable[Element], names: Mapping[str, str]
 ) -> dict[str, Counter[str]]:
-    """Count existing mediated devices by the parent's name and by type."""
+    """Count existing mediated devices by the parent's name and by type.
+
+    ``names``: the parents' names by their addresses.
+    """
     existing: dict[str, Counter[str]] = {}
     seen: set[str] = set()
     for document in documents:
-        instance = document.find("capability[@type='mdev']")
-        mdev_type = None if instance is None else instance.find("type")
+        mdev_type = document.find("capability[@type='mdev']/type")
         name = text_of(document, "name") or ""
-        if instance is None or mdev_type is None or name in seen:
+        if mdev_type is None or name in seen:
             continue
         seen.add(name)
-        parent_address = text_of(instance, "parent_addr")
-        parent = names.get(parent_address) if parent_address else None
-        existing.setdefault(parent or text_of(document, "parent") or "", Counter())[
-            mdev_type.get("id") or ""
-        ] += 1
+        address = text_of(document, "capability[@type='mdev']/parent_addr") or ""
+        parent = names.get(address) or text_of(document, "parent") or ""
+        existing.setdefault(parent, Counter())[mdev_type.get("id") or ""] += 1
     return existing
-
-
-def _address(document: Element) -> str | None:
-    pci = document.find("capability[@type='pci']")
-    return None if pci is None else pci_address(pci)
 
 
 VGPU = "VGPU"
@@ -120,29 +112,32 @@ class MdevType:
 
     @classmethod
     def from_conf(cls, conf: Any, name: str) -> Self:
-        """Return a type with the options of its group.
+        """Return a type with the options of its group, ``[mdev_<name>]``.
 
         :raises ValueError: an option is invalid; the message names group and value.
         """
-        mdev_type = cls(name)
-        options = conf[mdev_type.group]
-        addresses = [address.strip().lower() for address in options.device_addresses]
-        for address in addresses:
+        options = conf[f"mdev_{name}"]
+        addresses = frozenset(address.strip().lower() for address in options.device_addresses)
+        for address in sorted(addresses):
             if not _ADDRESS.fullmatch(address):
                 raise ValueError(
-                    f"[{mdev_type.group}] device_addresses: {address!r} is not like 0000:84:00.0"
+                    f"[mdev_{name}] device_addresses: {address!r} is not like 0000:84:00.0"
                 )
         if not re.fullmatch(r"VGPU|CUSTOM_[A-Z0-9_]{1,248}", options.mdev_class):
             raise ValueError(
-                f"[{mdev_type.group}] mdev_class = {options.mdev_class!r} is neither VGPU nor"
+                f"[mdev_{name}] mdev_class = {options.mdev_class!r} is neither VGPU nor"
                 " CUSTOM_... (capitals, digits and _)"
             )
-        return cls(name, frozenset(addresses), options.mdev_class, options.max_instances)
+        return cls(name, addresses, options.mdev_class, options.max_instances)
 
-    @property
-    def group(self) -> str:
-        """The group of its options: ``mdev_nvidia-35``."""
-        return f"mdev_{self.name}"
+    def capable(self, devices: Iterable[MdevParent]) -> list[MdevParent]:
+        """Return the devices that support the type, of those that the operator allows."""
+        return [
+            device
+            for device in devices
+            if (not self.addresses or device.address in self.addresses)
+            and (self.name in device.available or self.name in device.existing)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,96 +159,65 @@ class MdevSettings:
         """
         names = dict.fromkeys(conf.devices.enabled_mdev_types)
         types = [MdevType.from_conf(conf, name) for name in names]
-        without_addresses = [mdev_type for mdev_type in types if not mdev_type.addresses]
+        without_addresses = [mdev_type.name for mdev_type in types if not mdev_type.addresses]
         notes: tuple[tuple[str, str], ...] = ()
         if len(types) > 1 and without_addresses:
             note = (
-                f"[{without_addresses[0].group}] has no device_addresses:"
+                f"[mdev_{without_addresses[0]}] has no device_addresses:"
                 f" only {types[0].name} is used"
             )
             types, notes = types[:1], ((OPTION, note),)
-        _refuse_shared_devices(types)
+        taken: dict[str, str] = {}
+        for mdev_type in types:
+            for address in sorted(mdev_type.addresses):
+                other = taken.setdefault(address, mdev_type.name)
+                if other != mdev_type.name:
+                    raise ValueError(
+                        f"[mdev_{mdev_type.name}] device_addresses: {address} is in"
+                        f" [mdev_{other}] too; a device is divided into one type"
+                    )
         return cls(tuple(types), conf.devices.group_mdev_devices, notes)
 
 
-def _refuse_shared_devices(types: Iterable[MdevType]) -> None:
-    taken: dict[str, MdevType] = {}
-    for mdev_type in types:
-        for address in sorted(mdev_type.addresses):
-            other = taken.setdefault(address, mdev_type)
-            if other is not mdev_type:
-                raise ValueError(
-                    f"[{mdev_type.group}] device_addresses: {address} is in [{other.group}] too;"
-                    " a device is divided into one type"
-                )
-
-
 def vgpu_pools(
-    node: str, devices: Iterable[MdevParent], settings: MdevSettings
+    node: str, devices: Sequence[MdevParent], settings: MdevSettings
 ) -> tuple[list[Pool], dict[str, str]]:
-    """Return the pools of vGPUs, and notes on the configuration, by option or type."""
+    """Return the pools of vGPUs, and notes on the configuration, by option or type.
+
+    ``max_instances`` counts existing instances first.
+    """
     pools: list[Pool] = []
-    listed = list(devices)
     notes = dict(settings.notes)
     for mdev_type in settings.types:
-        allowed = [
-            device
-            for device in listed
-            if not mdev_type.addresses or device.address in mdev_type.addresses
-        ]
-        capable = [
-            device
-            for device in allowed
-            if mdev_type.name in device.available or mdev_type.name in device.existing
-        ]
-        notes |= _missing(mdev_type, capable)
-        pools += _pools_of(node, mdev_type, capable)
+        name, capable = mdev_type.name, mdev_type.capable(devices)
+        absent = mdev_type.addresses - {device.address for device in capable}
+        if not capable:
+            notes[f"mdev type {name}"] = f"no device has it: see {OPTION}"
+        elif absent:
+            notes[f"mdev type {name}"] = f"is not available on {', '.join(sorted(absent))}"
+        limit = MAX_INT if mdev_type.max_instances is None else mdev_type.max_instances
+        left = max(limit - sum(device.existing.get(name, 0) for device in capable), 0)
+        for device in capable:
+            more = min(device.available.get(name, 0), left)
+            left -= more
+            total = min(device.existing.get(name, 0) + more, MAX_INT)
+            if total:
+                pool = Pool(
+                    f"{node}_{device.name}",
+                    mdev_type.resource_class,
+                    total,
+                    cell=device.cell,
+                    from_root=frozenset({VGPU}) & {mdev_type.resource_class},
+                )
+                pools.append(pool)
     return pools, notes
 
 
-def mdev_parent_addresses(devices: Iterable[MdevParent], settings: MdevSettings) -> dict[str, str]:
+def mdev_parent_addresses(devices: Sequence[MdevParent], settings: MdevSettings) -> dict[str, str]:
     """Return, by PCI address, why devices that are reported as mdev parents can't be assigned."""
     return {
         device.address: f"is divided into {mdev_type.name}: it can't be assigned as a whole"
-        for device in devices
         for mdev_type in settings.types
+        for device in mdev_type.capable(devices)
         if device.address
-        and (mdev_type.name in device.available or mdev_type.name in device.existing)
-        if not mdev_type.addresses or device.address in mdev_type.addresses
     }
-
-
-def _pools_of(node: str, mdev_type: MdevType, devices: list[MdevParent]) -> list[Pool]:
-    """Return the pools of a type; ``max_instances`` counts existing instances first."""
-    existing = {device.name: device.existing.get(mdev_type.name, 0) for device in devices}
-    limit = MAX_INT if mdev_type.max_instances is None else mdev_type.max_instances
-    left = max(limit - sum(existing.values()), 0)
-    pools = []
-    for device in devices:
-        more = min(device.available.get(mdev_type.name, 0), left)
-        left -= more
-        total = min(existing[device.name] + more, MAX_INT)
-        if total:
-            pools.append(_pool(node, mdev_type, device, total))
-    return pools
-
-
-def _pool(node: str, mdev_type: MdevType, device: MdevParent, total: int) -> Pool:
-    return Pool(
-        f"{node}_{device.name}",
-        mdev_type.resource_class,
-        total,
-        cell=device.cell,
-        from_root=frozenset({VGPU}) & {mdev_type.resource_class},
-    )
-
-
-def _missing(mdev_type: MdevType, devices: Iterable[MdevParent]) -> dict[str, str]:
-    """Return a note where the operator enabled a type on a device that does not support it."""
-    addresses = {device.address for device in devices}
-    if not addresses:
-        return {f"mdev type {mdev_type.name}": f"no device has it: see {OPTION}"}
-    absent = sorted(mdev_type.addresses - addresses)
-    if not absent:
-        return {}
-    return {f"mdev type {mdev_type.name}": f"is not available on {', '.join(absent)}"}

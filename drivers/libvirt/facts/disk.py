@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from drivers.api import DriverContext
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
-from drivers.libvirt.connection.listed import ListedDocuments, list_active_pools
+from drivers.libvirt.connection.listed import ListedDocuments, read_documents
 from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
 from drivers.libvirt.facts import file_systems as files
 from drivers.libvirt.facts.fact import ReportContext, Sources
@@ -114,8 +114,12 @@ class Disk:
     def query_host(self, sources: Sources) -> DiskAnswer:
         """Return the size and kind of the disk: of the storage pool, or of the file system."""
         binding = sources.host.binding
+        active = binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
         listed = sources.list_documents(
-            POOLS, lambda c: list_active_pools(c, binding, pool_document_problem)
+            POOLS,
+            lambda c: read_documents(
+                c, binding, c.listAllStoragePools(active), "pool", pool_document_problem
+            ),
         )
         pools = listed or ListedDocuments()
         pool = storage_pool(

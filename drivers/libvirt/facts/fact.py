@@ -75,7 +75,7 @@ class Sources:
         """
         now = self.fetch_or_default(
             topic,
-            lambda: self.host.call_over_side_connection(topic, call, ListedDocuments()),
+            lambda: self.host.call_if_supported(topic, call, ListedDocuments(), aside=True),
             None,
             until_event=topic,
         )
