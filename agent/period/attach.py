@@ -19,15 +19,14 @@ A child that is reported again meanwhile returns to its place.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from typing import Any
 
 from agent.ownership.ledger import AGENT, Holding, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA
 from agent.ownership.statement import Statement
-from reportclient.errors import PlacementError, TooOld
+from reportclient.errors import PlacementError
 from reportclient.model import Provider
-from reportclient.plan import DeleteProvider, Operation, Plan, UpdateProvider
+from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
 
 KEPT_NAME_LENGTH = 150
@@ -71,32 +70,29 @@ class ForeignRoots:
         self.awaited = {}
         alone = compute_id if len(names) == 1 else ""
         for name in names:
-            known_uuid = reported.get(name) or alone or self.by_name.get(name)
-            uuid = known_uuid or self._root_by_name(name, find)
-            if uuid is not None:
-                uuids[name] = uuid
+            uuid = reported.get(name) or alone or self.by_name.get(name)
+            if not uuid:
+                try:
+                    provider = find(name)
+                except PlacementError as err:
+                    self.awaited[name] = err
+                    continue
+                if provider is None:
+                    self.awaited[name] = root_awaited(name)
+                    continue
+                if provider["parent_provider_uuid"] is not None:
+                    text = (
+                        f"provider {name} has a parent: an agent can attach to a root provider only"
+                    )
+                    self.awaited[name] = RootAwaited(text)
+                    continue
+                uuid = self.by_name[name] = str(provider["uuid"])
+            uuids[name] = uuid
         return uuids
 
     def forget(self, name: str) -> None:
         """Forget a deleted root: its owner may create it again with another UUID."""
         self.by_name.pop(name, None)
-
-    def _root_by_name(
-        self, name: str, find: Callable[[str], Mapping[str, Any] | None]
-    ) -> str | None:
-        try:
-            provider = find(name)
-        except PlacementError as err:
-            self.awaited[name] = err
-            return None
-        if provider is None:
-            self.awaited[name] = root_awaited(name)
-        elif provider["parent_provider_uuid"] is not None:
-            text = f"provider {name} has a parent: an agent can attach to a root provider only"
-            self.awaited[name] = RootAwaited(text)
-        else:
-            self.by_name[name] = str(provider["uuid"])
-        return self.by_name.get(name)
 
 
 def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
@@ -105,37 +101,6 @@ def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
     return Statement(
         AGENT, denied=dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
     )
-
-
-# -- how children are removed
-
-
-class Step(Enum):
-    """A step in the removal of a child that no manager reports any more."""
-
-    EMPTY = auto()
-    TAKE_OUT = auto()
-    WAIT = auto()
-    DELETE = auto()
-
-
-def next_step(
-    child: Provider, *, is_leaf: bool, outside_for: float | None, wait: float | None
-) -> Step:
-    """Return the next step of a child.
-
-    ``child`` is as Placement has it, so a step follows only after the one before was acknowledged.
-    ``outside_for``: seconds since the child was first seen outside the tree.  ``wait``: seconds
-    until no copy has it; with ``None`` it stays in the tree, empty.
-    """
-    if child.inventory or child.aggregates:
-        return Step.EMPTY
-    if wait is None:
-        return Step.WAIT
-    if child.parent_uuid is not None:
-        return Step.TAKE_OUT if is_leaf else Step.WAIT
-    waited = outside_for is not None and outside_for >= wait
-    return Step.DELETE if waited and is_leaf else Step.WAIT
 
 
 @dataclass(slots=True)
@@ -166,26 +131,21 @@ class LeavingChildren:
     ) -> Snapshot:
         """Return ``desired`` with the next step of each child that would be deleted.
 
-        For ``wait`` see :func:`next_step`; ``now`` is in seconds of a monotonic clock.
+        ``observed`` is as Placement has it, so a step follows only after the one before was
+        acknowledged.  ``now`` is in seconds of a monotonic clock, ``wait`` the seconds after which
+        no copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
         """
         outside = [child.uuid for child in children_outside(observed, self.root)]
         self.since = {uuid: self.since.get(uuid, now) for uuid in outside}
         for child in [child for child in observed.walk() if child.uuid not in desired]:
-            began = self.since.get(child.uuid)
-            step = next_step(
-                child,
-                is_leaf=not list(observed.children(child.uuid)),
-                outside_for=None if began is None else now - began,
-                wait=wait,
-            )
-            if step is Step.DELETE:
-                continue
-            place = replace(child, inventory={}, aggregates=frozenset())
-            is_out = step is Step.TAKE_OUT or child.parent_uuid is None
-            if is_out or desired.named(child.name) is not None:
+            parent, is_leaf = child.parent_uuid, not list(observed.children(child.uuid))
+            if not child.inventory and not child.aggregates and wait is not None and is_leaf:
+                if parent is None and now - self.since.get(child.uuid, now) >= wait:
+                    continue  # it is deleted
+                parent = None
+            place = replace(child, parent_uuid=parent, inventory={}, aggregates=frozenset())
+            if parent is None or desired.named(child.name) is not None:
                 place = replace(place, name=name_outside(child))  # also if a service renamed it
-            if step is Step.TAKE_OUT:
-                place = replace(place, parent_uuid=None)
             desired = desired.with_changes({child.uuid: place})
         return desired
 
@@ -211,23 +171,6 @@ def delete_orphans(snapshot: Snapshot, root: str) -> Plan:
     empty = [child.uuid for child in children_outside(snapshot, root) if not child.inventory]
     leaves = (uuid for uuid in empty if not list(snapshot.children(uuid)))
     return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
-
-
-def refused_as_too_old(
-    refused: Mapping[str, tuple[Operation, PlacementError]],
-) -> frozenset[str]:
-    """Return the UUIDs of children that stay: taking them out needs microversion 1.37.
-
-    ``refused`` are the operations that Placement refused, with their errors, by UUID or name.
-    """
-    return frozenset(
-        uuid
-        for uuid, (operation, err) in refused.items()
-        if isinstance(operation, UpdateProvider)
-        and operation.moved
-        and operation.parent_uuid is None
-        and isinstance(err, TooOld)
-    )
 
 
 def _is_marked(provider: Provider) -> bool:

@@ -76,17 +76,14 @@ class CompetingOwners:
             if self.undone[uuid].quiet_reads > QUIET_READS:
                 del self.undone[uuid]
         for uuid in self._written:
-            theirs = now.get(uuid)
-            if theirs != before.get(uuid):
-                self._count(uuid, theirs)
+            theirs, write = now.get(uuid), self.undone.get(uuid)
+            if theirs == before.get(uuid):
+                continue
+            if write is None or write.theirs != theirs:
+                self.undone[uuid] = UndoneWrite(theirs)
+            else:
+                write.times, write.quiet_reads = write.times + 1, 0
         self._written = set()
-
-    def _count(self, uuid: str, theirs: Provider | None) -> None:
-        same = self.undone.get(uuid)
-        if same is None or same.theirs != theirs:
-            self.undone[uuid] = UndoneWrite(theirs)
-        else:
-            same.times, same.quiet_reads = same.times + 1, 0
 
     def check_root_owner(
         self, before: Provider | None, root: Provider | None, node: str, tag: str

@@ -36,7 +36,7 @@ from reportclient.allocations import LazyAllocations
 from reportclient.apply import never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, Unreachable
+from reportclient.errors import PlacementError, TooOld, Unreachable
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Plan, Problem, UpdateProvider
@@ -112,7 +112,8 @@ class Tracker:
         if self.root.unreachable is not None and self.root.schedule.is_resting(now):
             return Report(self.node, error=self.root.unreachable)
         report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
-        self.started = self.started or (report.error is None and not _left_from_start(report))
+        left = report.driver_errors or report.reshape_pending or RESHAPE in report.failed
+        self.started = self.started or (report.error is None and not left)
         return report
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
@@ -126,8 +127,7 @@ class Tracker:
         schedule, unreachable = self.root.schedule, self.root.unreachable
         if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
             return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
-        once = lambda api: self._switch_once(api, now, disabled)  # noqa: E731
-        report = self.attempt(now, once, urgent=True)
+        report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
 
     def attempt(
@@ -400,7 +400,14 @@ class Tracker:
     def _note_too_old(self) -> frozenset[str]:
         """Return the children that this Placement can't take out of the tree: they stay, empty."""
         refused = self.root.refusals.by_subject
-        inside = attach.refused_as_too_old(refused)
+        inside = frozenset(
+            uuid
+            for uuid, (operation, err) in refused.items()
+            if isinstance(err, TooOld)
+            and isinstance(operation, UpdateProvider)
+            and operation.moved
+            and operation.parent_uuid is None
+        )
         if inside:
             LOG.info(
                 "Node %s: Placement is older than microversion 1.37: removed children stay below "
@@ -448,7 +455,3 @@ class Tracker:
             error=fatal or stopped_by or self.root.unreachable,
             fatal=fatal is not None,
         )
-
-
-def _left_from_start(report: Report) -> bool:
-    return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)

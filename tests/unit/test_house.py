@@ -17,7 +17,7 @@ LINES = {
     "agent/metrics": 739,
     "agent/nodes": 886,
     "agent/ownership": 1105,
-    "agent/period": 1356,
+    "agent/period": 1299,
     "agent/provider_config": 551,
     "agent/registry": 1631,
     "agent/reporting": 860,

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent.period.attach import KEPT_NAME_LENGTH, Step, children_outside, name_outside, next_step
+from agent.period.attach import (
+    KEPT_NAME_LENGTH,
+    LeavingChildren,
+    children_outside,
+    name_outside,
+)
 from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -19,26 +24,40 @@ FULL = {"FPGA": Inventory(1)}
 BOARD = own_uuid(THEIRS, "board")
 
 
+OUTSIDE = f"card0_removed_{CARD}"
+
+
 @pytest.mark.parametrize(
-    ("inventory", "aggregates", "parent", "is_leaf", "outside_for", "wait", "step"),
+    ("inventory", "aggregates", "parent", "is_leaf", "outside_for", "wait", "after"),
     [
-        (FULL, (), THEIRS, True, None, 900.0, Step.EMPTY),
-        (FULL, (), THEIRS, False, None, None, Step.EMPTY),
-        (FULL, (), None, True, 5000.0, 900.0, Step.EMPTY),
-        ({}, (AGGREGATE,), THEIRS, True, None, 900.0, Step.EMPTY),
-        ({}, (), THEIRS, True, None, 900.0, Step.TAKE_OUT),
-        ({}, (), THEIRS, False, None, 900.0, Step.WAIT),
-        ({}, (), THEIRS, True, None, None, Step.WAIT),
-        ({}, (), None, True, None, 900.0, Step.WAIT),
-        ({}, (), None, True, 899.0, 900.0, Step.WAIT),
-        ({}, (), None, True, 900.0, 900.0, Step.DELETE),
-        ({}, (), None, False, 900.0, 900.0, Step.WAIT),
-        ({}, (), None, True, 5000.0, None, Step.WAIT),
+        (FULL, (), THEIRS, True, None, 900.0, THEIRS),
+        (FULL, (), THEIRS, False, None, None, THEIRS),
+        (FULL, (), None, True, 5000.0, 900.0, None),
+        ({}, (AGGREGATE,), THEIRS, True, None, 900.0, THEIRS),
+        ({}, (), THEIRS, True, None, 900.0, None),
+        ({}, (), THEIRS, False, None, 900.0, THEIRS),
+        ({}, (), THEIRS, True, None, None, THEIRS),
+        ({}, (), None, True, None, 900.0, None),
+        ({}, (), None, True, 899.0, 900.0, None),
+        ({}, (), None, True, 900.0, 900.0, "deleted"),
+        ({}, (), None, False, 900.0, 900.0, None),
+        ({}, (), None, True, 5000.0, None, None),
     ],
 )
-def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait, step) -> None:
-    child = Provider(CARD, "card0", parent, inventory, frozenset(), frozenset(aggregates))
-    assert next_step(child, is_leaf=is_leaf, outside_for=outside_for, wait=wait) is step
+def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait, after) -> None:
+    """``after``: the child's parent after the step; it is empty then, unless it is deleted."""
+    name = OUTSIDE if parent is None else "card0"
+    child = Provider(CARD, name, parent, inventory, frozenset(), frozenset(aggregates))
+    below = () if is_leaf else (Provider(BOARD, "board", CARD),)
+    observed = Snapshot.build([Provider(THEIRS, NODE), child, *below])
+    since = {} if outside_for is None else {CARD: 10_000.0 - outside_for}
+    leaving = LeavingChildren(THEIRS, since)
+    desired = leaving.with_next_steps(observed, observed.with_changes({CARD: None}), wait, 10_000.0)
+    if after == "deleted":
+        assert CARD not in desired
+    else:
+        wanted = Provider(CARD, "card0" if after else OUTSIDE, after)
+        assert desired.providers[CARD] == wanted
 
 
 def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:

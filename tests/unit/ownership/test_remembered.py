@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from agent.ownership.ledger import Ledger
+from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.settle import settle
 from agent.ownership.statement import driver_statements
 from agent.period.ask import LastResults
 from reportclient.provider_tree import ProviderTree
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent, Small, devices
 from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
 
 FULL = there(root(), device(8, "CUSTOM_A"))
@@ -119,3 +122,30 @@ def test_a_quiet_round_is_settled_once() -> None:
 
     assert settled(same) is settled(same)
     assert settled(same) is not settled(change)
+
+
+@pytest.mark.parametrize("size", [5, 50])
+def test_a_period_records_only_what_changed_since_the_one_before(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts the lookups in the ledger, one for each provider whose statement is made again."""
+    lookups: list[str] = []
+
+    def body(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
+        devices(*(f"device{number}" for number in range(size)))(tree, nodename)
+        tree.update_inventory(nodename, {"VCPU": {"total": total}})
+
+    lookup = Ledger.holding_of
+
+    def counted(ledger: Ledger, uuid: str, manager: str) -> Holding:
+        lookups.append(uuid)
+        return lookup(ledger, uuid, manager)
+
+    agent, total = Agent(FakePlacement(), Small(body)), 1
+    agent.settle()
+    monkeypatch.setattr(Ledger, "holding_of", counted)
+    agent.period()
+    assert lookups == []
+    total = 2
+    agent.period()
+    assert len(lookups) == 1
