@@ -1,12 +1,14 @@
 """Metrics and health of compute-registry; loaded only if [monitoring] enables them."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+import prometheus_client
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -30,7 +32,7 @@ class RegistryNumbers:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        counter = partial(prometheus_client.Counter, namespace=PREFIX, registry=self.registry)
         seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
         self.calls = counter(
             "rpc_calls", "Calls over RPC, including heartbeats.", ["method", "outcome"]
@@ -97,12 +99,7 @@ class RegistryFacts(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, in the thread of the scrape."""
         checks = self.checks()
-        yield gauge(
-            f"{PREFIX}_build_info",
-            "The version.",
-            ("version",),
-            [((version(),), 1)],
-        )
+        yield gauge(f"{PREFIX}_build_info", "The version.", ("version",), [((version(),), 1)])
         yield gauge(
             f"{PREFIX}_check_ok",
             "1 if this check of /readyz passes, else 0.",
@@ -110,18 +107,17 @@ class RegistryFacts(Collector):
             [((check.name,), float(check.ok)) for check in checks],
         )
         answers = all(check.ok for check in checks if check.name == "database")
-        counts = self._host_counts() if answers else {}
-        rows = [((*key,), number) for key, number in counts.items()]
+        rows = [*self._host_counts().items()] if answers else []
         text = "Hosts by state and status; absent while the database does not answer."
         yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), rows)
 
-    def _host_counts(self) -> dict[tuple[str, str], float]:
+    def _host_counts(self) -> Mapping[tuple[str, str], int]:
         try:
             records = self.store.list_services()
         except RegistryError:
             return {}
         states, statuses = ("up", "down"), ("enabled", "disabled")
-        counts = {(state, status): 0.0 for state in states for status in statuses}
+        counts = Counter({(state, status): 0 for state in states for status in statuses})
         for record in records:
             up = record.is_up(self.store.down_after)
             counts["up" if up else "down", record.status] += 1

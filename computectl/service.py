@@ -19,7 +19,7 @@ from reportclient.plain_text import ago, plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
-    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged", "attached"),
+    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "attached"),
 )
 TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
@@ -215,7 +215,7 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
             ),
             *(str(len(record.roots)), service.agreement),
         )
-        bad = service.agrees is False or record.contested_by is not None or record.damaged
+        bad = service.agrees is False or record.contested_by is not None or record.unreadable
         style = "red" if bad else None if service.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
@@ -263,6 +263,5 @@ def _row(service: ObservedService) -> list[object]:
         None if silent is None else round(silent, 1),
         *(list(record.roots), service.agrees, record.address, record.contested_by, record.uuid),
         record.disabled_at.isoformat() if record.disabled_at else None,
-        list(record.damaged),
         record.attached,
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.registry.record import REPAIR, ServiceRecord, damage
+from agent.registry.record import ServiceRecord, unreadable
 from agent.reporting.reports import Condition
 
 
@@ -41,9 +41,9 @@ class ObservedService:
         return self.record.state(up=self.up)
 
     def conditions(self) -> Iterator[Condition]:
-        """Yield a condition for a damaged record, and one for a host name that two agents have."""
-        if self.record.damaged:
-            yield Condition(damage(self.record), next_step=REPAIR)
+        """Yield a condition for an unreadable record, and one for a host name of two agents."""
+        if self.record.unreadable:
+            yield Condition(unreadable(self.record.host))
         if self.record.contested_by is not None:
             yield Condition(
                 f"two agents use the host name {self.record.host}: the agent at "

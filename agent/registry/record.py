@@ -1,13 +1,15 @@
-"""Service records.  Pure, and reads no clock.
+"""Service records, and how they are read from rows of the database.  Pure, and reads no clock.
 
 Whether a service is up follows from ``silent_for``, which the registry's database computes with its
 own clock when it reads the record.  So clocks of different hosts are never compared.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
-from agent.registry.checks import AUTO
+from agent.registry.checks import AUTO, is_uuid
 from reportclient.plain_text import plain
 
 BINARY = "nova-compute"
@@ -47,8 +49,8 @@ class ServiceRecord:
     version: int = 1
     attached: bool = False
     """Whether its agent is in attach mode: then Nova's API disables the host."""
-    damaged: tuple[str, ...] = ()
-    """Columns whose values can't be read; their fields have the values for unknown."""
+    unreadable: bool = False
+    """Whether a column can't be read: then only ``host`` is known, and it counts as disabled."""
 
     def is_up(self, down_after: float = DOWN_AFTER) -> bool:
         """Return whether heartbeats arrive and the service is not forced down."""
@@ -60,8 +62,8 @@ class ServiceRecord:
 
     @property
     def status(self) -> str:
-        """The status: ``enabled`` or ``disabled``."""
-        return "disabled" if self.disabled else "enabled"
+        """The status: ``enabled``, ``disabled`` or ``unreadable``."""
+        return "unreadable" if self.unreadable else "disabled" if self.disabled else "enabled"
 
     @property
     def shown_status(self) -> str:
@@ -79,12 +81,39 @@ def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     return record.silent_for is not None and record.silent_for <= down_after
 
 
-REPAIR = (
-    "the agent's next heartbeat rewrites last_seen, roots and address; computectl service enable "
-    "or disable rewrites the status; repair other columns in the table services"
-)
+def unreadable(host: str) -> str:
+    """Return the message about a record that can't be read, with the next step."""
+    return (
+        f"The record of {plain(host)} is unreadable: delete it with computectl service delete, "
+        "after which its agent's next heartbeat creates it again, or overwrite its row"
+    )
 
 
-def damage(record: ServiceRecord) -> str:
-    """Return a message that names the columns of a record that can't be read."""
-    return f"The record of {plain(record.host)} is damaged: can't read {', '.join(record.damaged)}"
+def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
+    """Return the record of a row of ``services``, ``unreadable`` if a column can't be read."""
+    values, roots = dict(row), tuple(str(row["roots"]).split())
+    readable = all(isinstance(row[name], kinds) for name, kinds in _KINDS.items())
+    try:
+        for name in ("disabled_at", "last_seen"):
+            values[name] = None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        readable = False
+    if not readable or not all(map(is_uuid, roots)):
+        uuid, host = (each if isinstance(each, str) else "" for each in (row["uuid"], row["host"]))
+        host = host or plain(ascii(row["host"]))
+        return ServiceRecord(row["id"], uuid, host, disabled=True, unreadable=True)
+    values["roots"] = roots
+    for name in ("disabled", "forced_down", "attached"):  # numbers in some databases
+        values[name] = bool(row[name])  # attached: NULL until the agent's first heartbeat
+    if (reason := row["disabled_reason"]) is not None:
+        values["disabled_reason"] = plain(reason)  # for one line of a terminal
+    if row["silent_for"] is not None:  # negative after the database's clock was set back
+        values["silent_for"] = max(0.0, float(row["silent_for"]))
+    return ServiceRecord(**values)
+
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("uuid", "host", "binary", "roots"), str),
+    **dict.fromkeys(("disabled_reason", "rpc_version", "address", "contested_by"), str | None),
+    "version": int,
+}

@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from agent.registry import checks
+from agent.registry import checks, errors
 from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Transaction
-from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
-from agent.registry.record import BINARY, DOWN_AFTER, REPAIR, ServiceRecord, damage
-from agent.registry.stored import record_from_row
-from reportclient.plain_text import plain
+from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
+from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord, record_from_row, unreadable
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
@@ -35,8 +33,8 @@ class SqlRegistry:
     database: Database
     down_after: float = DOWN_AFTER
     binary: str = BINARY
-    damaged: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Logged columns that can't be read, by host."""
+    unreadable: set[str] = field(default_factory=set)
+    """Hosts whose records can't be read, which was logged."""
     refused: set[tuple[str, str]] = field(default_factory=set)
     """Refused claims that were logged: the root, and the host that claimed it."""
 
@@ -46,7 +44,7 @@ class SqlRegistry:
         wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
         most = limit or LARGEST_VERSION
         return self._run(
-            lambda sql: [self._record(row) for row in sql.rows(wanted, after=after, most=most)]
+            lambda sql: [self._listed(row) for row in sql.rows(wanted, after=after, most=most)]
         )
 
     def get_service(self, host: str) -> ServiceRecord:
@@ -87,7 +85,7 @@ class SqlRegistry:
         if record is None:
             raise UnknownHost(f"the record of {host} was deleted during its heartbeat")
         if record.address != address:
-            raise HostTaken(
+            raise errors.HostTaken(
                 f"host name {host} is used by another agent, which is up: that agent runs at "
                 f"{record.address}, this one at {address}"
             )
@@ -212,11 +210,15 @@ class SqlRegistry:
         def work(sql: Transaction) -> ServiceRecord | None:
             if sql.change(deletion, host=host, down_after=self.down_after):
                 return None
-            return self._existing(sql, host)
+            try:
+                return self._existing(sql, host)
+            except Unreadable:
+                sql.change("DELETE FROM services WHERE host = :host", host=host)
+                return None
 
         record = self._run(work)
         if record is not None:
-            raise StillUp(
+            raise errors.StillUp(
                 f"{host} is up, at {record.address}: its next heartbeat would create the record "
                 "again; stop its agent, then wait until it counts as down "
                 f"({self.down_after:g} s), or force it down"
@@ -237,7 +239,7 @@ class SqlRegistry:
 
         changed, record = self._run(work)
         if not changed:
-            raise Changed(
+            raise errors.Changed(
                 f"the record of {host} was changed by another caller: it has version "
                 f"{record.version}, not {expected}"
             )
@@ -256,15 +258,21 @@ class SqlRegistry:
         return next(iter(sql.rows(f"{self._select} WHERE host = :host", host=host)), None)
 
     def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
-        """Return the record of a row; log once when it is damaged and once when it is repaired."""
+        """Return the record of a row.  :raises Unreadable: a column can't be read."""
+        record = self._listed(row)
+        if record.unreadable:
+            raise Unreadable(unreadable(record.host))
+        return record
+
+    def _listed(self, row: Mapping[str, Any]) -> ServiceRecord:
+        """Return the record of a row; log once that it can't be read, and once that it can."""
         record = record_from_row(row)
-        if record.damaged != self.damaged.get(record.host, ()):
-            if record.damaged:
-                LOG.warning("%s; %s", damage(record), REPAIR)
-                self.damaged[record.host] = record.damaged
-            else:
-                LOG.info("The record of %s can be read in full again", plain(record.host))
-                self.damaged.pop(record.host, None)
+        if record.unreadable and record.host not in self.unreadable:
+            LOG.warning("%s", unreadable(record.host))
+            self.unreadable.add(record.host)
+        elif not record.unreadable and record.host in self.unreadable:
+            LOG.info("The record of %s can be read again", record.host)
+            self.unreadable.discard(record.host)
         return record
 
     @property

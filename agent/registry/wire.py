@@ -19,7 +19,6 @@ PAGE = 500
 
 _KINDS = {kind.__name__: kind for kind in RegistryError.__subclasses__()}
 _TIMES = ("last_seen", "disabled_at")
-_LISTS = ("roots", "damaged")
 _FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
 
 
@@ -27,7 +26,7 @@ def to_wire(record: ServiceRecord) -> dict[str, Any]:
     """Return a record as JSON values."""
     data = {name: getattr(record, name) for name in _FIELDS}
     times = {name: data[name] and data[name].isoformat() for name in _TIMES}
-    return data | times | {name: list(data[name]) for name in _LISTS}
+    return data | times | {"roots": list(record.roots)}
 
 
 def from_wire(data: dict[str, Any]) -> ServiceRecord:
@@ -36,8 +35,7 @@ def from_wire(data: dict[str, Any]) -> ServiceRecord:
     for name in _TIMES:
         at = fields.get(name)
         fields[name] = datetime.fromisoformat(at) if at else None
-    fields |= {name: tuple(fields.get(name, ())) for name in _LISTS}
-    return ServiceRecord(**fields)
+    return ServiceRecord(**fields | {"roots": tuple(fields.get("roots", ()))})
 
 
 def failure(err: RegistryError) -> dict[str, Any]:

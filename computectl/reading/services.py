@@ -120,6 +120,7 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
     errors.ReasonRefused: ("nothing was changed", UNUSABLE),
     errors.InputRefused: ("nothing was changed", UNUSABLE),
+    errors.Unreadable: ("nothing was changed", UNUSABLE),
     errors.StillUp: ("nothing was deleted", UNUSABLE),
     errors.Attached: ("use openstack compute service set", UNUSABLE),
     errors.HostTaken: ("give one of the two agents another [DEFAULT] host", UNUSABLE),

@@ -42,11 +42,12 @@ class Hosts:
 
 def wants_attention(service: ObservedService) -> int:
     """Return the rank in the order of attention: 0 a mismatch, 1 down, 2 disabled, 3 healthy."""
-    if service.record.contested_by is not None or service.agrees is False or service.record.damaged:
+    record = service.record
+    if record.contested_by is not None or service.agrees is False or record.unreadable:
         return 0
     if not service.up:
         return 1
-    return 2 if service.record.disabled else 3
+    return 2 if record.disabled else 3
 
 
 def _by_name(service: ObservedService) -> Any:
@@ -169,8 +170,6 @@ def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
 def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
     record = service.record
     reason = (record.disabled_reason or "", "yellow")
-    if record.damaged:
-        reason = (f"its record is damaged: {', '.join(record.damaged)}", "red")
     if record.contested_by:
         reason = (f"another agent has this name: {record.contested_by}", "red")
     return {

@@ -31,6 +31,7 @@ from agent.registry.errors import (
     RegistryUnavailable,
     StillUp,
     UnknownHost,
+    Unreadable,
 )
 from agent.registry.host_database import HostDatabase
 from agent.registry.store import VERSION_EPOCH
@@ -550,18 +551,21 @@ def test_a_reason_that_an_older_version_stored_is_shown_without_what_a_terminal_
     assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
 
 
-def test_a_damaged_record_is_listed_with_what_can_be_read_of_it(
+def test_an_unreadable_record_is_listed_until_it_is_overwritten_or_deleted(
     store: tuple[Registry, Database],
 ) -> None:
     registry, database = store
     registry.heartbeat("host1", "a1", "6.1", ROOTS)
     records.write(database, "disabled_at = 1e300, roots = :roots", roots='["one"]')
     registry.heartbeat("host2", "a1", "6.1", ROOTS)
-    damaged, whole = registry.list_services()
-    assert (damaged.host, damaged.roots, damaged.disabled_at) == ("host1", (), None)
-    assert (set(damaged.damaged), whole.damaged) == ({"roots", "disabled_at"}, ())
-    registry.heartbeat("host1", "a1", "6.1", ROOTS)
-    assert registry.set_status("host1", disabled=True).damaged == ()
+    assert [(each.host, each.unreadable) for each in registry.list_services()] == [
+        ("host1", True),
+        ("host2", False),
+    ]
+    with pytest.raises(Unreadable):
+        registry.heartbeat("host1", "a1", "6.1", ROOTS)  # writes roots only: nothing is changed
+    registry.delete("host1")
+    assert registry.heartbeat("host1", "a1", "6.1", ()).host == "host1"
 
 
 def test_a_service_that_is_up_can_not_be_deleted(

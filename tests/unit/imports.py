@@ -121,7 +121,6 @@ PURE = (
     "agent/registry/checks.py",
     "agent/registry/observed_service.py",
     "agent/registry/record.py",
-    "agent/registry/stored.py",
     "agent/registry/wire.py",
     "agent/reporting/reports.py",
     "agent/switching/machine.py",

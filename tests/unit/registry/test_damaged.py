@@ -1,4 +1,4 @@
-"""One damaged row hides no other: it is listed with what can be read, and is named."""
+"""One unreadable row hides no other, and a damaged file is replaced by its own agent only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from agent.registry import wire
 from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import RegistryUnavailable, Unreadable
 from agent.registry.observed_service import ObservedService
 from agent.registry.opts import RegistrySettings
 from agent.registry.store import SqlRegistry
@@ -53,59 +53,69 @@ def get(registry: SqlRegistry, path: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("said", "damaged"),
+    ("said", "is_unreadable"),
     [
-        ("disabled_at = 1e300", ["disabled_at"]),
-        ("disabled_at = 'yesterday'", ["disabled_at"]),
-        ("last_seen = 9e999", ["last_seen"]),
-        ("last_seen = -1e300", ["last_seen"]),
-        ("""roots = '["one", "two"]'""", ["roots"]),
-        ("roots = x'ff00'", ["roots"]),
-        ("disabled_reason = x'ff00', address = x'01'", ["disabled_reason", "address"]),
-        ("version = 'new', rpc_version = x'01'", ["rpc_version", "version"]),
-        ("uuid = x'01', binary = x'02'", ["uuid", "binary"]),
-        ("disabled_reason = CAST(x'ff41' AS TEXT)", []),
+        ("disabled_at = 1e300", True),
+        ("disabled_at = 'yesterday'", True),
+        ("last_seen = 9e999", True),
+        ("last_seen = -1e300", True),
+        ("""roots = '["one", "two"]'""", True),
+        ("roots = x'ff00'", True),
+        ("disabled_reason = x'ff00', address = x'01'", True),
+        ("version = 'new', rpc_version = x'01'", True),
+        ("uuid = x'01', binary = x'02'", True),
+        ("disabled_reason = CAST(x'ff41' AS TEXT)", False),
     ],
 )
-def test_a_damaged_record_is_listed_and_named_and_so_are_all_others(
-    registry: SqlRegistry, said: str, damaged: list[str]
+def test_an_unreadable_record_is_a_line_and_hides_no_other(
+    registry: SqlRegistry, said: str, is_unreadable: bool
 ) -> None:
     damage(registry, said)
     found = registry.list_services()
     assert [each.host for each in found] == HOSTS
-    assert [list(each.damaged) for each in found] == [[], damaged, []]
+    assert [each.unreadable for each in found] == [False, is_unreadable, False]
     sent = json.loads(json.dumps([wire.to_wire(each) for each in found], allow_nan=False))
     assert [wire.from_wire(each) for each in sent] == found
     services = get(registry, "/v2.1/os-services")["services"]
     assert [each["host"] for each in services] == HOSTS
+    assert services[1]["status"] == ("unreadable" if is_unreadable else "enabled")
     get(registry, "/v2.1/os-hypervisors/detail")
-    get(registry, "/v2.1/os-availability-zone/detail")
+    zones = get(registry, "/v2.1/os-availability-zone/detail")["availabilityZoneInfo"]
+    assert ("host2" in zones[0]["hosts"]) is not is_unreadable
 
 
-def test_of_roots_those_that_can_be_read_count(registry: SqlRegistry) -> None:
-    damage(registry, f"roots = '{ROOT} ;'")
-    assert registry.get_service("host2").roots == (ROOT,)
+def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
+    registry: SqlRegistry,
+) -> None:
+    damage(registry, "version = 'new', last_seen = 'now'")
+    for call in (
+        lambda: registry.get_service("host2"),
+        lambda: registry.heartbeat("host2", "a1", "6.1", (ROOT,)),
+        lambda: registry.set_status("host2", disabled=False, expected_version=1),
+        lambda: registry.set_forced_down("host2", forced_down=True),
+    ):
+        with pytest.raises(Unreadable, match="host2 is unreadable: delete it with"):
+            call()
+    registry.delete("host2")
+    assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
 
 
-def test_that_it_is_damaged_and_whole_again_is_a_line_each(
+def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_another(
     registry: SqlRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "agent.registry.store")
-    damage(registry, "roots = '?', disabled_at = 1e300, disabled = 1")
+    damage(registry, "roots = '?'")
     for _ in range(3):
-        (text,) = [
-            condition.text
+        (condition,) = [
+            condition
             for one in registry.list_services()
             for condition in ObservedService(one, up=True).conditions()
         ]
-    assert text == "The record of host2 is damaged: can't read disabled_at, roots"
-    registry.heartbeat("host2", "a1", "6.1", (ROOT,))
-    mended = registry.set_status("host2", disabled=True, reason="new disks")
-    assert (mended.damaged, mended.disabled_at is None) == ((), False)
-    registry.list_services()
-    first, second, last = caplog.messages
-    assert first.startswith(f"{text}; ") and "can't read disabled_at;" in second
-    assert last == "The record of host2 can be read in full again"
+    assert condition.text.startswith("The record of host2 is unreadable: delete it with ")
+    assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
+    first, last = caplog.messages
+    assert first == condition.text
+    assert last == "The record of host2 can be read again"
 
 
 # -- the file itself
