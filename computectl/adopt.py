@@ -6,12 +6,13 @@ this host's root is added to the ledger.
 
 import argparse
 from dataclasses import dataclass
+from operator import attrgetter
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
 from computectl.reading.trees import find_provider, inventory_of
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
@@ -32,6 +33,13 @@ class Adopted:
     was_ours: bool = False
 
 
+COLUMNS: Columns = {
+    "provider": attrgetter("name"),
+    "uuid": attrgetter("uuid"),
+    "before": attrgetter("before"),
+}
+
+
 class Adopt(DrawnOrListed[Adopted]):
     """Take over an existing provider in Placement for this host.
 
@@ -50,8 +58,9 @@ class Adopt(DrawnOrListed[Adopted]):
 """
     arguments = (argument("provider", metavar="NAME_OR_UUID", help="the provider to take over"),)
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Adopted:
+    def execute(self, options: argparse.Namespace) -> Adopted:
         """Check that the provider can be adopted, and write ``compute_id`` or the ledger."""
+        session = self.session()
         api = session.placement()
         listed = find_provider(options.provider, api)
         if listed["parent_provider_uuid"] is not None:
@@ -75,7 +84,7 @@ class Adopt(DrawnOrListed[Adopted]):
         )
 
     def table(self, answer: Adopted) -> Table:
-        return ("provider", "uuid", "before"), [(answer.name, answer.uuid, answer.before)]
+        return COLUMNS, [answer]
 
 
 def _before(session: Session) -> str | None:

@@ -9,14 +9,20 @@ from computectl.auditing.checks import TITLES, Audit, Finding
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, UNUSABLE
 from computectl.shared.screen import Screen, counted, filled
 from reportclient.calls import Counting
 from reportclient.plain_text import plain
 
-COLUMNS = ("check", "severity", "subject", "uuid", "text", "next_step")
+COLUMNS: Columns = {
+    "check": lambda finding: finding.check,
+    "severity": lambda finding: finding.condition.severity.value,
+    "subject": lambda finding: finding.condition.subject,
+    "uuid": lambda finding: finding.uuid,
+    "text": lambda finding: finding.condition.text,
+    "next_step": lambda finding: finding.condition.next_step,
+}
 SHOWN = 20
 """Maximum number of findings printed for each check; ``-f json`` lists all."""
 STYLES = {"error": "red", "warning": "yellow", "info": None}
@@ -54,8 +60,9 @@ class AuditCloud(DrawnOrListed[Audited]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Audited:
+    def execute(self, options: argparse.Namespace) -> Audited:
         """Run the checks of this host or of all hosts."""
+        session = self.session()
         api = Counting(session.placement())
         settings = session.settings
         if not options.all:
@@ -73,8 +80,7 @@ class AuditCloud(DrawnOrListed[Audited]):
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Audited) -> Table:
-        findings = (each for check in TITLES for each in answer.audit.findings_of(check))
-        return COLUMNS, [_row(finding) for finding in findings]
+        return COLUMNS, [each for check in TITLES for each in answer.audit.findings_of(check)]
 
     def exit_code(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 2 if a check could not be made, else 1 if there are findings, else 0."""
@@ -88,18 +94,6 @@ class AuditCloud(DrawnOrListed[Audited]):
         """Print the error; return 2: no check was made."""
         super().report_failure(err)
         return UNUSABLE
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
-    condition = finding.condition
-    return (
-        finding.check,
-        condition.severity.value,
-        condition.subject,
-        finding.uuid,
-        condition.text,
-        condition.next_step,
-    )
 
 
 def _lines(answer: Audited, screen: Screen) -> Iterator[str]:

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
@@ -21,46 +21,74 @@ from computectl.asking.request_options import (
     rewrite_group_options,
 )
 from computectl.asking.why import Explainer, Why
-from computectl.drawing.candidates import (
-    SHOWN_HOSTS,
-    NamedCandidates,
-    draw_candidates,
-    used_only,
-)
-from computectl.reading.trees import find_provider, names_in, trees_of
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.reading.trees import find_provider, name_of, names_in, trees_of
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError, Once
 from computectl.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
 from reportclient.asking import QueryOptions, allocation_candidates
 from reportclient.calls import Counting
-from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
+from reportclient.candidates import (
+    AllocationCandidates,
+    AllocationRequest,
+    ProviderSummary,
+    ResourceRequest,
+    read_request,
+)
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 
 LIMIT = 1000
 """Candidates requested unless ``--limit`` is given; the default of Nova's scheduler."""
+SHOWN_HOSTS = 20
+"""Hosts that are drawn; the formats for programs list all."""
 NAMES = frozenset({"host", "provider"})
 """Columns that need the names of providers, which takes further calls."""
-COLUMNS = (
-    "candidate",
-    "host",
-    "host_uuid",
-    "provider",
-    "provider_uuid",
-    "resources",
-    "groups",
-    "free",
-    "capacity",
-)
+
+
+class Row(NamedTuple):
+    """A provider of a candidate, which has a number in Placement's answer.
+
+    ``groups``: suffixes of the request's groups that the provider meets.
+    """
+
+    number: int
+    host: str
+    uuid: str
+    answered: "Answered"
+    resources: Mapping[str, int]
+    groups: Sequence[str]
+
+    def amounts(self, amount_of: Callable[[ProviderSummary, str], int]) -> dict[str, int]:
+        """Return an amount of the provider for each requested resource class."""
+        summaries = self.answered.answer.provider_summaries
+        return {name: amount_of(summaries[self.uuid], name) for name in self.resources}
+
+
+COLUMNS: Columns = {
+    "candidate": lambda row: row.number,
+    "host": lambda row: row.answered.names.get(row.host, row.host),
+    "host_uuid": lambda row: row.host,
+    "provider": lambda row: row.answered.names.get(row.uuid, row.uuid),
+    "provider_uuid": lambda row: row.uuid,
+    "resources": lambda row: dict(row.resources),
+    "groups": lambda row: list(row.groups),
+    "free": lambda row: row.amounts(ProviderSummary.free),
+    "capacity": lambda row: row.amounts(lambda summary, name: summary.capacity[name]),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Candidates, and with ``--explain`` their explanation."""
+    """Candidates, names by provider UUID, the calls that they took, and the requested limit.
 
-    named: NamedCandidates
+    With ``--explain`` also their explanation.
+    """
+
+    answer: AllocationCandidates
+    names: Mapping[str, str]
+    calls: int
+    limit: int | None = None
     why: Why | None = None
     explained: tuple[Explained, ...] = ()
 
@@ -117,61 +145,52 @@ class ShowCandidates(DrawnOrListed[Answered]):
         """See :func:`computectl.asking.request_options.rewrite_group_options`."""
         return rewrite_group_options(arguments)
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Answered:
+    def execute(self, options: argparse.Namespace) -> Answered:
         """Return the candidates, the names of the shown providers, and the explanation."""
+        session = self.session()
         api = Counting(session.placement())
         request = _request(options, api)
         try:
             answer = allocation_candidates(
                 request, api, QueryOptions(options.include_disabled, several=True)
             )
-            question = Question(request, options.include_disabled)
-            why, explained = self._explained(question, options, api)
+            why, explained = None, []
+            if options.explain:
+                question = Question(request, options.include_disabled)
+                why = Explainer(api).diagnose(question)
+                explained = explanations(why, question, api)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
-        names = names_in(trees_of(answer, self._named(answer, options)), api)
-        named = NamedCandidates(answer, names, api.calls, request.limit)
-        return Answered(named, why, tuple(explained))
-
-    def _named(self, answer: AllocationCandidates, options: argparse.Namespace) -> list[str]:
-        """Return the UUIDs of the hosts whose providers are shown by name."""
+        shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
         if options.formatter == self.drawn:
-            return answer.hosts()[:SHOWN_HOSTS]
-        listed = not options.explain and (not options.columns or {*options.columns} & NAMES)
-        return answer.hosts() if listed else []
-
-    def _explained(
-        self, asked: Question, options: argparse.Namespace, api: API
-    ) -> tuple[Why | None, list[Explained]]:
-        if not options.explain:
-            return None, []
-        why = Explainer(api).diagnose(asked)
-        return why, explanations(why, asked, api)
+            shown = answer.hosts()[:SHOWN_HOSTS]
+        elif not options.explain and (not options.columns or {*options.columns} & NAMES):
+            shown = answer.hosts()
+        names = names_in(trees_of(answer, shown), api)
+        return Answered(answer, names, api.calls, request.limit, why, tuple(explained))
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        text = draw_candidates(answer.named, screen)
-        if answer.why is None:
-            return text
-        filled_in = (
-            filled(text, screen.width, bullet, "  " if bullet else "")
-            for bullet, text in paragraphs(list(answer.explained), answer.why)
-        )
-        return "\n".join([text, "", *filled_in])
+        lines = list(_lines(answer, screen))
+        if answer.why is not None:
+            lines.append("")
+            for bullet, text in paragraphs(list(answer.explained), answer.why):
+                lines.append(filled(text, screen.width, bullet, "  " if bullet else ""))
+        return "\n".join(lines)
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
-            return EXPLAINED_COLUMNS, [explained.row() for explained in answer.explained]
-        return COLUMNS, list(_rows(answer.named))
+            return EXPLAINED_COLUMNS, answer.explained
+        return COLUMNS, _rows(answer)
 
     def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
         """Return 1 if there are no candidates, or if Placement's answer has wrong amounts."""
-        wrong = answer.named.answer.miscounted
+        wrong = answer.answer.miscounted
         if wrong:
             self.print_on_stderr(
                 f"do not claim {counted(wrong, 'candidate')} of Placement's answer: the amounts "
                 "differ from the request because of a defect of Placement (docs/candidates.rst)"
             )
-        if len(answer.named.answer):
+        if len(answer.answer):
             return PROBLEMS if wrong else 0
         if not options.explain:
             self.print_on_stderr("no candidates; --explain shows which constraint excludes them")
@@ -197,33 +216,67 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
 
 def _request_from_file(file: str) -> ResourceRequest:
     try:
-        return read_request_file(_text(file), file)
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        return read_request_file(text, file)
     except BadFile as err:
         raise CommandError(str(err), "correct the file; no request was sent") from err
-
-
-def _text(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as err:
         reason = getattr(err, "strerror", None) or "it is not UTF-8"
         raise CommandError(f"--file {file}: {reason}", "name a file that can be read") from err
 
 
-def _rows(named: NamedCandidates) -> list[Sequence[Any]]:
-    rows: list[Sequence[Any]] = []
-    for number, request in enumerate(named.answer.allocation_requests, 1):
-        host = named.answer.host(request)
-        place = (number, named.names.get(host, host), host)
-        suffixes: dict[str, list[str]] = {}
-        for suffix, uuids in sorted((request.mappings or {}).items()):
-            for uuid in uuids:
-                suffixes.setdefault(uuid, []).append(suffix)
-        for uuid in (*request.allocations, *used_only(request)):
-            resources = dict(request.allocations.get(uuid, {}))
-            provider = named.names.get(uuid, uuid)
-            summary = named.answer.provider_summaries.get(uuid)
-            free = {name: summary.free(name) for name in resources} if summary else {}
-            whole = {name: summary.capacity[name] for name in resources} if summary else {}
-            rows.append([*place, provider, uuid, resources, suffixes.get(uuid, []), free, whole])
-    return rows
+def _rows(answered: Answered) -> Iterator[Row]:
+    for number, request in enumerate(answered.answer.allocation_requests, 1):
+        host, groups = answered.answer.host(request), _groups(request)
+        for uuid in {**request.allocations, **groups}:
+            resources = request.allocations.get(uuid, {})
+            yield Row(number, host, uuid, answered, resources, groups.get(uuid, []))
+
+
+def _groups(request: AllocationRequest) -> dict[str, list[str]]:
+    """Return the suffixes of the request's groups that each provider meets, by UUID."""
+    suffixes: dict[str, list[str]] = {}
+    for suffix, uuids in sorted((request.mappings or {}).items()):
+        for uuid in uuids:
+            suffixes.setdefault(uuid, []).append(suffix)
+    return suffixes
+
+
+def _lines(answered: Answered, screen: Screen) -> Iterator[str]:
+    """Yield the candidates as text, grouped by host."""
+    answer, hosts = answered.answer, answered.answer.hosts()
+    many = len(answer)
+    at_least = "at least " if answered.limit is not None and many >= answered.limit else ""
+    where = f" on {counted(len(hosts), 'host')}" if many else ""
+    yield f"{at_least}{counted(many, 'candidate')}{where}, {counted(answered.calls, 'call')}"
+    by_host: dict[str, list[AllocationRequest]] = {}
+    for request in answer.allocation_requests:
+        by_host.setdefault(answer.host(request), []).append(request)
+    for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, answered.names)):
+        yield ""
+        yield f"{screen.paint(name_of(host, answered.names), 'bold')}  {host}"
+        candidates = sorted(_candidate(request, answered) for request in by_host[host])
+        yield from (filled(text, screen.width, "  - ", " " * 4) for text in candidates)
+    if len(hosts) > SHOWN_HOSTS:
+        more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
+        yield ""
+        others = counted(len(hosts) - SHOWN_HOSTS, "host")
+        yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
+
+
+def _candidate(request: AllocationRequest, answered: Answered) -> str:
+    """Return a candidate as ``a (VCPU 2 of 248 free (capacity 256)) + b (group _NIC)``."""
+    parts = []
+    named = ((name_of(uuid, answered.names), uuid) for uuid in request.allocations)
+    for name, uuid in sorted(named):
+        summary, amounts = answered.answer.provider_summaries[uuid], []
+        for resource_class, amount in sorted(request.allocations[uuid].items()):
+            free, whole = summary.free(resource_class), summary.capacity.get(resource_class, 0)
+            capacity = "" if whole == free else f" (capacity {whole})"
+            amounts.append(f"{resource_class} {amount} of {free} free{capacity}")
+        shared = ", shared" if summary.shares else ""
+        parts.append(f"{name} ({', '.join(amounts)}{shared})")
+    for uuid, suffixes in _groups(request).items():
+        if uuid not in request.allocations:
+            parts.append(f"{name_of(uuid, answered.names)} (group {', '.join(suffixes)})")
+    return " + ".join(parts)

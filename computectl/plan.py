@@ -2,19 +2,26 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
 from computectl.forecast.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.forecast.wording import Wording
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
 from computectl.shared.screen import Screen, counted, filled
 from reportclient.plain_text import plain
 
-COLUMNS = ("node", "kind", "provider", "method", "path", "body")
+COLUMNS: Columns = {
+    "node": lambda row: row[0].node,
+    "kind": lambda row: type(row[1].operation).__name__,
+    "provider": lambda row: _provider(*row),
+    "method": lambda row: row[1].method,
+    "path": lambda row: row[1].path,
+    "body": lambda row: row[1].body,
+}
+"""Rows are a node's forecast and one of its calls."""
 SENTENCE_INDENT, CALL_INDENT = "  ", "      "
 
 
@@ -52,8 +59,9 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> list[Forecast]:
+    def execute(self, options: argparse.Namespace) -> list[Forecast]:
         """Return each node's forecast."""
+        session = self.session()
         answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
             self.print_on_stderr(
@@ -96,7 +104,7 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
 
 def plan_table(answer: list[Forecast]) -> Table:
     """Return the plan as a table with a row for each call."""
-    return COLUMNS, [_row(planned, call) for planned in answer for call in planned.calls]
+    return COLUMNS, [(planned, call) for planned in answer for call in planned.calls]
 
 
 def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
@@ -134,10 +142,6 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _row(planned: Forecast, call: Call) -> Sequence[Any]:
-    operation = call.operation
-    uuid = getattr(operation, "uuid", None)
-    wording = Wording(planned.plan, planned.before)
-    provider = wording.name(uuid) if uuid else None
-    kind = type(operation).__name__
-    return planned.node, kind, provider, call.method, call.path, call.body
+def _provider(planned: Forecast, call: Call) -> str | None:
+    uuid = getattr(call.operation, "uuid", None)
+    return Wording(planned.plan, planned.before).name(uuid) if uuid else None

@@ -9,14 +9,20 @@ from cliff.command import Command
 
 from agent.provider_config.entries import COMPUTE_NODE, Entry, Loaded, parse_files, published
 from agent.provider_config.files import ignored_files, read_files
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted
 from drivers.diagnostics import BadFile, Diagnostic
 from reportclient.model import Inventory
 
-COLUMNS = ("kind", "file", "line", "path", "text")
+COLUMNS: Columns = {
+    "kind": lambda row: row[0],
+    "file": lambda row: row[1].file,
+    "line": lambda row: row[1].line,
+    "path": lambda row: row[1].path,
+    "text": lambda row: row[1].text,
+}
+"""Rows are ``error`` or ``warning``, and the diagnostic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,9 @@ class CheckFiles(DrawnOrListed[Checked]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Checked:
+    def execute(self, options: argparse.Namespace) -> Checked:
         """Read and check the files."""
+        session = self.session()
         where = options.files or session.settings.provider_config
         try:
             return Checked(
@@ -71,9 +78,8 @@ class CheckFiles(DrawnOrListed[Checked]):
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
-        diagnostics = [("error", error) for error in answer.errors]
-        diagnostics += [("warning", warning) for warning in answer.warnings]
-        return COLUMNS, [(kind, d.file, d.line, d.path, d.text) for kind, d in diagnostics]
+        errors = [("error", error) for error in answer.errors]
+        return COLUMNS, errors + [("warning", warning) for warning in answer.warnings]
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:
         """Print warnings and errors on stderr; return 2 if there are errors."""

@@ -12,8 +12,7 @@ from computectl.asking.request_options import (
     provider_query_from_options,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.asking import ListedProviders, QueryOptions, resource_providers
@@ -23,7 +22,6 @@ from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.plain_text import plain
 
-COLUMNS = ("provider", "uuid", "host", "host_uuid", "parent_uuid", "generation")
 _GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 
 
@@ -62,8 +60,9 @@ class FindProviders(DrawnOrListed[Answered]):
         add_selection(parser, "query", "providers of disabled hosts")
         return parser
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Answered:
+    def execute(self, options: argparse.Namespace) -> Answered:
         """Return the providers found and their hosts' names."""
+        session = self.session()
         api = Counting(session.placement())
         query = _query(options, api)
         try:
@@ -89,17 +88,15 @@ class FindProviders(DrawnOrListed[Answered]):
         return "\n".join([heading, *([""] if providers else []), *lines])
 
     def table(self, answer: Answered) -> Table:
-        return COLUMNS, [
-            [
-                provider.name,
-                provider.uuid,
-                answer.names.get(provider.root_uuid, provider.root_uuid),
-                provider.root_uuid,
-                provider.parent_uuid,
-                provider.generation,
-            ]
-            for provider in sorted(answer.listed.providers, key=lambda provider: provider.name)
-        ]
+        columns: Columns = {
+            "provider": lambda provider: provider.name,
+            "uuid": lambda provider: provider.uuid,
+            "host": lambda provider: answer.names.get(provider.root_uuid, provider.root_uuid),
+            "host_uuid": lambda provider: provider.root_uuid,
+            "parent_uuid": lambda provider: provider.parent_uuid,
+            "generation": lambda provider: provider.generation,
+        }
+        return columns, sorted(answer.listed.providers, key=lambda provider: provider.name)
 
     def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """Yield a condition if providers are left out, or if there are none."""

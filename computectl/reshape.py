@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from agent.reporting.reports import Report
 from computectl.forecast.forecast import Forecast, SavedStatus, forecast, open_nodes
 from computectl.plan import draw_plan, plan_table
-from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS
 from computectl.shared.screen import Screen
@@ -42,8 +41,9 @@ class Reshape(DrawnOrListed[Reshaped]):
 """
     arguments = (argument("--plan", action="store_true", help="only show the plan"),)
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Reshaped:
+    def execute(self, options: argparse.Namespace) -> Reshaped:
         """Plan the period; do it unless there are problems, no changes, or ``--plan``."""
+        session = self.session()
         own = session.compute_id()
         if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()

@@ -10,7 +10,7 @@ from agent.reporting.reports import Condition
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.reading.steps_out import StepsOut
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
 from reportclient.diff import diff
@@ -19,8 +19,6 @@ from reportclient.http import API
 from reportclient.plain_text import plain
 from reportclient.reader import refresh
 from reportclient.view import View
-
-COLUMNS = ("provider", "uuid", "root", "fate", "users")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +93,9 @@ class Retire(DrawnOrListed[Retired]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Retired:
+    def execute(self, options: argparse.Namespace) -> Retired:
         """Plan the removal, ask, and remove; refuse while an agent runs that would recreate it."""
+        session = self.session()
         if not session.roots():
             raise session.no_compute_id()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
@@ -151,17 +150,14 @@ class Retire(DrawnOrListed[Retired]):
         return "\n".join(lines) or "Placement has nothing of this host"
 
     def table(self, answer: Retired) -> Table:
-        return COLUMNS, [
-            (
-                leaver.provider.name,
-                leaver.provider.uuid,
-                root.root,
-                "removed" if leaver.provider.uuid in answer.gone else leaver.fate,
-                list(leaver.users),
-            )
-            for root in answer.roots
-            for leaver in root.leavers
-        ]
+        columns: Columns = {
+            "provider": lambda row: row[1].provider.name,
+            "uuid": lambda row: row[1].provider.uuid,
+            "root": lambda row: row[0],
+            "fate": lambda row: "removed" if row[1].provider.uuid in answer.gone else row[1].fate,
+            "users": lambda row: list(row[1].users),
+        }
+        return columns, [(root.root, leaver) for root in answer.roots for leaver in root.leavers]
 
     def conditions(self, answer: Retired, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """Return what prevented the removal, and its errors."""

@@ -4,6 +4,7 @@ import argparse
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
@@ -11,16 +12,27 @@ from agent.registry.control import Switched
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
 from computectl.reading.services import Services, registry_errors
-from computectl.shared.command_session import Session
-from computectl.shared.commands import Argument, DrawnOrListed, Table, argument
+from computectl.shared.commands import Argument, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Line, Screen, counted, in_columns
 from reportclient.plain_text import ago, plain
 
-COLUMNS = (
-    *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
-    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "attached"),
-)
+COLUMNS: Columns = {
+    "host": lambda service: service.record.host,
+    "status": lambda service: service.record.status,
+    "state": lambda service: service.state,
+    "reason": lambda service: _plain(service.record.disabled_reason),
+    "rpc_version": lambda service: service.record.rpc_version,
+    "last_seen": lambda service: _iso(service.record.last_seen),
+    "silent_for": lambda service: _rounded(service.record.silent_for),
+    "roots": lambda service: list(service.record.roots),
+    "placement_agrees": lambda service: service.agrees,
+    "address": lambda service: service.record.address,
+    "contested_by": lambda service: service.record.contested_by,
+    "uuid": lambda service: service.record.uuid,
+    "disabled_at": lambda service: _iso(service.record.disabled_at),
+    "attached": lambda service: service.record.attached,
+}
 TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
 
@@ -47,8 +59,9 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     drawn = "text"
     writes = False
 
-    def execute(self, session: Session, options: argparse.Namespace) -> ServiceAnswer:
+    def execute(self, options: argparse.Namespace) -> ServiceAnswer:
         """Run the command; errors of the registry become command errors."""
+        session = self.session()
         with registry_errors(options.host if self.writes else None):
             return self.do(Services(session), options)
 
@@ -60,7 +73,7 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
         return "\n".join([*answer.done, *in_full(answer.services, screen)])
 
     def table(self, answer: ServiceAnswer) -> Table:
-        return COLUMNS, [_row(service) for service in answer.services]
+        return COLUMNS, answer.services
 
     def conditions(self, answer: ServiceAnswer, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """Return the conditions of the answer."""
@@ -253,15 +266,13 @@ def _placement(service: ObservedService) -> str:
     return has if service.agrees else f"{has}, and differs from the service record"
 
 
-def _row(service: ObservedService) -> list[object]:
-    record = service.record
-    silent = record.silent_for
-    reason = None if record.disabled_reason is None else plain(record.disabled_reason)
-    return [
-        *(record.host, record.status, service.state, reason, record.rpc_version),
-        record.last_seen.isoformat() if record.last_seen else None,
-        None if silent is None else round(silent, 1),
-        *(list(record.roots), service.agrees, record.address, record.contested_by, record.uuid),
-        record.disabled_at.isoformat() if record.disabled_at else None,
-        record.attached,
-    ]
+def _plain(text: str | None) -> str | None:
+    return None if text is None else plain(text)
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -3,20 +3,19 @@
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent.reporting import status as schema
 from agent.reporting.reports import Check, Severity
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText
 from reportclient.plain_text import ago, plain
 
-COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
+COLUMNS: Columns = {
     "node": lambda node: node.node,
     "ok": lambda node: node.ok,
     "last_ok": lambda node: node.last_ok,
@@ -28,10 +27,7 @@ COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
     "occasion": lambda node: node.occasion,
     "seconds": lambda node: node.seconds,
 }
-"""Columns for programs; names are never changed or removed."""
-SERVICE = ("disabled", "reason", "registry", "rpc")
-"""Columns about the host; the same in each row."""
-TOOK, CHECKS = "took", "checks"
+"""Columns about a node; those about the host, the same in each row, follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +87,25 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
+    def execute(self, options: argparse.Namespace) -> ObservedStatus:
         """Read the status file."""
+        session = self.session()
         return observed_status(session, sources=options.sources)
 
     def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return "\n".join(status_lines(answer, screen))
 
     def table(self, answer: ObservedStatus) -> Table:
-        service = [getattr(answer.service, name) for name in SERVICE]
-        service.append({check.name: check.text or "ok" for check in answer.written.checks})
-        took = [TOOK] if answer.sources else []
-        rows: list[Sequence[Any]] = [
-            [
-                *(value_of(node) for value_of in COLUMNS.values()),
-                *(node.took for _ in took),
-                *service,
-            ]
-            for node in answer.written.nodes
-        ]
-        return (*COLUMNS, *took, *SERVICE, CHECKS), rows
+        host, checks = answer.service, answer.written.checks
+        of_host: Columns = {
+            "disabled": lambda _: host.disabled,
+            "reason": lambda _: host.reason,
+            "registry": lambda _: host.registry,
+            "rpc": lambda _: host.rpc,
+            "checks": lambda _: {check.name: check.text or "ok" for check in checks},
+        }
+        took: Columns = {"took": lambda node: node.took} if answer.sources else {}
+        return {**COLUMNS, **took, **of_host}, answer.written.nodes
 
     def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 0 if the agent is healthy, else 1."""

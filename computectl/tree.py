@@ -1,9 +1,9 @@
 """``computectl tree``: draw provider trees of Placement."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from agent.period.traits import identifying_traits
 from computectl.drawing.picture import Surroundings, picture
@@ -12,26 +12,50 @@ from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
 from computectl.reading.trees import Trees, find_provider
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument, positive
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.observed_tree import ObservedTree, children_by_name, read_tree
 
-COLUMNS = (
-    "provider",
-    "uuid",
-    "parent",
-    "generation",
-    "resource_class",
-    "total",
-    "reserved",
-    "ratio",
-    "used",
-    "capacity",
-    "traits",
-)
+
+class Row(NamedTuple):
+    """A resource class of a provider; empty for a provider without inventory."""
+
+    provider: Provider
+    tree: ObservedTree
+    resource_class: str
+
+    @property
+    def record(self) -> Inventory | None:
+        """The inventory."""
+        return self.provider.inventory.get(self.resource_class)
+
+    def parent(self) -> str | None:
+        """Return the name of the provider's parent."""
+        uuid = self.provider.parent_uuid
+        return None if uuid is None else self.tree.snapshot.providers[uuid].name
+
+    def used(self) -> int | None:
+        """Return the amount in use."""
+        usages = (self.tree.usage.usages or {}).get(self.provider.uuid, {})
+        return usages.get(self.resource_class, 0) if self.record else None
+
+
+COLUMNS: Columns = {
+    "provider": lambda row: row.provider.name,
+    "uuid": lambda row: row.provider.uuid,
+    "parent": lambda row: row.parent(),
+    "generation": lambda row: row.tree.usage.generations.get(row.provider.uuid),
+    "resource_class": lambda row: row.resource_class or None,
+    "total": lambda row: row.record and row.record.total,
+    "reserved": lambda row: row.record and row.record.reserved,
+    "ratio": lambda row: row.record and row.record.allocation_ratio,
+    "used": lambda row: row.used(),
+    "capacity": lambda row: row.record and row.record.capacity,
+    "traits": lambda row: sorted(row.provider.traits),
+}
 
 
 class ShowTree(DrawnOrListed[Trees]):
@@ -85,8 +109,9 @@ class ShowTree(DrawnOrListed[Trees]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Trees:
+    def execute(self, options: argparse.Namespace) -> Trees:
         """Read the trees: one, several for a driver with several nodes, or all with ``--all``."""
+        session = self.session()
         api = session.placement()
         owner = identifying_traits(session.settings.rules.owner_traits)
         if options.all:
@@ -122,7 +147,11 @@ class ShowTree(DrawnOrListed[Trees]):
         for seen in answer.seen:
             for provider in _in_order(seen):
                 shown.setdefault(provider.uuid, (provider, seen))
-        return COLUMNS, [row for provider, tree in shown.values() for row in _rows(provider, tree)]
+        return COLUMNS, [
+            Row(provider, tree, resource_class)
+            for provider, tree in shown.values()
+            for resource_class in sorted(provider.inventory) or [""]
+        ]
 
     def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
         """Print which trees ``--all`` left out, and for a picture its heading; return 0."""
@@ -159,20 +188,3 @@ def _in_order(seen: ObservedTree) -> Iterator[Provider]:
         provider = stack.pop()
         yield provider
         stack += reversed(children_by_name(seen.snapshot, provider.uuid))
-
-
-def _rows(provider: Provider, seen: ObservedTree) -> Iterator[Sequence[Any]]:
-    parent = provider.parent_uuid
-    place = (
-        provider.name,
-        provider.uuid,
-        seen.snapshot.providers[parent].name if parent is not None else None,
-        seen.usage.generations.get(provider.uuid),
-    )
-    used = (seen.usage.usages or {}).get(provider.uuid, {})
-    traits = sorted(provider.traits)
-    for name, record in sorted(provider.inventory.items()):
-        amounts = (record.total, record.reserved, record.allocation_ratio)
-        yield *place, name, *amounts, used.get(name, 0), record.capacity, traits
-    if not provider.inventory:
-        yield *place, *[None] * 6, traits

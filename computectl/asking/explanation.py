@@ -1,6 +1,6 @@
 """Write a diagnosis of a request as sentences for an operator."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,15 +35,16 @@ class Explained:
     kept_out: tuple[str, ...] = ()
     first_for: int | None = None
 
-    def row(self) -> list[Any]:
-        """Return the columns of a table row."""
-        group = self.constraint.suffix
-        written = self.constraint.written
-        out = list(self.kept_out)
-        return [written, group, self.verdict, self.more, out, self.first_for, self.sentence]
 
-
-COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "first_for", "sentence")
+COLUMNS: Mapping[str, Callable[[Explained], Any]] = {
+    "constraint": lambda explained: explained.constraint.written,
+    "group": lambda explained: explained.constraint.suffix,
+    "verdict": lambda explained: explained.verdict,
+    "more_candidates": lambda explained: explained.more,
+    "kept_out": lambda explained: list(explained.kept_out),
+    "first_for": lambda explained: explained.first_for,
+    "sentence": lambda explained: explained.sentence,
+}
 
 
 def explanations(why: Why, question: Question, api: API) -> list[Explained]:

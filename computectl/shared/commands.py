@@ -4,7 +4,7 @@ import argparse
 import json
 import traceback
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -114,7 +114,10 @@ class OperatorCommand(Command):
 
 
 Answer = TypeVar("Answer")
-Table = tuple[Sequence[str], list[Sequence[Any]]]
+Columns = Mapping[str, Callable[[Any], Any]]
+"""The columns of a table, each with the function that takes its cell from a row."""
+Table = tuple[Columns, Iterable[Any]]
+"""Columns and rows.  Cells may be lists and dicts; names of columns are never changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Names of further formats that ``draw`` writes, independent of the screen's width."""
 
     @abstractmethod
-    def execute(self, session: Session, options: argparse.Namespace) -> Answer:
+    def execute(self, options: argparse.Namespace) -> Answer:
         """Run the command and return its result."""
 
     @abstractmethod
@@ -152,7 +155,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
     @abstractmethod
     def table(self, answer: Answer) -> Table:
-        """Return the result as columns and rows; cells may be lists and dicts."""
+        """Return the result as columns and rows, for programs."""
 
     def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
         """Return the conditions to print on stderr after the result."""
@@ -175,13 +178,9 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
-    def obtain_answer(self, options: argparse.Namespace) -> Answer:
-        """Return the result of :meth:`execute`."""
-        return self.execute(self.session(), options)
-
     def perform(self, options: argparse.Namespace) -> int:
         """Print the result as text or as a table, then its conditions; return the exit code."""
-        answer = self.obtain_answer(options)
+        answer = self.execute(options)
         if options.formatter in (self.drawn, *self.pictures):
             text = self.draw(answer, Screen.for_stream(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
@@ -195,28 +194,13 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         assert plugin is not None
         self.formatter = plugin
         columns, rows = self.table(answer)
+        cells = [[value_of(row) for value_of in columns.values()] for row in rows]
         if options.formatter not in ("json", "yaml"):
-            rows = [[_as_text(cell) for cell in row] for row in rows]
+            cells = [[_as_text(cell) for cell in row] for row in cells]
         try:
-            self.produce_output(options, columns, rows)
+            self.produce_output(options, tuple(columns), cells)
         except ValueError as err:
             raise CommandError(str(err), "give columns of this command to -c") from err
-
-
-class Offline(DrawnOrListed[Answer]):
-    """Base class of commands that need no configuration of the agent."""
-
-    @abstractmethod
-    def execute_offline(self, options: argparse.Namespace) -> Answer:
-        """Run the command and return its result."""
-
-    def execute(self, session: Session, options: argparse.Namespace) -> Answer:  # noqa: ARG002
-        """Run the command without a session."""
-        return self.execute_offline(options)
-
-    def obtain_answer(self, options: argparse.Namespace) -> Answer:
-        """Run the command without reading the configuration."""
-        return self.execute_offline(options)
 
 
 def _as_text(cell: Any) -> Any:

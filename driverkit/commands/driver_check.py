@@ -5,8 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from driverkit.check import (
@@ -24,7 +23,13 @@ from driverkit.rulebook import RULES
 from drivers import loader
 from drivers.errors import DriverNotFound
 
-COLUMNS = ("rule", "verdict", "says", "seen", "mend")
+COLUMNS: Columns = {
+    "rule": lambda verdict: verdict.rule.name,
+    "verdict": lambda verdict: verdict.verdict,
+    "says": lambda verdict: verdict.rule.says,
+    "seen": lambda verdict: verdict.seen,
+    "mend": lambda verdict: verdict.mend,
+}
 STYLES = {BROKEN: "red", NOT_JUDGED: "red", SKIPPED: "yellow", KEPT: None}
 VERDICT_WIDTH = max(map(len, STYLES))
 NAME_WIDTH = max(map(len, RULES))
@@ -78,8 +83,9 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         ),
     )
 
-    def execute(self, session: Session, options: argparse.Namespace) -> Verdicts:
+    def execute(self, options: argparse.Namespace) -> Verdicts:
         """Check the driver.  :raises CommandError: an argument is invalid."""
+        session = self.session()
         drivers = loader.installed()
         if options.driver not in drivers:
             raise DriverNotFound(loader.not_found(options.driver, drivers))
@@ -106,10 +112,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
 
     def table(self, answer: Verdicts) -> Table:
         """Return a row for each rule."""
-        return COLUMNS, [
-            [verdict.rule.name, verdict.verdict, verdict.rule.says, verdict.seen, verdict.mend]
-            for verdict in answer
-        ]
+        return COLUMNS, answer
 
     def exit_code(self, answer: Verdicts, options: argparse.Namespace) -> int:
         """Return 1 if a rule is broken or could not be judged."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from computectl.shared.commands import Offline, Table, argument
+from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen
 from drivers import loader
@@ -45,7 +45,7 @@ class Written:
     files: list[str]
 
 
-class NewDriver(Offline[Written]):
+class NewDriver(DrawnOrListed[Written]):
     """Create a package with a new driver that works and has tests.
 
     Existing files are not overwritten.
@@ -79,7 +79,7 @@ class NewDriver(Offline[Written]):
         ),
     )
 
-    def execute_offline(self, options: argparse.Namespace) -> Written:
+    def execute(self, options: argparse.Namespace) -> Written:
         """Write the package.  :raises CommandError: the name or directory can't be used."""
         name: str = options.name
         problem = name_problem(name)
@@ -99,8 +99,7 @@ class NewDriver(Offline[Written]):
         """Return the list of files and the next steps."""
         lines = [screen.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
         lines += [
-            "",
-            "Next:",
+            "\nNext:",
             f"  cd {answer.directory}",
             "  python -m pip install --no-deps --no-build-isolation --editable .",
             "  python -m pytest",
@@ -110,7 +109,7 @@ class NewDriver(Offline[Written]):
 
     def table(self, answer: Written) -> Table:
         """Return a row for each file."""
-        return ("path",), [[str(answer.directory / name)] for name in answer.files]
+        return {"path": lambda name: str(answer.directory / name)}, answer.files
 
 
 def name_problem(name: str) -> tuple[str, str] | None:

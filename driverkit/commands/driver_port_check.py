@@ -2,18 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
-from computectl.shared.commands import Offline, Table, argument
+from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
 
-COLUMNS = ("line", "verdict", "what", "advice")
+COLUMNS = {name: attrgetter(name) for name in ("line", "verdict", "what", "advice")}
 STYLES = {MUST: "red", LOOK: "yellow"}
 MEANINGS = {
     MUST: "to change: it fails in this agent",
@@ -31,7 +32,7 @@ class Checked:
     diagnosed: list[Diagnostic]
 
 
-class PortCheck(Offline[Checked]):
+class PortCheck(DrawnOrListed[Checked]):
     """List what has to change in a driver that was written for Nova.
 
     Reads the source and does not run it. Checks only the code that the agent would call;
@@ -46,7 +47,7 @@ class PortCheck(Offline[Checked]):
 
     arguments = (argument("path", metavar="FILE", help="the driver's source"),)
 
-    def execute_offline(self, options: argparse.Namespace) -> Checked:
+    def execute(self, options: argparse.Namespace) -> Checked:
         """Read and check the file.  :raises CommandError: it is not the source of a driver."""
         source = _parsed(options.path)
         if not source.classes:
@@ -63,10 +64,7 @@ class PortCheck(Offline[Checked]):
 
     def table(self, answer: Checked) -> Table:
         """Return a row for each diagnostic."""
-        rows: list[Sequence[object]] = [
-            [f.line, f.verdict, f.what, f.advice] for f in answer.diagnosed
-        ]
-        return COLUMNS, rows
+        return COLUMNS, answer.diagnosed
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 1 if changes are required, else 0."""

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from computectl.drawing.graphviz import svg_of
 
 from agent import opts
+from computectl.drawing.svg import svg_of
 from driverkit.rulebook import RULES
 
 pytest.importorskip("sphinx")

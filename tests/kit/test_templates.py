@@ -24,7 +24,7 @@ SKIPPED = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_package_keeps_the_rules(tmp_path: Path, kind: str) -> None:
     options = argparse.Namespace(name="mydriver", directory=tmp_path / "mine", kind=kind)
-    NewDriver.execute_offline(None, options)  # type: ignore[arg-type]
+    NewDriver.execute(None, options)  # type: ignore[arg-type]
     texts = "".join(one.read_text() for one in (tmp_path / "mine").rglob("*") if one.is_file())
     assert re.findall("@[A-Z]+@", texts) == [], "a word of the template was not replaced"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}

@@ -24,7 +24,7 @@ LINES = {
     "agent/state": 1240,
     "agent/switching": 1035,
     "compute_registry": 2746,
-    "computectl": 7501,
+    "computectl": 7476,
     "driverkit": 4849,
     "drivers": 2149,
     "drivers/libvirt": 5491,

@@ -51,7 +51,7 @@ def test_the_class_is_called_after_the_driver(name: str, kind: str) -> None:
 
 
 def new(directory: Path) -> None:
-    NewDriver.execute_offline(
+    NewDriver.execute(
         None, argparse.Namespace(name="mydriver", directory=directory, kind="devices")
     )  # type: ignore[arg-type]
 
