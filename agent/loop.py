@@ -80,7 +80,7 @@ class Loop:
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     promise: Callable[[], Future[Any]] = Future
-    """Creates the future that :meth:`post` returns."""
+    """Creates the future that :meth:`submit` returns."""
     stopping: bool = False
     gap: float = 1.0
     """Least seconds between the end of a period and the next requested one."""
@@ -130,10 +130,15 @@ class Loop:
         """Request a period now.  Any thread may call it."""
         self.commands.put(Job(self._note_asked))
 
-    def post(self, work: Callable[[], T]) -> Future[T]:
+    def post(self, work: Callable[[], object]) -> None:
+        """Run ``work`` as :meth:`submit` does; an error is logged."""
+        self.submit(lambda: _run_logged(work))
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run ``work`` in the loop's thread, between two periods.  Any thread may call it.
 
-        The future is cancelled if the loop ends first.
+        The caller takes the future's result, or an error is lost.  The future is cancelled if the
+        loop ends first.
         """
         job = Job(work, self.promise())
         if self.stopping:
@@ -195,9 +200,13 @@ class Loop:
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
-            try:
-                work()
-            except Exception:
-                LOG.exception("A scheduled job failed")
+            _run_logged(work)
         while not self.stopping and not self.commands.empty():
             self.commands.get().run()
+
+
+def _run_logged(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except Exception:
+        LOG.exception("A scheduled job failed")

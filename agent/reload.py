@@ -41,7 +41,7 @@ class Reload:
     def request(self) -> None:
         """Reload between two periods, then run a period.  Signal handlers may call it."""
         reloaded = self.service.reloading()
-        self.loop.post(self._read).add_done_callback(lambda _: reloaded())
+        self.loop.submit(self._read).add_done_callback(lambda _: reloaded())
         self.loop.refresh()
 
     def _read(self) -> None:

@@ -81,10 +81,6 @@ class Heartbeat:
         self.connect, self.every, self._registry = connect, every, None
         self.wake.set()
 
-    def beat_now(self) -> None:
-        """Have the thread send a heartbeat now: the status changed, or calls can be answered."""
-        self.wake.set()
-
     def read_once(self) -> None:
         """Read the record without sending a heartbeat.  Never raises."""
         if self.attached:

@@ -132,37 +132,42 @@ class HostStatus:
 
     # -- events
 
-    def switch(self, *, disabled: bool, reason: str | None = None) -> Future[list[Report]]:
-        """Disable or enable the host.  The future ends with the try to write the trait."""
-        self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
-        return self._post_write()
+    def switch(
+        self, *, disabled: bool, reason: str | None = None, version: int | None = None
+    ) -> Future[list[Report]]:
+        """Disable or enable the host.  The future ends with the try to write the trait.
 
-    def follow_record(self, *, disabled: bool, version: int) -> Future[list[Report]]:
-        """Adopt the status that the record has in that version; the future: see :meth:`switch`.
-
-        Nothing changes if a later call or a heartbeat has brought this or a later version.
+        ``version``: the version in which the record has this status already.  Nothing changes if a
+        later call or a heartbeat has brought this or a later version.
         """
+        if version is None:
+            self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
+            return self.recheck()
         with self.lock:
             changed = after_call(self.current, disabled=disabled, version=version)
             if changed is not self.current:
                 self._changed_at = self.wall()
                 self._keep(changed)
                 LOG.info("This host is %s", changed)
-        return self._post_write()
+        return self.recheck()
 
     def recheck(self) -> Future[list[Report]]:
         """Have the record read again, and write the trait; the future: see :meth:`switch`."""
-        return self._post_write()
+        self._note_decision()
+        return self.loop.submit(self._write_trait)
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable the host, unless it is disabled already; ``why``: the cause."""
-        if self._move(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST]):
-            self._post_write()
+        self._switch_by_program(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST])
 
     def hypervisor_back(self) -> None:
         """Enable the host if it was disabled because the hypervisor was lost."""
-        if self._move(Event.BACK):
-            self._post_write()
+        self._switch_by_program(Event.BACK)
+
+    def _switch_by_program(self, event: Event, reason: str | None = None) -> None:
+        if self._move(event, reason):
+            self._note_decision()
+            self.loop.post(self._write_trait)
 
     def adopt_trait(self, *, has_trait: bool) -> None:
         """At the first start: take the status from the trait on the roots (``has_trait``)."""
@@ -257,10 +262,6 @@ class HostStatus:
     def _note_decision(self) -> None:
         self.registered.clear()
         self.on_decided()
-
-    def _post_write(self) -> Future[list[Report]]:
-        self._note_decision()
-        return self.loop.post(self._write_trait)
 
     def _write_trait(self, *, again: bool = False) -> list[Report]:
         """In the loop's thread."""

@@ -7,7 +7,7 @@ server sends the heartbeats that a caller with ``call_monitor_timeout`` expects.
 import logging
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from agent.bus.caller import Caller, reason_of
 from agent.bus.errors import WAITED, Permit
@@ -28,9 +28,7 @@ REGISTRY_WITHIN = 2.0
 
 
 class ComputeEndpoint:
-    """The RPC endpoint of this host, version 6; it runs in the RPC server's threads."""
-
-    target: ClassVar[Any] = Target(version=VERSION_6)
+    """The RPC endpoint of this host for one major version; it runs in the RPC server's threads."""
 
     # Each name without an underscore can be called over RPC.
     def __init__(
@@ -38,7 +36,9 @@ class ComputeEndpoint:
         status: HostStatus,
         answer_within: float = ANSWER_WITHIN,
         registry_within: float = REGISTRY_WITHIN,
+        version: str = VERSION_6,
     ) -> None:
+        self.target = Target(version=version)
         self._status = status
         self._answer_within = answer_within
         self._registry_within = registry_within
@@ -54,23 +54,22 @@ class ComputeEndpoint:
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
         context = context if isinstance(context, dict) else {}
-        why_asked = reason_of(context)
+        why_asked, verb = reason_of(context), "enable" if enabled else "disable"
         LOG.info(
             "RPC call to %s this host%s, %s",
-            _verb(enabled),
+            verb,
             f" ({why_asked})" if why_asked else "",
             Caller.from_context(context),
         )
         version = context.get(RECORD_VERSION)
         if not isinstance(version, int) or isinstance(version, bool):
             version = None
-        if version is not None:
-            written = self._status.follow_record(disabled=not enabled, version=version)
-        elif (why := self._overtaken(context)) is not None:
-            LOG.warning("Ignoring a call to %s this host: %s", _verb(enabled), why)
+        why = None if version is not None else self._overtaken(context)
+        if why is not None:
+            LOG.warning("Ignoring a call to %s this host: %s", verb, why)
             written = self._status.recheck()
         else:
-            written = self._status.switch(disabled=not enabled)
+            written = self._status.switch(disabled=not enabled, version=version)
         self._status.in_step(self._registry_within)
         if version is not None or why is not None:
             enabled = not self._status.disabled
@@ -103,16 +102,6 @@ class ComputeEndpoint:
         return None
 
 
-class ComputeEndpoint5(ComputeEndpoint):
-    """The RPC endpoint for callers of major version 5."""
-
-    target: ClassVar[Any] = Target(version=VERSION_5)
-
-
-def _verb(enabled: bool) -> str:
-    return "enable" if enabled else "disable"
-
-
 def rpc_server(
     transport: Any,
     host: str,
@@ -122,5 +111,5 @@ def rpc_server(
 ) -> RpcServer:
     """Return the RPC server of this host, not started."""
     target = Target(exchange=exchange, topic=TOPIC, server=host)
-    endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
+    endpoints = [ComputeEndpoint(status, version=version) for version in (VERSION_6, VERSION_5)]
     return RpcServer(transport, target, endpoints, permit=permit)

@@ -42,9 +42,9 @@ class Switching:
     hypervisor: Hypervisor
     heartbeat: Heartbeat
     service: Service
+    connect: Callable[[RegistrySettings], Registry]
     server: RpcServer | None = None
     """``None`` without a message bus."""
-    connect: Callable[[RegistrySettings], Registry] | None = None
     on_facts: Callable[[], object] = lambda: None
     """Called in the loop's thread when the facts have changed between periods."""
     _facts: ServiceFacts | None = None
@@ -91,9 +91,8 @@ class Switching:
         """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
         self.status.slack = _slack(settings.registry)
-        if self.connect is not None:
-            every = settings.registry.report_interval
-            self.heartbeat.follow(partial(self.connect, settings.registry), every)
+        every = settings.registry.report_interval
+        self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
     def stop(self) -> None:
         """Stop in bounded time."""
@@ -140,9 +139,7 @@ def switching(
     """
     attached = settings.rules.attached
 
-    def connect(registry: RegistrySettings) -> Registry:
-        return open_registry(registry, transport, host=settings.host)
-
+    connect = partial(open_registry, transport=transport, host=settings.host)
     server: RpcServer | None = None
     heartbeat = Heartbeat(
         partial(connect, settings.registry),
@@ -162,7 +159,7 @@ def switching(
         key = settings.registry.host_key
         permit = AgentPermissions(key, settings.host) if key else None
         server = rpc_server(transport, settings.host, status, settings.exchange, permit)
-        server.on_serving = heartbeat.beat_now  # the registry learns at once that it can be called
+        server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop)
-    status.on_decided, status.on_period = heartbeat.beat_now, hypervisor.enable_if_due
-    return Switching(status, hypervisor, heartbeat, service, server, connect)
+    status.on_decided, status.on_period = heartbeat.wake.set, hypervisor.enable_if_due
+    return Switching(status, hypervisor, heartbeat, service, connect, server)

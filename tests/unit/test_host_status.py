@@ -22,7 +22,7 @@ from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus
-from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
+from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
 from tests.registries import MemoryDatabase, registry_at
 
@@ -100,7 +100,7 @@ class World:
             lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
         )
         self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
-        self.status.on_decided = self.heartbeat.beat_now
+        self.status.on_decided = self.heartbeat.wake.set
         self.status.on_period = self.hypervisor.enable_if_due
         self.told = self.hypervisor.listener("libvirt")
 
@@ -403,7 +403,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, re
     record = world.registry.set_status(HOST, disabled=False)
     world = world.restarted() if restarted else world
     if not restarted:
-        world.status.follow_record(disabled=False, version=record.version)
+        world.status.switch(disabled=False, version=record.version)
         world.step()
         assert not world.placement, "the call is not taken for an old one"
     world.beat()
@@ -669,10 +669,11 @@ def test_a_long_reason_is_cut_to_what_a_record_holds(world) -> None:
 # -- the endpoint
 
 
-@pytest.mark.parametrize("endpoint", [ComputeEndpoint, ComputeEndpoint5])
+@pytest.mark.parametrize("version", [VERSION_6, VERSION_5])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> None:
-    called = endpoint(world.status, registry_within=0)
+def test_the_endpoint_answers_when_it_is_written(world, version, enabled) -> None:
+    called = ComputeEndpoint(world.status, registry_within=0, version=version)
+    assert called.target.version == version
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
     thread.start()
@@ -706,7 +707,7 @@ def test_a_heartbeats_answer_that_a_call_overtook_does_not_overturn_it(world, di
 
     def called() -> None:
         record = world.registry.operator(disabled)
-        world.status.follow_record(disabled=disabled, version=record.version)
+        world.status.switch(disabled=disabled, version=record.version)
 
     world.registry.on_the_way.append(called)
     world.beat()

@@ -290,16 +290,21 @@ def test_a_job_for_later_is_done_at_its_time_and_once() -> None:
     assert done == [35]
 
 
-def test_a_job_for_later_that_fails_is_logged_and_the_loop_goes_on(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    "hand_over", [lambda loop, work: loop.later(5, work), lambda loop, work: loop.post(work)]
+)
+def test_a_failed_job_whose_result_nobody_takes_is_logged_and_the_loop_goes_on(
+    hand_over: Callable[[Loop, Callable[[], None]], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> None:
         raise RuntimeError("no")
 
     bench = Bench(until=100)
-    bench.later = [(10, Job(lambda: bench.loop.later(5, fails), Future()))]
+    bench.later = [(10, Job(lambda: hand_over(bench.loop, fails), Future()))]
     assert bench.run(60) == [0, 60]
-    assert "A scheduled job failed" in caplog.text
+    [record] = caplog.records
+    assert (record.levelname, record.message) == ("ERROR", "A scheduled job failed")
+    assert record.exc_info is not None
 
 
 def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:
@@ -348,4 +353,4 @@ def test_nobody_waits_for_a_loop_that_has_ended() -> None:
     bench.takes = takes
     bench.run(60)
     assert left[0].cancelled()
-    assert bench.loop.post(lambda: None).cancelled()
+    assert bench.loop.submit(lambda: None).cancelled()

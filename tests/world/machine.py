@@ -301,13 +301,15 @@ class Machine:
     ) -> Switching:
         switches: Any = switching(settings, status, service, None)
         broker, beat = self.world.broker, switches.heartbeat
+        beat.answered, beat.wake = Event(self.scheduler), Event(self.scheduler)
+        status.on_decided = beat.wake.set
         server = Server(
             broker,
             self.host,
             ComputeEndpoint(status),
             process,
             Event(self.scheduler),
-            beat.beat_now,
+            beat.wake.set,
         )
         switches.server = None if self.setup.attached else server
         beat.address = self.address
@@ -315,7 +317,6 @@ class Machine:
         beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
         beat.rpc_version = lambda: VERSION_6 if server.serving.is_set() else None
         beat.beside = lambda work, _: self.scheduler.spawn(work, process)
-        beat.answered, beat.wake = Event(self.scheduler), Event(self.scheduler)
         switches.hypervisor.clock = self.scheduler.clock
         return switches  # type: ignore[no-any-return]
 
