@@ -4,7 +4,7 @@ The order of operations, and why:
 
 1. custom traits and classes, since traits and inventories refer to them;
 2. deletes that free a name which another provider takes;
-3. creates, renames and moves, parents first (see ``placing``);
+3. creates, renames and moves, parents first (see ``Placing``);
 4. a reshape, once all its providers exist;
 5. deletes, children first;
 6. traits, aggregates, and inventory last, so that a scheduler can choose a new
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 from reportclient.model import Allocations, Inventory, Provider
 from reportclient.names import Names, is_custom, name_problem
-from reportclient.placing import Placing
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -245,3 +244,65 @@ def parents_first(snapshot: Snapshot, uuids: Iterable[str]) -> Iterator[Provider
             chain.append(uuid)
             uuid = snapshot.providers[uuid].parent_uuid
         yield from (snapshot.providers[uuid] for uuid in reversed(chain) if uuid in wanted)
+
+
+@dataclass(slots=True)
+class Placing:
+    """Creates, renames and moves that turn ``old`` into ``wanted``, each valid when it is sent.
+
+    Parents come before children.  A provider that holds a name which another one needs is
+    renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
+    holder is temporarily renamed to its own UUID.
+
+    ``wanted`` has the changed providers by UUID, parents first.  ``gone`` are the UUIDs of
+    providers that are deleted afterwards, ``early`` those of them that are deleted before.
+    """
+
+    old: Snapshot
+    wanted: dict[str, Provider]
+    gone: frozenset[str]
+    early: frozenset[str]
+    placed: set[str] = field(default_factory=set)
+    freed: set[str] = field(default_factory=set)
+    """Names that their holders in ``old`` have given up."""
+
+    def operations(self) -> Iterator[CreateProvider | UpdateProvider]:
+        """Yield the operations in order."""
+        for uuid in self.wanted:
+            if uuid not in self.placed:
+                yield from self._with_names_freed(uuid)
+
+    def _with_names_freed(self, uuid: str) -> Iterator[CreateProvider | UpdateProvider]:
+        chain = {uuid: None}
+        last = uuid
+        while (holder := self._holder(last)) is not None:
+            if holder.uuid in chain or not self._is_renamed_only(holder.uuid):
+                self.freed.add(holder.name)
+                yield UpdateProvider(holder.uuid, holder.uuid, holder.parent_uuid)
+                break
+            chain[last := holder.uuid] = None
+        for member in reversed(chain):
+            yield from self._place(member)
+
+    def _place(self, uuid: str) -> Iterator[CreateProvider | UpdateProvider]:
+        self.placed.add(uuid)
+        provider, before = self.wanted[uuid], self.old.get(uuid)
+        place = (uuid, provider.name, provider.parent_uuid)
+        if before is None:
+            yield CreateProvider(*place)
+        elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
+            self.freed.add(before.name)
+            yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+
+    def _holder(self, uuid: str) -> Provider | None:
+        """Return the changing or removed provider that still holds the wanted name, or ``None``."""
+        name = self.wanted[uuid].name
+        holder = self.old.named(name)
+        if holder is None or holder.uuid == uuid or name in self.freed:
+            return None
+        movable = holder.uuid in self.wanted or holder.uuid in self.gone
+        return holder if movable and holder.uuid not in self.early else None
+
+    def _is_renamed_only(self, uuid: str) -> bool:
+        before, after = self.old.get(uuid), self.wanted.get(uuid)
+        return before is not None and after is not None and before.parent_uuid == after.parent_uuid

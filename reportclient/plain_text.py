@@ -1,10 +1,14 @@
-"""Escape untrusted text for terminals and logs, and turn exceptions into texts.  Pure.
+"""Texts for people: escape untrusted text, shorten errors, sort names, show durations.  Pure.
 
 Provider names and reasons may contain anything: escape sequences that clear a screen, line
 breaks that forge a log line, marks that reverse the direction of writing.
 """
 
+import re
+from collections.abc import Iterable
 from unicodedata import combining, east_asian_width
+
+from reportclient.model import Provider
 
 
 def plain(text: str, keep: str = "") -> str:
@@ -65,3 +69,17 @@ def ago(seconds: float | None) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} d"
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a sort key that compares the numbers in a name as numbers."""
+    pieces = enumerate(_DIGITS.split(name))
+    return tuple((n % 2, int(piece) if n % 2 else piece) for n, piece in pieces)
+
+
+def in_natural_order(providers: Iterable[Provider]) -> list[Provider]:
+    """Return providers sorted by name, ``pf2`` before ``pf10``."""
+    return sorted(providers, key=lambda provider: (natural_key(provider.name), provider.name))

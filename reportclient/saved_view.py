@@ -1,16 +1,17 @@
-"""Serialize views, so that they survive a restart.  Pure.
+"""Serialize views with a checksum, so that they survive a restart.  Pure.
 
 Data that does not fit exactly is refused, never repaired: reading Placement again is cheap,
 acting on a wrong view is not.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
 from reportclient.plan import as_dicts
-from reportclient.sealed import DAMAGE, sealed, unsealed
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -88,3 +89,39 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         frozenset(body["sharing"]),
         {uuid: dict(before) for uuid, before in body["drained"].items()},
     )
+
+
+CHECKSUM = "sha256"
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Exceptions that reading damaged data can raise, including too deeply nested JSON."""
+
+
+def sealed(fields: Mapping[str, Any]) -> bytes:
+    """Return JSON-compatible fields with their checksum as bytes: plain, readable JSON."""
+    return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return the fields without the checksum.
+
+    :raises ValueError: (or another of ``DAMAGE``) the data is damaged.
+
+    >>> unsealed(sealed({"version": 1}))
+    {'version': 1}
+    """
+    try:
+        fields = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise TypeError("it is not a JSON object")
+    checksum = fields.pop(CHECKSUM, None)
+    if checksum != _checksum(fields):
+        raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
+    return fields
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """Return the checksum of the fields, independent of their order and spacing."""
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -58,7 +58,7 @@ only_mutate = [
     "agent/period/traits.py",
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py",
-    "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",
+    "reportclient/reader.py", "reportclient/reshape.py",
     "reportclient/snapshot.py", "reportclient/view.py", "reportclient/claims.py",
 ]
 also_copy = ["setup.cfg", "etc", "docs", "examples"]

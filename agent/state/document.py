@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.state import files
-from reportclient.sealed import DAMAGE, sealed, unsealed
+from reportclient.saved_view import DAMAGE, sealed, unsealed
 
 LOG = logging.getLogger(__name__)
 

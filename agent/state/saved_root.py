@@ -14,8 +14,7 @@ from agent.ownership.ledger import Holders, Holding, Ledger, Removed
 from agent.state.records import Documents, Key
 from agent.state.roots import RootStore
 from reportclient.model import canonical_uuid
-from reportclient.saved_view import provider_row, view_fields, view_from_json
-from reportclient.sealed import DAMAGE
+from reportclient.saved_view import DAMAGE, provider_row, view_fields, view_from_json
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
-from reportclient.natural_order import natural_key
+from reportclient.plain_text import natural_key
 
 PER_PAGE = 1000
 """Hosts on a page; more would be slow in a browser."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.natural_order import in_natural_order
 from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
+from reportclient.plain_text import in_natural_order
 from reportclient.request_filter import DISABLED
 from reportclient.usage import NEARLY_FULL
 

@@ -21,7 +21,7 @@ from computectl.reading.services import Services
 from computectl.reading.trees import inventory_of
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.read_ahead import AT_ONCE
+from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import Listed, members_of, provider_by_uuid, providers_with_trait
 
 TREES = 32

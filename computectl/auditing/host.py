@@ -23,7 +23,7 @@ from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.read_ahead import AT_ONCE, ReadAhead
+from reportclient.observed_tree import AT_ONCE, ReadAhead
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reportclient.model import Provider
-from reportclient.natural_order import in_natural_order, natural_key
+from reportclient.plain_text import in_natural_order, natural_key
 from reportclient.snapshot import Snapshot
 
 FOLD_FROM = 3

@@ -15,9 +15,8 @@ from computectl.drawing.trait_groups import folded, in_lines
 from computectl.reading.trees import Trees
 from computectl.shared.screen import Line, Screen, counted, in_columns
 from reportclient.model import Provider
-from reportclient.natural_order import in_natural_order
 from reportclient.observed_tree import SharingProviders, children_by_name, sharing_providers
-from reportclient.plain_text import plain
+from reportclient.plain_text import in_natural_order, plain
 from reportclient.snapshot import Snapshot
 from reportclient.usage import NEARLY_FULL, Usage
 

@@ -28,8 +28,8 @@ from reportclient import plan as ops
 from reportclient.calls import http_call
 from reportclient.explain import name_taken_error
 from reportclient.http import API
+from reportclient.observed_tree import AT_ONCE, ReadAhead
 from reportclient.plain_text import error_text
-from reportclient.read_ahead import AT_ONCE, ReadAhead
 from reportclient.reader import provider_by_name
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot

@@ -10,9 +10,8 @@ from typing import Any
 from computectl.reading.trees import Fleet, Trees
 from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.http import API
-from reportclient.natural_order import natural_key
-from reportclient.observed_tree import ObservedTree, read_tree
-from reportclient.read_ahead import AT_ONCE
+from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
+from reportclient.plain_text import natural_key
 from reportclient.reader import Listed, members_of, part_of, providers_with_trait
 
 TREES, CALLS = 20, 5000

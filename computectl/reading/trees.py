@@ -8,9 +8,8 @@ from computectl.shared.errors import CommandError
 from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 from reportclient.model import Inventory, Provider, canonical_uuid
-from reportclient.observed_tree import ObservedTree
+from reportclient.observed_tree import AT_ONCE, ObservedTree
 from reportclient.plain_text import plain
-from reportclient.read_ahead import AT_ONCE
 from reportclient.reader import Listed, part_of, provider_by_name, provider_by_uuid
 from reportclient.snapshot import Snapshot
 from reportclient.usage import Usage

@@ -13,8 +13,7 @@ from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
 from computectl.watching.feed import Change
 from computectl.watching.live import View
-from reportclient.natural_order import natural_key
-from reportclient.plain_text import ago, plain
+from reportclient.plain_text import ago, natural_key, plain
 
 Order = Callable[[ObservedService], Any]
 

@@ -16,8 +16,7 @@ from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
-from reportclient.testing.stranger import Stranger
+from reportclient.testing.fake_placement import FakePlacement, Stranger
 from reportclient.view import View
 from tests.servers.placement import RealPlacement
 

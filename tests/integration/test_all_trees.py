@@ -162,7 +162,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
-    monkeypatch.setattr("reportclient.read_ahead.SUMMARY_FROM", 1000)
+    monkeypatch.setattr("reportclient.observed_tree.SUMMARY_FROM", 1000)
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43

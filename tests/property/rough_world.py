@@ -20,7 +20,7 @@ from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS
 from reportclient.root import ATTEMPTS, BulkWrites
-from reportclient.testing.stranger import Stranger
+from reportclient.testing.fake_placement import Stranger
 from reportclient.view import View
 from tests.agents import Agent
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient import errors
-from reportclient.testing.stranger import Stranger
+from reportclient.testing.fake_placement import Stranger
 from tests.servers.ports import free_port
 
 # Children before parents, by the foreign keys.

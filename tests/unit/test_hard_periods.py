@@ -7,8 +7,7 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
-from reportclient.testing.fake_placement import FakePlacement
-from reportclient.testing.stranger import Stranger
+from reportclient.testing.fake_placement import FakePlacement, Stranger
 from tests import agents
 from tests.agents import Small
 

@@ -12,7 +12,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1417,
+    "agent": 1426,
     "agent/bus": 679,
     "agent/metrics": 739,
     "agent/nodes": 886,
@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4849,
     "drivers": 2149,
     "drivers/libvirt": 5491,
-    "reportclient": 7476,
+    "reportclient": 7430,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -14,9 +14,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from reportclient.errors import PlacementError
-from reportclient.testing.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement, Stranger
 from reportclient.testing.fake_store import Row
-from reportclient.testing.stranger import Stranger
 
 if TYPE_CHECKING:
     from tests.world.invariants import Invariants

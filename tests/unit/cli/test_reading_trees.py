@@ -11,8 +11,7 @@ from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
-from reportclient.observed_tree import read_tree
-from reportclient.read_ahead import ReadAhead
+from reportclient.observed_tree import ReadAhead, read_tree
 from reportclient.reader import provider_by_name, refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View

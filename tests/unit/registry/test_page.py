@@ -187,7 +187,9 @@ class Lists(HTMLParser):
 def test_the_page_shows_all_that_placement_has_of_a_tree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reportclient.read_ahead.SUMMARY_FROM", 1000)  # the fake has no candidates
+    monkeypatch.setattr(
+        "reportclient.observed_tree.SUMMARY_FROM", 1000
+    )  # the fake has no candidates
     api = FakePlacement()
     stranger = api.stranger
     root = stranger.create_provider("b10", uuid=ROOT)
