@@ -82,13 +82,13 @@ class Workers:
         return [self._report_of(tracker, reports.get(tracker.uuid)) for tracker in trackers]
 
     def _report_of(self, tracker: Tracker, report: Report | None) -> Report:
-        """Return the report, with what a job that ended late has done; ``None``: it hangs."""
-        if report is not None:
-            late = self._late.pop(tracker.uuid, None)
-            if late is None:
-                return report
-            return replace(report, calls=report.calls + late.calls, done=late.done + report.done)
+        """Return the report, with what a job that ended late has done; ``None``: none in time."""
         seconds = self.busy(tracker.uuid)
+        late = self._late.pop(tracker.uuid, None) if report or seconds is None else None
+        if report and late:
+            return replace(report, calls=report.calls + late.calls, done=late.done + report.done)
+        if finished := report or late:
+            return finished
         if seconds is None:
             text = "not started: the periods of too many other nodes hang"
             return Report(tracker.node, error=NotDone(text))

@@ -234,7 +234,6 @@ class Tracker:
         return Report(
             self.node,
             plan=plan,
-            problems=plan.problems,
             failed=outcome.failed,
             error=outcome.stopped_by,
         )
@@ -440,7 +439,6 @@ class Tracker:
         return Report(
             self.node,
             plan=decision.plan,
-            problems=decision.plan.problems,
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(failed),
             draining=self.root.refusals.draining(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from reportclient.plain_text import error_text
-from reportclient.plan import Operation, Plan, Problem
+from reportclient.plan import Operation, Plan
 
 ENDED = "error"
 """Key of the condition that an error ended the period."""
@@ -94,7 +94,6 @@ class Report:
     """Number of plans; more than one after conflicts."""
     done: tuple[Operation, ...] = ()
     plan: Plan = field(default_factory=Plan)
-    problems: tuple[Problem, ...] = ()
     driver_errors: Mapping[str, BaseException] = field(default_factory=dict)
     failed: Mapping[str, Exception] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
@@ -142,7 +141,7 @@ class Report:
             f"problem {problem}": Condition(
                 problem.text, f"provider {problem.provider} ({problem.uuid})"
             )
-            for problem in self.problems
+            for problem in self.plan.problems
         }
         for name, err in self.driver_errors.items():
             conditions[f"driver {name}"] = Condition(error_text(err), f"driver {name}")

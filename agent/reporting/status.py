@@ -138,21 +138,11 @@ class StatusFile:
         """Write the status after a period or switch."""
         now = self.clock()
         self._reports = reports
-        self.last_ok.update({report.node: now for report in reports if report.ok})
-        self._write(
-            AgentStatus(
-                host=self.host,
-                pid=os.getpid(),
-                started=started_at(os.getpid()),
-                updated=now,
-                interval=self.interval,
-                nodes=tuple(
-                    NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports
-                ),
-                agent_version=version(),
-                service=self.service(),
-            )
-        )
+        self.last_ok |= {report.node: now for report in reports if report.ok}
+        nodes = (NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports)
+        pid, started = os.getpid(), started_at(os.getpid())
+        status = AgentStatus(self.host, pid, started, now, self.interval, tuple(nodes), version())
+        self._write(replace(status, service=self.service()))
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
@@ -223,28 +213,29 @@ def from_json(data: Any) -> AgentStatus:
     numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
     if not numbers or not isinstance(data["interval"], int | float | None):
         raise ValueError("pid, updated or interval is not a number")
-    parts = {
-        "nodes": tuple(map(_node, data["nodes"])),
-        "service": _record(ServiceFacts, data["service"]),
-        "checks": tuple(_record(Check, check) for check in data["checks"]),
-    }
-    return _record(AgentStatus, {**data, **parts})
-
-
-def _node(data: Mapping[str, Any]) -> NodeStatus:
-    if not isinstance(data["took"], dict):
-        raise TypeError("took is not an object")
-    conditions = tuple(
-        _record(Condition, {**condition, "severity": Severity(condition["severity"])})
-        for condition in data["conditions"]
+    nodes = []
+    for node in data["nodes"]:
+        if not isinstance(node["took"], dict):
+            raise TypeError("took is not an object")
+        conditions = tuple(
+            _record(Condition, each, severity=Severity(each["severity"]))
+            for each in node["conditions"]
+        )
+        pending = tuple(node["reshape_pending"])
+        nodes.append(_record(NodeStatus, node, conditions=conditions, reshape_pending=pending))
+    return _record(
+        AgentStatus,
+        data,
+        nodes=tuple(nodes),
+        service=_record(ServiceFacts, data["service"]),
+        checks=tuple(_record(Check, check) for check in data["checks"]),
     )
-    pending = tuple(data["reshape_pending"])
-    return _record(NodeStatus, {**data, "conditions": conditions, "reshape_pending": pending})
 
 
-def _record(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
+def _record(kind: Callable[..., T], data: Mapping[str, Any], **parsed: Any) -> T:
+    """Return the record of a JSON object, with ``parsed`` fields; unknown ones are ignored."""
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in data.items() if name in names})
+    return kind(**{name: value for name, value in data.items() if name in names} | parsed)
 
 
 ENDED = -1

@@ -148,7 +148,6 @@ def forecast_root(
     report = Report(
         tracker.node,
         plan=plan,
-        problems=decision.plan.problems,
         driver_errors=decision.answer.errors,
         degraded={**dict(degraded), **nodes.provider_files.degraded()},
         reshape_pending=decision.answer.reshape_pending,

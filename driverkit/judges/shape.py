@@ -135,7 +135,7 @@ def valid(stage: Stage) -> None:
         refused = [*report.failed.items(), ("the rest", report.error)]
         # The rule own-names is about names that are taken.
         answers = ((key, err) for key, err in refused if err and not isinstance(err, NameTaken))
-        wrong = [str(problem) for problem in report.problems]
+        wrong = [str(problem) for problem in report.plan.problems]
         names = report.plan.names
         wrong += [f"{names.get(key, key)}: Placement answers: {err}" for key, err in answers]
         if wrong:

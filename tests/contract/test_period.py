@@ -159,7 +159,7 @@ def test_a_driver_that_writes_on_a_strangers_provider_is_told_and_it_stays(
     agent = Agent(any_placement, Small(greedy))
     agent.period()
     report = agent.period()
-    assert [problem.provider for problem in report.problems] == ["storage"]
+    assert [problem.provider for problem in report.plan.problems] == ["storage"]
     assert not report.ok and not report.done
     assert stranger.provider(STORAGE) == before
 
@@ -375,7 +375,7 @@ def test_names_that_were_left_out_are_told(any_placement: Any) -> None:
         tree.add_traits(nodename, "HW_OF_THE_FUTURE")
 
     report = Agent(any_placement, Small(ahead_of_its_time)).period()
-    told = " ".join([*map(str, report.problems), *report.texts()])
+    told = " ".join([*map(str, report.plan.problems), *report.texts()])
     assert "HW_OF_THE_FUTURE" in told
 
 

@@ -143,7 +143,7 @@ def test_the_tree_is_fully_owned_by_the_driver(picture: RealPlacement) -> None:
     agent, driver = agent_of_cn1(picture, ruthless)
     for _ in range(2):
         report = agent.period()
-        assert {problem.provider for problem in report.problems} == {"SSP", "BW1"}
+        assert {problem.provider for problem in report.plan.problems} == {"SSP", "BW1"}
     assert state(picture, STRANGERS) == before
     assert uuid_of("SSP") in driver.shown[-1], "it is shown again"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -208,6 +209,31 @@ def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     assert all(report.ok for report in reports)
     done = {report.node for report in reports if any(hasattr(o, "inventory") for o in report.done)}
     assert hung <= done, "what was written late is told"
+
+
+class FirstIsLate(Rack):
+    """node0 hangs until node1 is asked, and has ended before node1 is."""
+
+    idle: Callable[[], bool]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        if nodename == "node1":
+            self.let.set()
+            eventually(self.idle)
+        super().update_provider_tree(provider_tree, nodename, allocations)
+
+
+def test_a_new_node_that_ends_late_is_reported_as_it_ended(placement) -> None:
+    driver = FirstIsLate("node0", "node1")
+    driver.hangs = {"node0"}
+    service = Service(placement, driver)
+    workers = service.nodes.workers
+    workers.patience = 0.2
+    driver.idle = lambda: workers.busy(uuid_of("node0")) is None
+    first, _ = service.period()
+    assert first.ok, first.texts()
+    assert there(placement, "node0") and first.done
+    assert not any(report.done for report in service.period()), "it is told once"
 
 
 def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> None:
