@@ -7,7 +7,7 @@ first, since they are the hardest to place; a consumer that fits on no single ta
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drivers.errors import ReshapeFailed
@@ -19,31 +19,16 @@ from reportclient.provider_tree import ProviderTree
 class Move:
     """Resource classes that move from source providers to target providers (all by UUID).
 
-    Targets are tried in their order, or the one with the most room first (``emptiest_first``).
-    ``renamed`` maps a class to its new name, if the move changes the class.
+    Targets are tried in their order.
     """
 
     sources: Mapping[str, frozenset[str]]
     targets: tuple[str, ...]
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    emptiest_first: bool = False
 
     @property
     def classes(self) -> frozenset[str]:
         """Return the classes that leave any of the sources."""
         return frozenset().union(*self.sources.values())
-
-    def in_order(self, amounts: Mapping[str, int], rooms: "_Rooms") -> Sequence[str]:
-        """Return the targets for a consumer with these amounts, best first."""
-        if not self.emptiest_first:
-            return self.targets
-
-        def free(uuid: str) -> int:
-            return min(
-                (rooms[uuid][name].free for name in amounts if name in rooms[uuid]), default=0
-            )
-
-        return sorted(self.targets, key=free, reverse=True)
 
 
 @dataclass(slots=True)
@@ -84,7 +69,7 @@ def move_allocations(
         for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
-            if not _placed_whole(parts, amounts, [*targets, *move.in_order(amounts, rooms)], rooms):
+            if not _placed_whole(parts, amounts, [*targets, *move.targets], rooms):
                 _split(tree, parts, consumer, amounts, rooms)
 
 
@@ -115,7 +100,7 @@ def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
         amounts: Counter[str] = Counter()
         for source, classes in move.sources.items():
             for name, amount in _take(held["allocations"], source, classes).items():
-                amounts[move.renamed.get(name, name)] += amount
+                amounts[name] += amount
         if amounts:
             taken[consumer] = amounts
     return taken

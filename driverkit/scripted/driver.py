@@ -1,24 +1,18 @@
 """FakeDriver: makes the tree as its script describes it."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from driverkit.scripted import opts
-from driverkit.scripted.on_tree import Footprint, move_allocations, pending_moves, settle
-from driverkit.scripted.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
-from driverkit.scripted.script_file import ScriptFile
-from drivers.api import (
-    Allocations,
-    ComputeDriver,
-    DriverContext,
-    DriverNotReady,
-    ProviderTree,
-    ReshapeNeeded,
-)
+from driverkit.scripted.edit import Marks, edit
+from driverkit.scripted.script import Script, ScriptError, State, parse
+from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
 
 LOG = logging.getLogger(__name__)
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
@@ -41,17 +35,12 @@ class FakeDriver(ComputeDriver):
     }
 
     def __init__(
-        self,
-        context: DriverContext,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        self, context: DriverContext, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         super().__init__(context)
-        self._clock = clock
         self._sleep = sleep
-        self._periods: dict[str, int] = {}
-        self._footprints: dict[str, Footprint] = {}
+        self._periods: Counter[str] = Counter()
+        self._marks: dict[str, Marks] = {}
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
@@ -70,17 +59,21 @@ class FakeDriver(ComputeDriver):
 
     def get_available_nodes(self) -> Sequence[str]:
         """Return the nodes of the script.  :raises ScriptError: no valid script was read yet."""
-        return list(self._file.current().nodes)
+        nodes = list(self._state.nodes)
+        period = max(self._periods.values(), default=0)
+        for name in nodes:
+            self._periods.setdefault(name, period)
+        return nodes
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
         """Return the nodes that have a UUID in the script."""
-        nodes = self._file.current().nodes.values()
-        return {node.uuid: node.name for node in nodes if node.uuid is not None}
+        nodes = self._state.nodes.items()
+        return {node.uuid: name for name, node in nodes if node.uuid is not None}
 
     def degraded(self) -> Mapping[str, str]:
         """Return ``{"script": error}`` while an error keeps the last good file in use."""
         problem = self._file.problem
-        return {} if problem is None else {"script": problem}
+        return {} if problem is None else {"script": str(problem)}
 
     def update_provider_tree(
         self,
@@ -89,61 +82,74 @@ class FakeDriver(ComputeDriver):
         allocations: Allocations | None = None,
     ) -> None:
         """Make the tree as the script describes the node now, or fail as the script demands."""
-        node = self._file.current().nodes.get(nodename)
+        again = allocations is not None and self._periods[nodename] > 0
+        period = self._periods[nodename] - again
+        state = self._file.current().at(period)
+        node = state.nodes.get(nodename)
         if node is None:
             raise DriverNotReady(f"the script has no node {nodename!r} any more")
-        now = self._now(nodename, again=allocations is not None)
-        failures = failures_at(node, now)
-        self._fail(failures)
-        state = state_at(node, now)
-        self._settle(provider_tree, node, state, allocations)
-        _spoil(provider_tree, state, failures)
+        self._periods[nodename] = period + 1
+        if state.sleep:
+            LOG.info("Sleeping %g s, as the script demands", state.sleep)
+            self._sleep(state.sleep)
+        if state.not_ready is not None:
+            raise DriverNotReady(state.not_ready)
+        if state.error is not None:
+            raise ScriptedError(state.error)
+        edit(provider_tree, nodename, node, self._marks.setdefault(nodename, {}), allocations)
 
-    def _settle(
-        self,
-        tree: ProviderTree,
-        node: NodeSpec,
-        state: NodeState,
-        allocations: Allocations | None,
-    ) -> None:
-        pending = pending_moves(tree, state.moves)
-        if pending and allocations is None:
-            moves = ", ".join(f"{move.resource_class} from {move.source}" for _, move in pending)
-            raise ReshapeNeeded(f"the script moves {moves}")
-        settle(tree, node.name, state, self._footprints.setdefault(node.name, Footprint()))
-        if allocations is not None:
-            move_allocations(tree, pending, allocations)
-
-    def _now(self, nodename: str, *, again: bool) -> Now:
-        calls = self._periods.get(nodename, 0) + (0 if again else 1)
-        self._periods[nodename] = calls
-        started = self._started
-        return Now(max(calls - 1, 0), self._clock() - started)
-
-    def _fail(self, failures: Iterable[Failure]) -> None:
-        for failure in failures:
-            if failure.sleep is not None:
-                LOG.info("Sleeping %g s, as the script demands", failure.sleep)
-                self._sleep(failure.sleep)
-            if failure.not_ready is not None:
-                raise DriverNotReady(failure.not_ready)
-            if failure.error is not None:
-                raise ScriptedError(failure.error)
+    @property
+    def _state(self) -> State:
+        return self._file.current().at(max(self._periods.values(), default=0))
 
     @cached_property
-    def _started(self) -> float:
-        return self._clock()
-
-    @cached_property
-    def _file(self) -> ScriptFile:
+    def _file(self) -> "ScriptFile":
         conf = self.context.conf
         path = None if conf is None else conf.fake.script
         return ScriptFile(Path(path) if path else DEFAULT_SCRIPT, self.context.host)
 
 
-def _spoil(tree: ProviderTree, state: NodeState, failures: Iterable[Failure]) -> None:
-    """Report the invalid inventories that the script simulates."""
-    names = {spec.ref: spec.name for spec in state.providers}
-    for failure in failures:
-        if failure.inventory is not None and failure.ref in names:
-            tree.update_inventory(names[failure.ref], failure.inventory)
+class ScriptFile:
+    """The script of a file, read again when it changes; may be used from any thread."""
+
+    def __init__(self, path: Path, host: str) -> None:
+        self._path = path
+        self._host = host
+        self._lock = threading.Lock()
+        self._signature: tuple[int, int, int, int] | None = None
+        self._script: Script | None = None
+        self.problem: ScriptError | None = None
+        """The error in the present file, if any."""
+
+    def current(self) -> Script:
+        """Return the script of the file, or the last good one if the file has an error.
+
+        :raises ScriptError: no valid script was read yet.
+        """
+        with self._lock:
+            try:
+                self._read_if_changed()
+            except ScriptError as err:
+                if self._script is not None and str(err) != str(self.problem):
+                    LOG.warning("Script not reloaded, the last valid script stays in use: %s", err)
+                self.problem = err
+            if self._script is None:
+                assert self.problem is not None
+                raise self.problem
+            return self._script
+
+    def _read_if_changed(self) -> None:
+        try:
+            # Before the read, so that a write in between is noticed the next time.
+            stat = self._path.stat()
+            signature = stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+            if signature == self._signature:
+                return
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as err:
+            self._signature = None
+            raise ScriptError(f"{self._path}: can't be read: {err}") from err
+        self._signature = signature
+        self._script = parse(text, str(self._path), self._host)
+        self.problem = None
+        LOG.info("Read the script %s (nodes: %d)", self._path, len(self._script.at(0).nodes))

@@ -1,215 +1,250 @@
-"""A parsed script, with all placeholders filled in.
+"""Reads a script: a list of states, each with all nodes of the driver from a period on.
 
-The providers of a node are a flat list, parents before children.  Each has a *ref* in its node:
-its keys in the file joined by ``/`` (``numa0/pf1``), ``.`` for the node itself.
-
-:func:`state_at` returns a node's state at a moment: its script with the changes that apply then.
+The providers of a node are a flat list, parents before children, with all placeholders filled in.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from reportclient.model import Inventory
+from drivers import yaml_file
+from drivers.diagnostics import BadFile
+from drivers.errors import DriverError
+from drivers.yaml_file import Field
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
 
-ROOT = "."
+MOST_PROVIDERS = 200_000
+"""The most providers of a state, so that a mistyped ``count`` does not exhaust memory."""
+
+_PROVIDER_KEYS = frozenset(("inventory", "traits", "aggregates", "count"))
+CHILD_KEYS = _PROVIDER_KEYS | {"children"}
+SHARING_KEYS = _PROVIDER_KEYS | {"name"}
+NODE_KEYS = CHILD_KEYS | {"uuid", "sharing", "moves"}
+STATE_KEYS = frozenset(("after", "nodes", "not_ready", "error", "sleep"))
+_RECORD_KEYS = frozenset(Inventory.__dataclass_fields__)
+
+Names = Mapping[str, object]
+"""Values of the placeholders ``{host}`` and ``{n}``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
-    """The moment of a call: periods and seconds since the start."""
-
-    periods: int
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A time span: its start, its length (``None``: unlimited), and its interval of repetition.
-
-    All are in seconds if ``timed``, else in periods.
-    """
-
-    after: float = 0
-    length: float | None = None
-    every: float | None = None
-    timed: bool = False
-
-    def holds(self, now: Now) -> bool:
-        """Whether ``now`` is inside the span."""
-        since = (now.seconds if self.timed else now.periods) - self.after
-        if since < 0 or self.length is None:
-            return since >= 0
-        return (since if self.every is None else since % self.every) < self.length
+class ScriptError(DriverError):
+    """The script has an error; the message has file, line and path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpec:
-    """A provider of a script.  ``parent`` is a ref; sharing ones and the node have none."""
+    """A provider of a script; the node itself and sharing providers have no parent."""
 
-    ref: str
     name: str
-    parent: str | None = None
-    uuid: str | None = None
-    inventory: Mapping[str, Inventory] = field(default_factory=dict)
-    traits: frozenset[str] = frozenset()
-    aggregates: frozenset[str] = frozenset()
+    parent: str | None
+    inventory: Mapping[str, Mapping[str, Any]]
+    traits: frozenset[str]
+    aggregates: frozenset[str]
     private: bool = True
     """Whether other nodes can't list the same provider."""
     awaited: bool = False
     """Whether an earlier node of the script creates it, and this node only refers to it."""
 
-    @property
-    def sharing(self) -> bool:
-        """Whether the provider is a sharing provider: a root beside the node."""
-        return self.parent is None and self.ref != ROOT
-
-
-@dataclass(frozen=True, slots=True)
-class MoveSpec:
-    """A move of a class's inventory and allocations to other providers (by ref)."""
-
-    resource_class: str
-    new_class: str
-    targets: Mapping[str, Inventory]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the provider ``ref`` during ``span``.
-
-    A class whose inventory is ``None`` is removed.
-    """
-
-    span: Span
-    ref: str = ROOT
-    inventory: Mapping[str, Inventory | None] = field(default_factory=dict)
-    add_traits: frozenset[str] = frozenset()
-    remove_traits: frozenset[str] = frozenset()
-    add_aggregates: frozenset[str] = frozenset()
-    remove_aggregates: frozenset[str] = frozenset()
-    children: tuple[ProviderSpec, ...] = ()
-    moves: tuple[MoveSpec, ...] = ()
-    removed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure during ``span``; exactly one of the last four fields is set."""
-
-    span: Span
-    ref: str = ROOT
-    not_ready: str | None = None
-    error: str | None = None
-    sleep: float | None = None
-    inventory: Mapping[str, Any] | None = None
-    """Passed to the tree unchecked."""
-
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A node; the first of its providers is its root."""
+    """A node: its own UUID, if any, its providers, and the classes that take allocations along."""
 
-    name: str
+    uuid: str | None
     providers: tuple[ProviderSpec, ...]
-    changes: tuple[Change, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    moves: frozenset[str] = frozenset()
 
-    @property
-    def uuid(self) -> str | None:
-        """The root's UUID in the script, if there is one."""
-        return self.providers[0].uuid
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the driver reports from period ``after`` of a node on, and how it fails then."""
+
+    after: int
+    nodes: Mapping[str, NodeSpec]
+    not_ready: str | None = None
+    error: str | None = None
+    sleep: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All nodes by name, in the order of the file."""
+    """All states, in the order of their time."""
 
-    nodes: Mapping[str, NodeSpec]
+    states: tuple[State, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A move of a class's allocations from one provider to others (by name)."""
-
-    source: str
-    resource_class: str
-    new_class: str
-    targets: tuple[str, ...]
+    def at(self, period: int) -> State:
+        """Return the state in this period; the first is 0."""
+        return next(state for state in reversed(self.states) if state.after <= period)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """The providers that a node shall have, parents first, and the moves that apply."""
+def parse(text: str, source: str, host: str) -> Script:
+    """Parse a script.  ``source`` names the file in errors, ``host`` replaces ``{host}``.
 
-    providers: tuple[ProviderSpec, ...]
-    moves: tuple[Move, ...] = ()
-
-
-def state_at(node: NodeSpec, now: Now) -> NodeState:
-    """Return the node with all changes that apply now, in the order of the file."""
-    providers = {provider.ref: provider for provider in node.providers}
-    moves: list[Move] = []
-    for change in node.changes:
-        if change.span.holds(now) and change.ref in providers:
-            _change(providers, change)
-            moves.extend(_moved(providers, change.ref, spec) for spec in change.moves)
-            if change.removed:
-                _remove(providers, change.ref)
-    return NodeState(tuple(providers.values()), _remaining(moves, providers))
-
-
-def failures_at(node: NodeSpec, now: Now) -> list[Failure]:
-    """Return the failures that apply now, in the order of the file."""
-    return [failure for failure in node.failures if failure.span.holds(now)]
-
-
-def _change(providers: dict[str, ProviderSpec], change: Change) -> None:
-    before = providers[change.ref]
-    providers[change.ref] = replace(
-        before,
-        inventory=_overlaid(before.inventory, change.inventory),
-        traits=before.traits - change.remove_traits | change.add_traits,
-        aggregates=before.aggregates - change.remove_aggregates | change.add_aggregates,
-    )
-    for child in change.children:
-        if child.parent in providers:
-            providers[child.ref] = child
-
-
-def _moved(providers: dict[str, ProviderSpec], ref: str, spec: MoveSpec) -> Move:
-    source = providers[ref]
-    providers[ref] = replace(
-        source, inventory=_overlaid(source.inventory, {spec.resource_class: None})
-    )
-    targets = {ref: record for ref, record in spec.targets.items() if ref in providers}
-    for target, record in targets.items():
-        inventory = _overlaid(providers[target].inventory, {spec.new_class: record})
-        providers[target] = replace(providers[target], inventory=inventory)
-    names = tuple(providers[target].name for target in targets)
-    return Move(source.name, spec.resource_class, spec.new_class, names)
-
-
-def _remove(providers: dict[str, ProviderSpec], top: str) -> None:
-    for ref in [ref for ref in providers if ref == top or ref.startswith(f"{top}/")]:
-        del providers[ref]
-
-
-def _remaining(moves: list[Move], providers: Mapping[str, ProviderSpec]) -> tuple[Move, ...]:
-    """Return the moves that later changes did not undo.
-
-    A move ends if its source has the class again; a target without the class is left out.
+    :raises ScriptError: the script has an error.
     """
-    held = {(it.name, name) for it in providers.values() for name in it.inventory}
-    return tuple(
-        replace(move, targets=tuple(t for t in move.targets if (t, move.new_class) in held))
-        for move in moves
-        if (move.source, move.resource_class) not in held
+    try:
+        top = yaml_file.read(text, source)
+        states: list[State] = []
+        for item in top.items() if top.is_list else [top]:
+            states.append(_state(item, states[-1] if states else None, host))
+    except BadFile as err:
+        raise ScriptError(str(err)) from err
+    if not states:
+        raise ScriptError(str(top.error("has no state")))
+    return Script(tuple(states))
+
+
+def _state(item: Field, previous: State | None, host: str) -> State:
+    """Return a state; one without ``nodes`` has those of the ``previous`` state."""
+    fields = item.mapping(STATE_KEYS)
+    after = fields["after"].whole() if "after" in fields else 0
+    if previous is None and after:
+        raise fields["after"].error("the first state begins at 0")
+    if previous is not None and after <= previous.after:
+        raise fields.get("after", item).error(f"needs an 'after' above {previous.after}")
+    nodes: Mapping[str, NodeSpec]
+    if "nodes" in fields:
+        nodes = _nodes(fields["nodes"], host)
+    elif previous is not None:
+        nodes = previous.nodes
+    else:
+        raise item.error("'nodes' is missing")
+    sleep = fields["sleep"].number() if "sleep" in fields else 0.0
+    if not 0 <= sleep < threading.TIMEOUT_MAX:
+        raise fields["sleep"].error("has to be a number of seconds")
+    not_ready, error = (
+        fields[key].text() if key in fields else None for key in ("not_ready", "error")
     )
+    return State(after, nodes, not_ready, error, sleep)
 
 
-def _overlaid(
-    below: Mapping[str, Inventory], above: Mapping[str, Inventory | None]
-) -> dict[str, Inventory]:
-    merged = {**below, **above}
-    return {name: record for name, record in merged.items() if record is not None}
+def _nodes(field: Field, host: str) -> dict[str, NodeSpec]:
+    if _size(field) > MOST_PROVIDERS:
+        raise field.error(f"more than {MOST_PROVIDERS} providers: look for a 'count' too high")
+    nodes: dict[str, NodeSpec] = {}
+    shared: set[str] = set()
+    for name, names, node in _copies(field, {"host": host}):
+        if name in nodes:
+            raise node.error(f"node {name!r} is listed twice")
+        read = _node(name, node, names)
+        providers = tuple(replace(it, awaited=it.name in shared) for it in read.providers)
+        nodes[name] = replace(read, providers=providers)
+        shared.update(it.name for it in providers if not it.private)
+    return nodes
+
+
+def _size(providers: Field) -> int:
+    """Return the number of providers of a block, without making them; stop above the limit."""
+    size = 0
+    for field in providers.mapping().values():
+        fields = field.mapping()
+        below = sum(_size(fields[key]) for key in ("children", "sharing") if key in fields)
+        size += (_count(fields["count"]) if "count" in fields else 1) * (1 + below)
+        if size > MOST_PROVIDERS:
+            break
+    return size
+
+
+def _count(field: Field) -> int:
+    if field.whole() < 0:
+        raise field.error("can't be below 0")
+    return field.whole()
+
+
+def _copies(block: Field | None, names: Names) -> Iterator[tuple[str, Names, Field]]:
+    """Yield key, placeholders and value of each provider; with a ``count``, ``n`` counts from 0."""
+    for key, field in block.mapping().items() if block else ():
+        count = field.mapping().get("count")
+        if count is None:
+            yield _expand(key, names, field), names, field
+            continue
+        if "{n" not in key:
+            raise field.error("has a count, so its name needs {n}")
+        for number in range(_count(count)):
+            numbered = {**names, "n": number}
+            yield _expand(key, numbered, field), numbered, field
+
+
+def _node(name: str, field: Field, names: Names) -> NodeSpec:
+    fields = field.mapping(NODE_KEYS)
+    root = ProviderSpec(name, None, **_carried(fields, names))
+    inside = [root, *_children(fields.get("children"), names, name)]
+    members = frozenset[str]().union(*(provider.aggregates for provider in inside))
+    providers = (*inside, *_sharing(fields.get("sharing"), names, name, members))
+    seen: set[str] = set()
+    for provider in providers:
+        if provider.name in seen:
+            raise field.error(f"provider {provider.name!r} is listed twice")
+        seen.add(provider.name)
+    uuid = _uuid(fields["uuid"], names) if "uuid" in fields else None
+    return NodeSpec(uuid, providers, _texts(fields.get("moves"), names))
+
+
+def _children(block: Field | None, names: Names, parent: str) -> Iterator[ProviderSpec]:
+    """Yield the providers below ``parent``, parents first."""
+    for key, inner, field in _copies(block, names):
+        fields = field.mapping(CHILD_KEYS)
+        name = f"{parent}_{key}"
+        yield ProviderSpec(name, parent, **_carried(fields, inner))
+        yield from _children(fields.get("children"), inner, name)
+
+
+def _sharing(
+    block: Field | None, names: Names, node: str, members: frozenset[str]
+) -> Iterator[ProviderSpec]:
+    for key, inner, field in _copies(block, names):
+        fields = field.mapping(SHARING_KEYS)
+        carried = _carried(fields, inner)
+        if not members.intersection(carried["aggregates"]):
+            raise field.error("needs an aggregate that the node or a child of it has too")
+        carried["traits"] |= {SHARES_VIA_AGGREGATE}
+        own = fields.get("name")
+        name = _expand(own.text(), inner, own) if own else f"{node}_{key}"
+        yield ProviderSpec(name, None, private=own is None, **carried)
+
+
+def _carried(fields: Mapping[str, Field], names: Names) -> dict[str, Any]:
+    inventory = fields["inventory"].mapping() if "inventory" in fields else {}
+    aggregates = fields["aggregates"].items() if "aggregates" in fields else ()
+    return {
+        "inventory": {name: _record(record) for name, record in inventory.items()},
+        "traits": _texts(fields.get("traits"), names),
+        "aggregates": frozenset(_uuid(item, names) for item in aggregates),
+    }
+
+
+def _record(field: Field) -> dict[str, Any]:
+    """Return an inventory record.  Values out of range are left to the agent, which checks them."""
+    if field.scalar:
+        return {"total": field.whole()}
+    fields = field.mapping(_RECORD_KEYS)
+    if "total" not in fields:
+        raise field.error("'total' is missing")
+    return {
+        key: value.number() if key == "allocation_ratio" else value.whole()
+        for key, value in fields.items()
+    }
+
+
+def _texts(field: Field | None, names: Names) -> frozenset[str]:
+    return frozenset(_expand(item.text(), names, item) for item in (field.items() if field else ()))
+
+
+def _uuid(field: Field, names: Names) -> str:
+    text = _expand(field.text(), names, field)
+    try:
+        return canonical_uuid(text, "")
+    except ValueError:
+        raise field.error(f"{text!r} is not a UUID") from None
+
+
+def _expand(template: str, names: Names, field: Field) -> str:
+    """Fill in the placeholders of ``template``.  :raises BadFile: a placeholder is unknown."""
+    try:
+        return template.format_map(names)
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
+        known = ", ".join(f"{{{name}}}" for name in sorted(names))
+        raise field.error(
+            f"can't fill in {template!r} ({err}); the known names are {known}"
+        ) from None

@@ -30,7 +30,7 @@ nodes:
     inventory: {{VCPU: {vcpus}, MEMORY_MB: 2048}}
     children: {{one: {{inventory: {{CUSTOM_DEVICE: 1}}}}}}
 """
-FAILING = "failures: [{after: 0, for: 1000, not_ready: the hypervisor is restarting}]\n"
+FAILING = "not_ready: the hypervisor is restarting\n"
 BROKEN = "nodes: {"
 
 

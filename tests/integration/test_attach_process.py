@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from driverkit.scripted.edit import own_uuid
 from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.placement import RealPlacement
 
 ROOT = "c0ffee00-0000-4000-8000-00000000000a"
-CARD = "c0ffee00-0000-4000-8000-0000000000ca"
+CARD = own_uuid(ROOT, "testhost_card0")
 SCRIPT = (
-    "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], "
-    f"children: {{card0: {{uuid: {CARD}, inventory: {{FPGA: 2}}}}}}}}}}\n"
+    "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], children: {card0: {inventory: {FPGA: 2}}}}}\n"
 )
 
 

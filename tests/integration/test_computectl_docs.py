@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent.registry.access import open_registry
 from computectl.shared.command_session import Session
@@ -14,18 +16,15 @@ from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.placement import RealPlacement
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "computectl.rst"
-REBUILT = """
-changes:
-  - {after: 0, provider: numa0, inventory: {MEMORY_MB: {total: 262144, reserved: 4096}}}
-  - {after: 0, provider: numa1/pf1, remove: true}
-"""
-
 ONE_GPU_HOST = """
 nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}
 """
 GPUS_OF_THEIR_OWN = """
-changes:
-  - {after: 0, children: {"gpu{n}": {count: 2}}, moves: {VGPU: {to: {gpu0: 4, gpu1: 4}}}}
+nodes:
+  "{host}":
+    inventory: {VCPU: 16}
+    children: {"gpu{n}": {count: 2, inventory: {VGPU: 4}}}
+    moves: [VGPU]
 """
 
 
@@ -52,7 +51,15 @@ class Story:
             self.placement.stranger.put_allocation({self._uuid("host1_numa0"): uses})
 
     def rebuild(self) -> None:
-        self.host.script(DEFAULT_SCRIPT.read_text() + REBUILT)
+        script = yaml.safe_load(DEFAULT_SCRIPT.read_text())
+        [host] = script["nodes"].values()
+        cell = host["children"].pop("numa{n}")
+        del cell["count"]
+        cells = {"numa0": cell, "numa1": deepcopy(cell)}
+        cells["numa0"]["inventory"]["MEMORY_MB"] = {"total": 262144, "reserved": 4096}
+        del cells["numa1"]["children"]["pf1"]
+        host["children"] = cells
+        self.host.script(yaml.safe_dump(script))
 
     def forget(self) -> None:
         self.placement.empty()
@@ -62,7 +69,7 @@ class Story:
         self.host.script(ONE_GPU_HOST)
         self.report()
         self.placement.stranger.put_allocation({self._uuid("host1"): {"VCPU": 4, "VGPU": 2}})
-        self.host.script(ONE_GPU_HOST + GPUS_OF_THEIR_OWN)
+        self.host.script(GPUS_OF_THEIR_OWN)
 
     def lose(self) -> None:
         self.host.compute_id.unlink()

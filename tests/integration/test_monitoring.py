@@ -155,9 +155,7 @@ def test_readiness_tells_each_part_by_the_words_of_the_status(
         assert "placement: no answer to" in status_words(agent)
         proxy.listen()
         agent.until(lambda: agent.page("/readyz")[0] == 200)
-        (tmp_path / "script.yaml").write_text(
-            f"{TREE}failures: [{{after: 0, for: 1000, not_ready: it restarts}}]\n"
-        )
+        (tmp_path / "script.yaml").write_text(f"{TREE}not_ready: it restarts\n")
         agent.until(lambda: "drivers: driver fake:" in agent.page("/readyz")[1])
         (tmp_path / "script.yaml").write_text(TREE)
         agent.until(lambda: agent.page("/readyz")[0] == 200)

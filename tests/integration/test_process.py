@@ -94,7 +94,7 @@ def test_once_without_placement_exits_1(agent: AgentProcess) -> None:
 
 
 def test_once_with_a_driver_that_raises_exits_1_and_names_it(agent: AgentProcess) -> None:
-    agent.script += "failures: [{error: a screw is loose}]\n"
+    agent.script += "error: a screw is loose\n"
     done = agent.once()
     assert done.returncode == 1
     assert "driver fake: a screw is loose" in done.stderr
@@ -222,7 +222,7 @@ def test_sigterm_ends_it_at_once_with_0(agent: AgentProcess) -> None:
 
 
 def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPlacement) -> None:
-    agent.script += "failures: [{sleep: 1.5}]\n"
+    agent.script += "sleep: 1.5\n"
     agent.start()
     agent.until_logged("Sleeping 1.5 s")
     assert agent.stop() == 0
@@ -231,7 +231,7 @@ def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPla
 @pytest.mark.parametrize("driver", ["fake", "stuck"])
 def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driver: str) -> None:
     stuck.compute_driver = driver
-    stuck.script += "failures: [{sleep: 100000}]\n"
+    stuck.script += "sleep: 100000\n"
     stuck.options += "graceful_shutdown_timeout = 1\n"
     stuck.start()
     stuck.until_logged("stuck now" if driver == "stuck" else "Sleeping")
@@ -366,7 +366,7 @@ def test_a_password_that_all_may_read_is_told(agent: AgentProcess) -> None:
 
 
 def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
-    agent.script += "failures: [{for: 1, sleep: 2.3}]\n"
+    agent.script = f"- {agent.script}  sleep: 2.3\n- {{after: 1, sleep: 0}}\n"
     with agent:
         # More of them where the machine is slow.
         left_out = (

@@ -243,13 +243,12 @@ def test_computectl_reshape_leaves_what_files_added_as_it_is(
 ) -> None:
     path = story.files / "a.yaml"
     path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    script = 'nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}\n'
-    story.host.script(script)
+    story.host.script('nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}\n')
     assert story.host.agent().code == 0
     uuid = story.host.compute_id.read_text().strip()
     placement.stranger.put_allocation({uuid: {"CUSTOM_LICENSE": 2, "VGPU": 2}})
-    moves = "changes: [{after: 0, children: {gpu: {}}, moves: {VGPU: {to: {gpu: 8}}}}]\n"
-    story.host.script(script + moves)
+    card = "children: {gpu: {inventory: {VGPU: 8}}}, moves: [VGPU]"
+    story.host.script(f'nodes: {{"{{host}}": {{inventory: {{VCPU: 16}}, {card}}}}}\n')
     path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_SILVER"))
     said = story.host.ctl("reshape")
     assert said.code == 0, said

@@ -22,8 +22,8 @@ PLACEMENT = "[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {ur
 EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\n"
 SOON_DONE = f"{EAGER}graceful_shutdown_timeout = 2\n"
 HANGS = """
-nodes: {hangs: {inventory: {VCPU: 4}}}
-failures: [{after: 1, sleep: 100000}]
+- nodes: {hangs: {inventory: {VCPU: 4}}}
+- {after: 1, sleep: 100000}
 """
 
 

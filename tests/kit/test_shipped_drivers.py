@@ -27,14 +27,15 @@ nodes:
         inventory: {DISK_GB: 20480}
         aggregates: [6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01]
 """
-LOST = SCRIPT + "failures:\n  - {not_ready: the hypervisor is restarting}\n"
+LOST = SCRIPT + "not_ready: the hypervisor is restarting\n"
 ONE_CARD_LESS = SCRIPT.replace("count: 2", "count: 1")
 MANY_CARDS = SCRIPT.replace("count: 2", "count: {devices}")
 MOVED = """
 nodes:
-  "{host}": {inventory: {VCPU: 16, VGPU: 16}}
-changes:
-  - {children: {"gpu{n}": {count: 2}}, moves: {VGPU: {to: {gpu0: 8, gpu1: 8}}}}
+  "{host}":
+    inventory: {VCPU: 16}
+    children: {"gpu{n}": {count: 2, inventory: {VGPU: 8}}}
+    moves: [VGPU]
 """
 OLD_ROOT = "6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e02"
 GUEST = "5cb3a1ba-7e31-4f6b-a6c1-9d4c5f6e7a01"

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from driverkit.scripted import on_tree
+from driverkit.scripted.edit import own_uuid as fake_uuid
 from drivers.libvirt.tree import names
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
@@ -139,7 +139,7 @@ def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "uuid_of"),
-    [("d", own_uuid), ("fake", on_tree.own_uuid), ("libvirt", names.child_uuid)],
+    [("d", own_uuid), ("fake", fake_uuid), ("libvirt", names.child_uuid)],
 )
 def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
     tmp_path, driver, uuid_of

@@ -25,8 +25,8 @@ LINES = {
     "agent/switching": 1035,
     "compute_registry": 2746,
     "computectl": 7476,
-    "driverkit": 4849,
-    "drivers": 2149,
+    "driverkit": 4408,
+    "drivers": 2139,
     "drivers/libvirt": 5491,
     "reportclient": 7430,
 }

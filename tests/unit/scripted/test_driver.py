@@ -12,7 +12,7 @@ import pytest
 
 from driverkit.scripted import FakeDriver
 from driverkit.scripted.driver import ScriptedError
-from driverkit.scripted.script_file import ScriptError
+from driverkit.scripted.script import ScriptError
 from drivers import api
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
@@ -22,25 +22,13 @@ AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
 OTHER_AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a02"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-
 class Bench:
     """A driver, and a Placement that believes all that it says."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "demo.yaml"
         self.folder = folder
-        self.clock = Clock()
+        self.slept: list[float] = []
         self.snapshots: dict[str, Snapshot] = {}
         self.driver: FakeDriver
 
@@ -56,7 +44,7 @@ class Bench:
             self.script(text)
         conf = SimpleNamespace(fake=SimpleNamespace(script=str(self.path)))
         context = api.DriverContext("h1", self.folder, conf)
-        self.driver = FakeDriver(context, clock=self.clock, sleep=self.clock.sleep)
+        self.driver = FakeDriver(context, sleep=self.slept.append)
         self.driver.init_host("h1")
         return self
 
@@ -205,20 +193,10 @@ def test_a_provider_of_this_name_is_taken_over_and_never_removed(bench):
     assert "h1_pf0" in bench.names()
 
 
-NUMBERED = "22222222-2222-4222-8222-222222222222"
+OWN_UUID = "22222222-2222-4222-8222-222222222222"
 
 
-def test_a_numbered_provider_is_renamed_moved_and_removed(bench):
-    bench.start(f"nodes: {{h1: {{children: {{a: {{children: {{x: {{uuid: {NUMBERED}}}}}}}}}}}}}")
-    bench.period()
-    assert bench.before("h1").named("h1_a_x").uuid == NUMBERED
-    tree = bench.script(f"nodes: {{h1: {{children: {{b: {{uuid: {NUMBERED}}}}}}}}}").period()
-    assert bench.names() == ["h1", "h1_b"]
-    assert tree.data(NUMBERED).parent_uuid == ROOT
-    bench.script("nodes: {h1: }").period()
-    assert bench.names() == ["h1"]
-
-
+OWN_UUID = "22222222-2222-4222-8222-222222222222"
 FLEET = f"""
 nodes:
   c{{n}}:
@@ -259,9 +237,9 @@ def test_a_node_does_not_touch_what_another_one_shares(bench):
 
 
 def test_nodes_and_their_uuids(bench):
-    bench.start(f"nodes: {{a: {{uuid: {NUMBERED}}}, b: }}")
+    bench.start(f"nodes: {{a: {{uuid: {OWN_UUID}}}, b: }}")
     assert bench.driver.get_available_nodes() == ["a", "b"]
-    assert bench.driver.get_nodenames_by_uuid() == {NUMBERED: "a"}
+    assert bench.driver.get_nodenames_by_uuid() == {OWN_UUID: "a"}
 
 
 def test_a_node_that_left_the_script_is_not_ready(bench):
@@ -274,91 +252,70 @@ def test_a_node_that_left_the_script_is_not_ready(bench):
 # -- time
 
 
-def test_a_change_comes_after_its_periods_and_goes_again(bench):
+def test_each_state_holds_until_the_next_one_begins(bench):
     bench.start(
         """
-        nodes: {h1: {inventory: {VCPU: 8, DISK_GB: 5}, traits: [CUSTOM_A]}}
-        changes:
-          - after: 2
-            for: 1
-            inventory: {VCPU: 16, DISK_GB: null}
-            add_traits: [CUSTOM_B]
-            remove_traits: [CUSTOM_A]
+        - nodes: {h1: {inventory: {VCPU: 8, DISK_GB: 5}, children: {a: {children: {b: }}}}}
+        - after: 2
+          nodes: {h1: {inventory: {VCPU: 16}, traits: [CUSTOM_B], children: {c: }}}
+        - after: 3
+          nodes: {h1: {inventory: {VCPU: 8}}}
         """
     )
-    before = bench.periods(2).data("h1")
+    assert bench.periods(2).data("h1").inventory == {"VCPU": {"total": 8}, "DISK_GB": {"total": 5}}
+    assert bench.names() == ["h1", "h1_a", "h1_a_b"]
     during = bench.period().data("h1")
-    afterwards = bench.period().data("h1")
-    assert during.inventory == {"VCPU": {"total": 16}}
-    assert during.traits == {"CUSTOM_B"}
-    assert (before.inventory, before.traits) == (afterwards.inventory, afterwards.traits)
+    assert (during.inventory, during.traits) == ({"VCPU": {"total": 16}}, {"CUSTOM_B"})
+    assert bench.names() == ["h1", "h1_c"]
+    for _ in range(2):
+        afterwards = bench.period().data("h1")
+        assert (afterwards.inventory, afterwards.traits) == ({"VCPU": {"total": 8}}, set())
 
 
 def test_each_node_counts_its_own_periods(bench):
-    bench.start("nodes: {h1: , h2: }\nchanges: [{after: 1, add_traits: [CUSTOM_A]}]")
+    bench.start("- nodes: {h1: , h2: }\n- {after: 1, nodes: {h1: , h2: {traits: [CUSTOM_A]}}}")
     bench.periods(3)
     assert bench.period("h2").data("h2").traits == set()
     assert bench.period("h2").data("h2").traits == {"CUSTOM_A"}
 
 
-def test_a_change_comes_after_its_seconds(bench):
-    bench.start("nodes: {h1: }\nchanges: [{after: 10s, add_aggregates: [" + AGG + "]}]").period()
-    bench.clock.now += 9.9
-    assert bench.period().data("h1").aggregates == set()
-    bench.clock.now += 0.1
-    assert bench.period().data("h1").aggregates == {AGG}
+def test_nodes_come_and_go(bench):
+    bench.start("- nodes: {h1: }\n- {after: 1, nodes: {h1: , h2: }}\n- {after: 2, nodes: {h2: }}")
+    listed = []
+    for _ in range(3):
+        listed.append(bench.driver.get_available_nodes())
+        for node in listed[-1]:
+            bench.period(node)
+    assert listed == [["h1"], ["h1", "h2"], ["h2"]]
 
 
-def test_children_come_and_go(bench):
+def test_a_failure_lasts_as_long_as_its_state_and_leaves_the_tree_alone(bench):
     bench.start(
         """
-        nodes: {h1: {children: {a: {children: {b: }}}}}
-        changes:
-          - {after: 1, children: {c: {inventory: {VGPU: 1}}}}
-          - {after: 2, provider: a, remove: true}
-          - {after: 2, provider: a/b, inventory: {VGPU: 1}}
+        - nodes: {h1: {inventory: {VCPU: 8}}}
+        - {after: 1, not_ready: rebooting}
+        - {after: 2, error: a bug}
+        - {after: 3}
         """
     ).period()
-    assert bench.names() == ["h1", "h1_a", "h1_a_b"]
-    bench.period()
-    assert bench.names() == ["h1", "h1_a", "h1_a_b", "h1_c"]
-    bench.period()
-    assert bench.names() == ["h1", "h1_c"]
-
-
-def test_failures_come_for_a_while_and_leave_the_tree_alone(bench):
-    bench.start(
-        """
-        nodes: {h1: {inventory: {VCPU: 8}}}
-        failures:
-          - {after: 1, for: 1, every: 3, not_ready: rebooting}
-          - {after: 2, for: 1, every: 3, error: a bug}
-        """
-    )
-    for _ in range(2):
+    settled = bench.before("h1")
+    with pytest.raises(api.DriverNotReady, match="^rebooting$"):
         bench.period()
-        with pytest.raises(api.DriverNotReady, match="^rebooting$"):
-            bench.period()
-        with pytest.raises(ScriptedError, match="^a bug$"):
-            bench.period()
-    assert bench.before("h1").named("h1").inventory
+    with pytest.raises(ScriptedError, match="^a bug$"):
+        bench.period()
+    bench.period()
+    assert bench.before("h1") is settled
 
 
 def test_a_sleep_delays_and_the_node_is_reported_all_the_same(bench):
-    bench.start("nodes: {h1: {inventory: {VCPU: 8}}}\nfailures: [{sleep: 30}]")
+    bench.start("nodes: {h1: {inventory: {VCPU: 8}}}\nsleep: 30")
     assert bench.period().has_inventory("h1")
-    assert bench.clock.slept == [30]
+    assert bench.slept == [30]
 
 
 def test_a_bad_inventory_is_reported_as_it_is(bench):
-    bench.start(
-        """
-        nodes: {h1: {inventory: {VCPU: 8}, children: {a: }}}
-        failures: [{provider: a, inventory: {VGPU: {total: 0}}, after: 0, for: 1}]
-        """
-    )
+    bench.start("nodes: {h1: {inventory: {VCPU: 8}, children: {a: {inventory: {VGPU: 0}}}}}")
     assert bench.period().data("h1_a").inventory == {"VGPU": {"total": 0}}
-    assert bench.period().data("h1_a").inventory == {}
 
 
 # -- the file

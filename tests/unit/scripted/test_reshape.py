@@ -10,18 +10,20 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from driverkit.scripted.on_tree import move_allocations, own_uuid, pending_moves
-from driverkit.scripted.script import Move
+from driverkit.scripted.edit import own_uuid
 from drivers.api import ReshapeFailed, ReshapeNeeded
+from drivers.reallocate import Move, move_allocations
 from reportclient.provider_tree import ProviderTree
 from tests.unit.scripted.test_driver import ROOT, Bench
 
 SCRIPT = """
-nodes: {h1: {inventory: {VCPU: 8, VGPU: 8}}}
-changes:
-  - after: 1
-    children: {"gpu{n}": {count: 2}}
-    moves: {VGPU: {to: {gpu0: 4, gpu1: 4}}}
+- nodes: {h1: {inventory: {VCPU: 8, VGPU: 8}}}
+- after: 1
+  nodes:
+    h1: &last
+      inventory: {VCPU: 8}
+      children: {"gpu{n}": {count: 2, inventory: {VGPU: 4}}}
+      moves: [VGPU]
 """
 GPU0, GPU1 = own_uuid(ROOT, "h1_gpu0"), own_uuid(ROOT, "h1_gpu1")
 
@@ -40,7 +42,7 @@ def on_root(vgpu: int) -> dict:
 
 
 def reshaped(bench: Bench, allocations: dict) -> ProviderTree:
-    with pytest.raises(ReshapeNeeded, match="VGPU from h1"):
+    with pytest.raises(ReshapeNeeded, match="VGPU of h1"):
         bench.period()
     tree = ProviderTree(bench.before("h1"))
     bench.driver.update_provider_tree(tree, "h1", allocations)
@@ -66,7 +68,7 @@ def test_inventory_and_allocations_move_together(bench):
     assert {name: allocations[name]["allocations"] for name in "abc"} == {
         "a": {GPU0: {"resources": {"VGPU": 3}}},
         "b": {GPU1: {"resources": {"VGPU": 2}}},
-        "c": {GPU1: {"resources": {"VGPU": 1}}},
+        "c": {GPU0: {"resources": {"VGPU": 1}}},
     }
 
 
@@ -87,7 +89,7 @@ def test_after_the_reshape_all_is_quiet(bench):
 
 
 def test_both_calls_of_a_reshape_are_one_period(bench):
-    bench.start(SCRIPT + "  - {after: 2, add_traits: [CUSTOM_LATER]}").period()
+    bench.start(SCRIPT + "- {after: 2, nodes: {h1: {<<: *last, traits: [CUSTOM_LATER]}}}").period()
     assert reshaped(bench, {}).data("h1").traits == set()
     assert bench.period().data("h1").traits == {"CUSTOM_LATER"}
 
@@ -101,49 +103,37 @@ def test_a_refused_reshape_is_asked_for_again(bench):
 
 
 def test_a_placement_that_never_had_the_inventory_needs_no_reshape(bench):
-    bench.start(SCRIPT.replace("after: 1", "after: 0"))
-    assert bench.period().data("h1_gpu1").inventory == {"VGPU": {"total": 4}}
+    bench.start("nodes: {h1: {children: {gpu: {inventory: {VGPU: 4}}}, moves: [VGPU]}}")
+    assert bench.period().data("h1_gpu").inventory == {"VGPU": {"total": 4}}
 
 
 def test_a_new_script_moves_what_an_older_one_reported(bench):
     bench.start("nodes: {h1: {inventory: {VGPU: 8}}}").period()
-    bench.start(SCRIPT.replace("after: 1", "after: 0").replace("VCPU: 8, VGPU: 8", "VCPU: 8"))
+    bench.start("nodes: {h1: {children: {gpu0: {inventory: {VGPU: 8}}}, moves: [VGPU]}}")
     assert reshaped(bench, {"a": on_root(3)}).has_inventory("h1_gpu0")
-
-
-def test_a_class_may_change_its_name_on_the_way(bench):
-    bench.start("nodes: {h1: {inventory: {VGPU: 8}}}").period()
-    bench.script(
-        """
-        nodes: {h1: }
-        changes: [{moves: {VGPU: {as: CUSTOM_VGPU, to: {.: 8}}}}]
-        """
-    )
-    allocations = {"a": guest(**{ROOT: {"VGPU": 5}})}
-    reshaped(bench, allocations)
-    assert allocations["a"]["allocations"] == {ROOT: {"resources": {"CUSTOM_VGPU": 5}}}
 
 
 def test_a_source_that_is_removed_at_once_gives_its_allocations(bench):
     bench.start(
         """
-        nodes: {h1: {children: {old: {inventory: {VGPU: 2}}, new: }}}
-        changes: [{after: 1, provider: old, moves: {VGPU: {to: {new: 2}}}, remove: true}]
+        - nodes: {h1: {children: {old: {inventory: {VGPU: 2}}}}}
+        - {after: 1, nodes: {h1: {children: {new: {inventory: {VGPU: 2}}}, moves: [VGPU]}}}
         """
     ).period()
     allocations = {"a": guest(**{own_uuid(ROOT, "h1_old"): {"VGPU": 2}})}
-    with pytest.raises(ReshapeNeeded):
-        bench.period()
-    tree = ProviderTree(bench.before("h1"))
-    bench.driver.update_provider_tree(tree, "h1", allocations)
+    tree = reshaped(bench, allocations)
     assert not tree.exists("h1_old")
     new = own_uuid(ROOT, "h1_new")
     assert allocations["a"]["allocations"] == {new: {"resources": {"VGPU": 2}}}
 
 
-def test_a_source_that_has_the_class_again_later_is_left_alone(bench):
-    bench.start(SCRIPT + "  - {after: 1, inventory: {VGPU: 2}}").period()
-    assert bench.period().data("h1").inventory["VGPU"] == {"total": 2}
+def test_a_class_of_a_foreign_provider_does_not_move(bench):
+    def visit(tree):
+        tree.update_inventory(tree.new_child("theirs", "h1"), {"VGPU": {"total": 2}})
+
+    bench.stranger(visit)
+    bench.start("nodes: {h1: {children: {gpu: {inventory: {VGPU: 4}}}, moves: [VGPU]}}")
+    assert bench.period().data("theirs").inventory == {"VGPU": {"total": 2}}
 
 
 def test_no_room_is_a_failed_reshape_that_names_the_consumer(bench):
@@ -181,10 +171,8 @@ def test_whatever_moves_arrives_within_the_limits_of_its_targets(records, amount
         if 0 < held <= min(limits["max_unit"], limits["total"]):
             allocations[f"there {target}"] = guest(**{target: {"VGPU": held}})
     before = totals(allocations)
-    move = Move("h1", "VGPU", "VGPU", tuple(f"t{n}" for n, _ in enumerate(records)))
-    (pending,) = pending_moves(tree, [move])
     try:
-        move_allocations(tree, [pending], allocations)
+        move_allocations(tree, [Move({ROOT: frozenset({"VGPU"})}, tuple(targets))], allocations)
     except ReshapeFailed:
         reject()
     assert totals(allocations) == before
@@ -206,12 +194,3 @@ def totals(allocations: dict) -> dict[str, int]:
         consumer: sum(held["resources"]["VGPU"] for held in record["allocations"].values())
         for consumer, record in allocations.items()
     }
-
-
-def test_pending_moves_know_their_source_before_the_tree_is_edited():
-    tree = ProviderTree()
-    tree.new_root("h1", ROOT)
-    move = Move("h1", "VGPU", "VGPU", ("t0",))
-    assert pending_moves(tree, [move]) == []
-    tree.update_inventory("h1", {"VGPU": {"total": 1}})
-    assert pending_moves(tree, [move]) == [(ROOT, move)]

@@ -1,0 +1,118 @@
+"""Edits a provider tree until it equals a node of the script; foreign data stays.
+
+A provider is the driver's own if its UUID is derived from the node's UUID and the provider's
+name, which can be checked after a restart, too.
+"""
+
+from collections.abc import Mapping
+
+from driverkit.scripted.script import NodeSpec, ProviderSpec
+from drivers.api import Allocations, ProviderTree, ReshapeNeeded
+from drivers.reallocate import Move, move_allocations
+from reportclient import provider_tree
+
+SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
+"""The namespace for UUIDs of sharing providers that several nodes list by the same name."""
+
+Marks = dict[str, tuple[frozenset[str], frozenset[str]]]
+"""By provider UUID, the traits and aggregates that this process set and may have to remove."""
+
+
+def own_uuid(root: str, name: str) -> str:
+    """Return the UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
+    return provider_tree.own_uuid(root, name, "fake")
+
+
+def edit(
+    tree: ProviderTree, nodename: str, node: NodeSpec, marks: Marks, allocations: Allocations | None
+) -> None:
+    """Edit ``tree`` until it equals ``node``; move ``allocations`` along with its classes.
+
+    :raises ReshapeNeeded: a class of ``node.moves`` leaves a provider, without ``allocations``.
+    :raises ReshapeFailed: the targets have no room for a consumer's allocation.
+    """
+    root = tree.data(nodename).uuid
+    leaving = _leaving(tree, root, node)
+    if leaving and allocations is None:
+        raise ReshapeNeeded(f"the script moves {', '.join(sorted(leaving))} of {nodename}")
+    wanted: set[str] = set()
+    for spec in node.providers:
+        if spec.awaited and not tree.exists(spec.name):
+            continue
+        uuid = _place(tree, root, nodename, spec)
+        wanted.add(uuid)
+        tree.update_inventory(uuid, spec.inventory)
+        _mark(tree, uuid, spec.traits, spec.aggregates, marks)
+    if allocations is not None:
+        for name, sources in leaving.items():
+            specs = (spec for spec in node.providers if name in spec.inventory)
+            move = Move(sources, tuple(tree.data(spec.name).uuid for spec in specs))
+            move_allocations(tree, [move], allocations)
+    # Last: a provider to be removed may have had a child that was moved to another parent.
+    _remove_unwanted(tree, root, wanted, marks)
+
+
+def _leaving(
+    tree: ProviderTree, root: str, node: NodeSpec
+) -> dict[str, Mapping[str, frozenset[str]]]:
+    """Return the moving classes that providers of this driver have to give away, with these."""
+    kept = {spec.name: spec.inventory for spec in node.providers}
+    leaving: dict[str, Mapping[str, frozenset[str]]] = {}
+    for name in node.moves:
+        if not any(name in inventory for inventory in kept.values()):
+            continue
+        sources: dict[str, frozenset[str]] = {}
+        for uuid in tree.get_provider_uuids(root):
+            data = tree.data(uuid)
+            listed = data.name in kept or uuid == own_uuid(root, data.name)
+            if listed and name in data.inventory and name not in kept.get(data.name, {}):
+                sources[uuid] = frozenset({name})
+        if sources:
+            leaving[name] = sources
+    return leaving
+
+
+def _place(tree: ProviderTree, root: str, nodename: str, spec: ProviderSpec) -> str:
+    """Create, rename or move the provider as needed; return its UUID."""
+    if spec.name == nodename:
+        return root
+    uuid = own_uuid(root, spec.name) if spec.private else provider_tree.own_uuid(SHARED, spec.name)
+    if tree.exists(uuid):
+        tree.rename(uuid, spec.name)
+        tree.move(uuid, spec.parent)
+    elif tree.exists(spec.name):
+        return tree.data(spec.name).uuid
+    elif spec.parent is None:
+        tree.new_root(spec.name, uuid)
+    else:
+        tree.new_child(spec.name, spec.parent, uuid)
+    return uuid
+
+
+def _mark(
+    tree: ProviderTree, uuid: str, traits: frozenset[str], aggregates: frozenset[str], marks: Marks
+) -> None:
+    """Set traits and aggregates; remove those that this process set before."""
+    present = tree.data(uuid)
+    set_traits, set_aggregates = marks.get(uuid, (frozenset(), frozenset()))
+    # A trait that is gone from the tree was removed; if it comes back, another service set it.
+    old_traits = set_traits & present.traits
+    old_aggregates = set_aggregates & present.aggregates
+    tree.remove_traits(uuid, *(old_traits - traits))
+    tree.add_traits(uuid, *traits)
+    tree.remove_aggregates(uuid, *(old_aggregates - aggregates))
+    tree.add_aggregates(uuid, *aggregates)
+    marks[uuid] = old_traits | traits, old_aggregates | aggregates
+
+
+def _remove_unwanted(tree: ProviderTree, root: str, wanted: set[str], marks: Marks) -> None:
+    """Remove the driver's own providers that are not ``wanted``, children first."""
+    for uuid in reversed(tree.get_provider_uuids()):
+        if uuid in wanted or uuid != own_uuid(root, tree.data(uuid).name):
+            continue
+        if tree.get_provider_uuids(uuid) == [uuid]:
+            tree.remove(uuid)
+        else:
+            # A foreign provider is below: this one stays, empty.
+            tree.update_inventory(uuid, {})
+            _mark(tree, uuid, frozenset(), frozenset(), marks)
