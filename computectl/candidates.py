@@ -10,7 +10,6 @@ from typing import NamedTuple
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
 from computectl.asking.explanation import Explained, explanations, paragraphs
-from computectl.asking.habits import unknown_names_error
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
@@ -19,6 +18,7 @@ from computectl.asking.request_options import (
     given_request_options,
     request_from_options,
     rewrite_group_options,
+    unknown_names_error,
 )
 from computectl.asking.why import Explainer, Why
 from computectl.reading.trees import find_provider, name_of, names_in, trees_of

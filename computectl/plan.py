@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
-from computectl.forecast.forecast import PLACEHOLDER, Call, Forecast, forecast
-from computectl.forecast.wording import Wording
+from computectl.drawing.wording import Wording
+from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
 from computectl.shared.screen import Screen, counted, filled

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.reporting.reports import Condition, Severity
-from computectl.asking.habits import refuse_habits, unknown_names_error
 from computectl.asking.request_options import (
     add_group_options,
     add_selection,
     provider_query_from_options,
+    refuse_habits,
+    unknown_names_error,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
@@ -76,7 +77,7 @@ class FindProviders(DrawnOrListed[Answered]):
 
     @classmethod
     def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
-        """See :func:`computectl.asking.habits.refuse_habits`."""
+        """See :func:`computectl.asking.request_options.refuse_habits`."""
         refuse_habits(arguments, groups=False)
         return list(arguments)
 

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass, field
 
 from agent.reporting.reports import Report
-from computectl.forecast.forecast import Forecast, SavedStatus, forecast, open_nodes
 from computectl.plan import draw_plan, plan_table
+from computectl.reading.forecast import Forecast, SavedStatus, forecast, open_nodes
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS
 from computectl.shared.screen import Screen

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.policy import DISABLED
 from agent.period.traits import identifying_traits, is_service_tag, service_of
 from agent.reporting.reports import Condition
-from computectl.reading.retirement import NODE, Leaving, leaving
-from computectl.reading.steps_out import StepsOut
+from computectl.reading.retirement import NODE, Leaving, leaving, removed_in_steps
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
@@ -126,15 +125,17 @@ class Retire(DrawnOrListed[Retired]):
         failed: list[PlacementError] = []
         for root in planned.roots:
             saved = session.saved_root(root.root, writing=True)
-            steps = StepsOut(root, saved, session.settings.rules.child_wait, api)
-            for progress in steps.run():
-                self.app.stderr.write(f"{progress}\n")
-                self.app.stderr.flush()
-            gone |= steps.gone
-            failed += steps.failed
-            if not steps.failed:
+            wait = session.settings.rules.child_wait
+            removed_here, errors = removed_in_steps(root, saved, wait, api, self._print_progress)
+            gone |= removed_here
+            failed += errors
+            if not errors:
                 saved.forget()
         return replace(planned, gone=frozenset(gone), failed=failed)
+
+    def _print_progress(self, text: str) -> None:
+        self.app.stderr.write(f"{text}\n")
+        self.app.stderr.flush()
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if answer.shown:

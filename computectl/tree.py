@@ -9,8 +9,7 @@ from agent.period.traits import identifying_traits
 from computectl.drawing.picture import Surroundings, picture
 from computectl.drawing.svg import draw_svg
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
-from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
-from computectl.reading.trees import Trees, find_provider
+from computectl.reading.trees import CALLS, TREES, Selection, Trees, find_provider, read_trees
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError

@@ -3,14 +3,12 @@
 import argparse
 import os
 import sys
-from typing import Any
 
 from computectl.reading.services import Services, registry_errors
 from computectl.shared.command_session import Session
 from computectl.shared.commands import OperatorCommand, argument, positive
 from computectl.shared.errors import CommandError
 from computectl.watching.controls import Controls
-from computectl.watching.feed import Feed
 
 NOT_A_TERMINAL = ("", "dumb", "unknown")
 HOST_EVERY, FLEET_EVERY = 1, 5
@@ -80,15 +78,18 @@ def refuse_without_rich() -> None:
 
 
 def _watch_host(session: Session, interval: float) -> None:
-    from computectl.watching import host  # noqa: PLC0415  rich
+    from computectl.watching import host, live  # noqa: PLC0415  rich
 
-    feed = Feed(lambda: host.this_host(session), host.changes, interval, host.this_host(session))
+    def read() -> host.ThisHost:
+        return host.this_host(session)
+
+    feed = live.Feed(read, host.changes, interval, read())
     feed.changes = tuple(host.first_changes(feed.latest))
-    _show(feed, host.host_view, Controls())
+    live.show(sys.stdout, sys.stdin.fileno(), feed, host.host_view, Controls())
 
 
 def _watch_fleet(session: Session, filter_text: str, interval: float) -> None:
-    from computectl.watching import fleet  # noqa: PLC0415  rich
+    from computectl.watching import fleet, live  # noqa: PLC0415  rich
 
     services = Services(session)
     api = session.placement()
@@ -98,14 +99,5 @@ def _watch_fleet(session: Session, filter_text: str, interval: float) -> None:
             seen, placement_error = services.observed(services.registry.list_services(), api)
         return fleet.Hosts(tuple(seen), placement_error)
 
-    _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(filter_text))
-
-
-def _show(feed: Feed[Any], view: Any, controls: Controls) -> None:
-    from computectl.watching.live import show  # noqa: PLC0415  rich
-
-    feed.start()
-    try:
-        show(sys.stdout, sys.stdin.fileno(), feed, view, controls)
-    finally:
-        feed.stop()
+    feed = live.Feed(read, fleet.changes, interval, read())
+    live.show(sys.stdout, sys.stdin.fileno(), feed, fleet.fleet_view, Controls(filter_text))

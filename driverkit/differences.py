@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from computectl.forecast.wording import Wording
+from computectl.drawing.wording import Wording
 from reportclient.diff import diff
 from reportclient.model import Provider
 from reportclient.plan import EnsureClass, EnsureTrait, Plan

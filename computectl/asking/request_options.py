@@ -7,19 +7,23 @@ are rewritten as ``--of-group`` before argparse reads the command line.
 """
 
 import argparse
+import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 
-from computectl.asking.habits import empty_group_error, refuse_habits
+from computectl.reading.trees import uuid_or_none
 from computectl.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
-from reportclient.model import canonical_uuid
+from reportclient.errors import UnknownNames
+from reportclient.http import API
 from reportclient.query.request import UNSUFFIXED
 from reportclient.query.terms import read_resources
 from reportclient.query.text import read_root, read_subtree
+from reportclient.reader import part_of
 
 KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")
 OF_GROUP = "--of-group"
@@ -152,14 +156,6 @@ def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -
     return ProviderQuery(name, uuid, _group(group, UNSUFFIXED, resolve))
 
 
-def uuid_or_none(text: str) -> str | None:
-    """Return a text as a canonical UUID; ``None`` if it is not a UUID."""
-    try:
-        return canonical_uuid(text, "provider")
-    except ValueError:
-        return None
-
-
 def given_request_options(options: argparse.Namespace) -> Iterable[str]:
     """Return the options of the request that were given."""
     kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
@@ -216,3 +212,63 @@ def _group(group: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
     return RequestGroup.from_values(
         group.resources, group.required, group.member_of, tree, suffix=suffix
     )
+
+
+_NUMBERED = re.compile(
+    r"--(resources?|required|forbidden|member[-_]of|in[-_]tree)([0-9]+)(?:=(.*))?", re.DOTALL
+)
+_RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
+
+
+def refuse_habits(arguments: Sequence[str], *, groups: bool = True) -> None:
+    """Reject options as osc-placement and Placement spell them.
+
+    ``groups``: whether the command has groups with a suffix.
+
+    :raises CommandError: the command line has such an option; suggests the right spelling.
+    """
+    for number, word in enumerate(arguments):
+        after = arguments[number + 1] if number + 1 < len(arguments) else "..."
+        if match := _NUMBERED.fullmatch(word):
+            _refuse(match[1], match[2] if groups else "", match[3] or after, word)
+        elif match := _RESOURCE.fullmatch(word):
+            _refuse("resource", _group_before(arguments[:number]), match[1] or after, word)
+
+
+def empty_group_error(suffix: str) -> CommandError:
+    """Return the error for a group without any constraint."""
+    dash = "" if suffix.startswith("_") else "-"
+    return CommandError(
+        f"--group {suffix}: the group has no constraint",
+        f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
+        f"--required{dash}{suffix} TRAITS",
+    )
+
+
+def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
+    kind = kind.replace("_", "-")
+    meant = f"--{kind}{'-' if suffix else ''}{suffix} {value}"
+    if kind.startswith("resource"):
+        meant = f"--group {suffix}:{value}" if suffix else f"--resources {value}"
+    raise CommandError(f"there is no option {word.partition('=')[0]}", f"is {meant} meant?")
+
+
+def _group_before(arguments: Sequence[str]) -> str:
+    """Return the last group's suffix if it has no amounts: ``--group 1 --resource VCPU=1``."""
+    named = [after for word, after in pairwise(arguments) if word == "--group"]
+    named += [word.partition("=")[2] for word in arguments if word.startswith("--group=")]
+    return named[-1] if named and ":" not in named[-1] else ""
+
+
+ALIKE = 0.8
+"""Least similarity of a suggested name, as :func:`difflib.get_close_matches` measures it."""
+
+
+def unknown_names_error(err: UnknownNames, api: API) -> CommandError:
+    """Return the error for a query with names that Placement does not have; two GETs."""
+    all_names = list(part_of("/traits", "traits", api))
+    all_names += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]
+    names = sorted(err.names)
+    near = [hit for name in names for hit in difflib.get_close_matches(name, all_names, 1, ALIKE)]
+    hint = f"is {', '.join(near)} meant?" if near else "has the agent that reports it run yet?"
+    return CommandError(f"Placement does not know {', '.join(names)}, so no provider has it", hint)

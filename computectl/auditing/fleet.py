@@ -2,27 +2,26 @@
 
 Takes 3 GETs, and 2 for each sharing provider that agents created; then 1 for all providers, or
 with more than ``MANY_HOSTS`` hosts 1 for each tree; then 1 for each provider, and 1 more for each
-with allocations; and those of ``leftovers``.  At most a page of trees with their allocations is
-in memory.
+with allocations; 1 for each root that no host reports, and 1 for each provider of its tree; 2 for
+custom traits; and 1 for resource classes, with 1 for each custom one that no provider with
+allocations has.  At most a page of trees with their allocations is in memory.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.registry.record import ServiceRecord, is_alive
-from agent.reporting.reports import Condition
+from agent.reporting.reports import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
-from computectl.auditing.leftovers import left_inventory, unused_classes, unused_traits
-from computectl.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
 from computectl.reading.retirement import sharing_with
 from computectl.reading.services import Services
-from computectl.reading.trees import inventory_of
+from computectl.reading.trees import MANY_HOSTS, all_providers, inventory_of, is_root
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.observed_tree import AT_ONCE
-from reportclient.reader import Listed, members_of, provider_by_uuid, providers_with_trait
+from reportclient.reader import Listed, members_of, part_of, provider_by_uuid, providers_with_trait
 
 TREES = 32
 """Trees that are read at the same time."""
@@ -38,7 +37,7 @@ class FleetAudit:
     owners: frozenset[str]
     host: str
     down_after: float
-    progress: Progress
+    progress: Callable[[str], None]
     audit: Audit = field(default_factory=Audit)
     used: set[str] = field(default_factory=set)
     """Resource classes of the providers that have allocations."""
@@ -144,3 +143,36 @@ def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed
 
 def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:
     return {item["uuid"]: item for item in listed}
+
+
+CUSTOM = "CUSTOM_"
+
+
+def unused_traits(api: API) -> Iterator[Condition]:
+    """Yield a finding for each custom trait that no provider has."""
+    path = f"/traits?name=startswith:{CUSTOM}"
+    custom = frozenset(part_of(path, "traits", api))
+    used = frozenset(part_of(f"{path}&associated=true", "traits", api))
+    for trait in sorted(custom - used):
+        step = f"harmless; to delete it: openstack trait delete {trait}"
+        yield Condition("no provider has it", trait, Severity.INFO, step)
+
+
+def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
+    """Yield a finding for each custom class without free inventory; ``used``: classes to skip."""
+    listed = part_of("/resource_classes", "resource_classes", api)
+    custom = {item["name"] for item in listed if item["name"].startswith(CUSTOM)}
+    for name in sorted(custom.difference(used)):
+        if not part_of(f"/resource_providers?resources={name}:1", "resource_providers", api):
+            # A fully reserved inventory is not found either.
+            step = f"harmless; openstack resource class delete {name}, refused if a provider has it"
+            yield Condition("no provider has free inventory of it", name, Severity.INFO, step)
+
+
+def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
+    """Yield findings on inventory of a tree that no host reports, with the provider's UUID."""
+    for item in members_of(root["uuid"], api):
+        if classes := sorted(inventory_of(item["uuid"], api)):
+            text = f"offers {', '.join(classes)} to the scheduler, but no host reports it"
+            step = f"remove it with its root {root['uuid']}: see providers without a host"
+            yield item["uuid"], Condition(text, item["name"], Severity.WARNING, step)

@@ -1,16 +1,27 @@
 """Find and read trees in Placement, and names of providers.  GETs only."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any
 
-from computectl.shared.errors import CommandError
-from reportclient.candidates import AllocationCandidates, AllocationRequest
+from computectl.shared.errors import PROBLEMS, CommandError
+from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
 from reportclient.model import Inventory, Provider, canonical_uuid
-from reportclient.observed_tree import AT_ONCE, ObservedTree
-from reportclient.plain_text import plain
-from reportclient.reader import Listed, part_of, provider_by_name, provider_by_uuid
+from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
+from reportclient.plain_text import natural_key, plain
+from reportclient.reader import (
+    Listed,
+    members_of,
+    part_of,
+    provider_by_name,
+    provider_by_uuid,
+    providers_with_trait,
+)
 from reportclient.snapshot import Snapshot
 from reportclient.usage import Usage
 
@@ -60,22 +71,19 @@ class Trees:
         """Return all trees as one snapshot; a lone root beside one tree may belong to another."""
         members: dict[str, Provider] = {}
         lone: dict[str, Provider] = {}
-        for seen in self.seen:
-            for provider in seen.snapshot.walk():
-                own = seen.snapshot.root_of(provider.uuid) == seen.root
-                (members if own else lone).setdefault(provider.uuid, provider)
-        return Snapshot.build({**lone, **members}.values()), self._usage()
-
-    def _usage(self) -> Usage:
         usages: dict[str, Mapping[str, int]] = {}
         consumers: dict[str, int] = {}
         generations: dict[str, int] = {}
         for seen in self.seen:
+            for provider in seen.snapshot.walk():
+                own = seen.snapshot.root_of(provider.uuid) == seen.root
+                (members if own else lone).setdefault(provider.uuid, provider)
             usages |= seen.usage.usages or {}
             consumers |= seen.usage.consumers
             generations |= seen.usage.generations
         marked = next((tree.usage.marked for tree in self.seen if tree.usage.marked), None)
-        return Usage(usages, consumers, generations, marked)
+        snapshot = Snapshot.build({**lone, **members}.values())
+        return snapshot, Usage(usages, consumers, generations, marked)
 
 
 def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
@@ -84,25 +92,28 @@ def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
     return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
+def uuid_or_none(text: str) -> str | None:
+    """Return a text as a canonical UUID; ``None`` if it is not a UUID."""
+    try:
+        return canonical_uuid(text, "provider")
+    except ValueError:
+        return None
+
+
 def find_provider(name_or_uuid: str, api: API) -> Listed:
     """Return the provider with a name or UUID, as Placement lists it.
 
     :raises CommandError: Placement has no such provider.
     """
-    provider = _with_uuid(name_or_uuid, api) or provider_by_name(name_or_uuid, api)
+    uuid = uuid_or_none(name_or_uuid)
+    provider = provider_by_uuid(uuid, api) if uuid else None
+    provider = provider or provider_by_name(name_or_uuid, api)
     if provider is None:
         raise CommandError(
             f"Placement has no provider with the name or UUID {name_or_uuid or repr('')}",
             "names have to be given in full; `computectl tree` alone shows this host's",
         )
     return provider
-
-
-def _with_uuid(text: str, api: API) -> Listed | None:
-    try:
-        return provider_by_uuid(canonical_uuid(text, "provider"), api)
-    except ValueError:
-        return None
 
 
 ONE_BY_ONE = 25
@@ -128,16 +139,135 @@ def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
         summaries[uuid].root_uuid
         for request in answer.allocation_requests
         if answer.host(request) in wanted
-        for uuid in (*request.allocations, *_meeting(request))
+        for uuid in (*request.allocations, *chain(*(request.mappings or {}).values()))
         if uuid in summaries
     ]
     return list(dict.fromkeys(roots))
 
 
-def _meeting(request: AllocationRequest) -> Iterator[str]:
-    return (uuid for uuids in (request.mappings or {}).values() for uuid in uuids)
-
-
 def name_of(uuid: str, names: Mapping[str, str]) -> str:
     """Return the printable name of a provider; its UUID if it was deleted meanwhile."""
     return plain(names.get(uuid, uuid))
+
+
+TREES, CALLS = 20, 5000
+"""Default limits of trees (a screen or two) and of calls (about a minute)."""
+MANY_HOSTS = 500
+"""Up to this number of hosts, all providers are listed in one call, 0.8 kB each."""
+FIXED, FOR_EACH = 3, 3
+"""Estimated calls for a tree, and for each of its providers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which trees to read: at most ``limit``, with root names that match ``pattern``, if any."""
+
+    pattern: str | None = None
+    limit: int = TREES
+    most_calls: int = CALLS
+
+
+def read_trees(
+    selection: Selection, api: API, progress: Callable[[str], None] = lambda _: None
+) -> Trees:
+    """Read the first selected trees by name, each with its sharing providers.
+
+    Takes 2 GETs to list the roots, 1 for each selected tree, and the calls of ``read_tree`` for
+    as many of them as ``most_calls`` allows.
+
+    :raises CommandError: no root matches.
+    """
+    once, pattern = CachedReads(api), selection.pattern
+    hosts = providers_with_trait("COMPUTE_NODE", once)
+    many = len(hosts) > MANY_HOSTS
+    matching = [
+        root
+        for root in filter(is_root, hosts if many else all_providers(once))
+        if pattern is None or pattern == root["uuid"] or fnmatchcase(root["name"], pattern)
+    ]
+    if not matching and pattern is None:
+        raise CommandError("Placement has no providers", "start compute-agent", PROBLEMS)
+    if not matching:
+        raise CommandError(
+            f"no root provider has a name that matches {pattern}",
+            "`computectl tree --all` shows the names of roots",
+        )
+    matching.sort(key=lambda root: natural_key(root["name"]))
+    wanted = matching[: selection.limit]
+    chosen = _affordable(wanted, selection.most_calls, once)
+    seen = []
+    for number, root in enumerate(chosen, 1):
+        progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
+        tree = read_tree(root["uuid"], once)
+        seen += [tree] if tree is not None else []
+    progress("")
+    fleet = Fleet(
+        len(matching),
+        once.calls,
+        dear=len(wanted) - len(chosen),
+        gone=len(chosen) - len(seen),
+        hosts_only=many,
+        limit=selection.limit,
+    )
+    return Trees(tuple(seen), fleet)
+
+
+def _affordable(wanted: list[Listed], most_calls: int, once: "CachedReads") -> list[Listed]:
+    """Return the first trees that the limit of calls suffices for, at least one."""
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        sizes = list(pool.map(lambda root: len(members_of(root["uuid"], once)), wanted))
+    spent = once.calls
+    chosen: list[Listed] = []
+    for root, size in zip(wanted, sizes, strict=True):
+        spent += FIXED + FOR_EACH * size
+        if chosen and spent > most_calls:
+            break
+        chosen.append(root)
+    return chosen
+
+
+def all_providers(api: API) -> list[Listed]:
+    """Return all providers; one GET, 0.8 kB each."""
+    listed: list[Listed] = part_of("/resource_providers", "resource_providers", api)
+    return listed
+
+
+def is_root(provider: Listed) -> bool:
+    """Whether a provider is a root."""
+    return bool(provider["uuid"] == provider["root_provider_uuid"])
+
+
+class CachedReads:
+    """An API for GETs that caches answers and errors; ``calls`` counts the requests sent."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._answers: dict[str, Future[dict[str, Any]]] = {}
+
+    @property
+    def calls(self) -> int:
+        """Return the number of requests sent."""
+        return len(self._answers)
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        if method != "GET":
+            raise PermissionError(f"{method} {path}: only GETs can be cached")
+        with self._lock:
+            answer, mine = self._answers.get(path), False
+            if answer is None:
+                answer, mine = self._answers.setdefault(path, Future()), True
+        if mine:
+            self._fill(answer, path, json, needs)
+        return answer.result()
+
+    def _fill(
+        self, answer: Future[dict[str, Any]], path: str, json: Any, needs: str | None
+    ) -> None:
+        try:
+            answer.set_result(self._api.request("GET", path, json=json, needs=needs))
+        except BaseException as err:  # noqa: BLE001  passed on to the waiting threads
+            answer.set_exception(err)

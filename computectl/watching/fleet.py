@@ -11,8 +11,7 @@ from rich.text import Text
 from agent.registry.observed_service import ObservedService
 from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
-from computectl.watching.feed import Change
-from computectl.watching.live import View
+from computectl.watching.live import Change, View
 from reportclient.plain_text import ago, natural_key, plain
 
 Order = Callable[[ObservedService], Any]

@@ -19,8 +19,7 @@ from computectl.shared.command_session import Session
 from computectl.shared.screen import StyledText, counted, filled
 from computectl.status import ObservedStatus, check_words, observed_status, service_words
 from computectl.watching.controls import Controls
-from computectl.watching.feed import Change
-from computectl.watching.live import View, padded
+from computectl.watching.live import Change, View, padded
 from reportclient.plain_text import ago, plain
 
 PATIENCE = 3.0

@@ -1,9 +1,10 @@
-"""The parts of every live screen, and the loop that draws and reads keys."""
+"""The live screen: reads its data in a thread of its own, draws it, and reads keys."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from typing import IO, Any, Generic, TypeVar
 
@@ -12,8 +13,8 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
+from computectl.shared.errors import as_command_error
 from computectl.watching.controls import Controls, Keyboard
-from computectl.watching.feed import Change, Feed
 from reportclient.plain_text import plain
 
 T = TypeVar("T")
@@ -22,6 +23,59 @@ CHANGES = 6
 
 Size = tuple[int, int]
 """Columns and lines."""
+KEPT = 200
+"""Maximum number of changes that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change between two reads; ``at``: seconds since the epoch."""
+
+    at: float
+    subject: str
+    text: str
+    style: str = ""
+
+
+@dataclass(slots=True)
+class Feed(Generic[T]):
+    """Reads data every ``interval`` seconds; ``wrong``: why it could not be read since ``at``.
+
+    ``changes`` has the newest first; it is replaced, not edited, as another thread reads it.
+    """
+
+    read: Callable[[], T]
+    changed: Callable[[T, T, float], list[Change]]
+    interval: float
+    latest: T
+    at: float = field(default_factory=time.time)
+    wrong: str = ""
+    changes: tuple[Change, ...] = ()
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Start the thread; it does not keep the program from exiting."""
+        threading.Thread(target=self._run, name="feed", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self.interval):
+            self.once()
+
+    def once(self) -> None:
+        """Read the data and note the changes."""
+        try:
+            now = self.read()
+        except Exception as err:  # noqa: BLE001  shown, and retried
+            self.wrong = str(as_command_error(err, "the configuration"))
+            return
+        at = time.time()
+        new_changes = self.changed(self.latest, now, at)
+        self.changes = (*reversed(new_changes), *self.changes)[:KEPT]
+        self.latest, self.at, self.wrong = now, at, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +185,7 @@ def show(
     controls: Controls,
 ) -> None:
     """Show the screen until it is quit or the terminal closes; restore the terminal."""
+    feed.start()
     if isinstance(stdout, TextIOWrapper):
         stdout.reconfigure(errors="replace")  # for characters that the encoding lacks
     console = Console(file=stdout, highlight=False)
@@ -145,6 +200,7 @@ def show(
             live.update(drawn.on(feed, controls, size), refresh=True)
             for key in keys.keys(DRAWN_EVERY):
                 controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
+    feed.stop()
     if signal.SIGTERM in ended:
         raise SystemExit(128 + signal.SIGTERM)
 

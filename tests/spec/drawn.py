@@ -13,7 +13,7 @@ from pathlib import Path
 
 from computectl.drawing.picture import Picture, Surroundings, picture
 from computectl.drawing.svg import draw_dot, svg_of
-from computectl.reading.all_trees import Selection, read_trees
+from computectl.reading.trees import Selection, read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter

@@ -24,7 +24,7 @@ LINES = {
     "agent/state": 1240,
     "agent/switching": 1035,
     "compute_registry": 2746,
-    "computectl": 7476,
+    "computectl": 7382,
     "driverkit": 4408,
     "drivers": 2139,
     "drivers/libvirt": 5491,

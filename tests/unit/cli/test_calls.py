@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computectl.forecast.forecast import calls_of
+from computectl.reading.forecast import calls_of
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.model import Inventory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from computectl.reading.all_trees import MANY_HOSTS, CachedReads, Selection, read_trees
+from computectl.reading.trees import MANY_HOSTS, CachedReads, Selection, read_trees
 from reportclient.errors import Unreachable
 
 ALL = "/resource_providers"

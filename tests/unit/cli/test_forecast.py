@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from computectl.forecast.forecast import SavedStatus, forecast_root
+from computectl.reading.forecast import SavedStatus, forecast_root
 from drivers.api import ComputeDriver, DriverContext
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from computectl.asking.habits import unknown_names_error
-from computectl.reading.all_trees import Selection, read_trees
+from computectl.asking.request_options import unknown_names_error
 from computectl.reading.services import disabled_roots
-from computectl.reading.trees import names_in
+from computectl.reading.trees import Selection, names_in, read_trees
 from reportclient.errors import UnknownNames, Unreachable
 from reportclient.observed_tree import read_tree
 

@@ -23,9 +23,9 @@ from computectl.watch import refuse_without_rich
 from computectl.watching import fleet as hosts
 from computectl.watching import host as this_host
 from computectl.watching.controls import GONE, Controls, keys_in
-from computectl.watching.feed import Feed
 from computectl.watching.fleet import Hosts, fleet_view
 from computectl.watching.host import ThisHost, host_view, numbers, numbers_in
+from computectl.watching.live import Feed
 from tests.waiting import eventually
 
 SIZES = [(80, 24), (120, 40), (60, 12), (40, 10)]

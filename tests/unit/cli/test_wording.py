@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computectl.forecast.wording import Wording
+from computectl.drawing.wording import Wording
 from reportclient.diff import diff
 from reportclient.model import Inventory
 from reportclient.plan import (

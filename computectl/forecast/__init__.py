@@ -1,1 +1,0 @@
-"""What the agent's next period would write, without writing it."""
