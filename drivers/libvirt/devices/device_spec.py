@@ -79,22 +79,17 @@ def device_specs(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
 
     :raises ValueError: naming the option, the value and what is wrong with it.
     """
-    return tuple(_parse_entry(entry, value) for value in values for entry in _entries(value))
-
-
-def _entries(value: str) -> list[Any]:
-    try:
-        entries = json.loads(value)
-    except (ValueError, RecursionError) as err:
-        raise ValueError(f"{OPTION} = {value!r} is not JSON: {err}") from None
-    return entries if isinstance(entries, list) else [entries]
-
-
-def _parse_entry(entry: Any, value: str) -> DeviceSpec:
-    try:
-        return _device_spec(entry)
-    except ValueError as err:
-        raise ValueError(f"{OPTION} = {value!r}: {err}") from None
+    specs: list[DeviceSpec] = []
+    for value in values:
+        try:
+            entries = json.loads(value)
+        except (ValueError, RecursionError) as err:
+            raise ValueError(f"{OPTION} = {value!r} is not JSON: {err}") from None
+        try:
+            specs += map(_device_spec, entries if isinstance(entries, list) else [entries])
+        except ValueError as err:
+            raise ValueError(f"{OPTION} = {value!r}: {err}") from None
+    return tuple(specs)
 
 
 def _device_spec(entry: Any) -> DeviceSpec:
@@ -103,14 +98,29 @@ def _device_spec(entry: Any) -> DeviceSpec:
     unknown = sorted(entry.keys() - set(KEYS))
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r} (known keys: {', '.join(sorted(KEYS))})")
-    texts = {key: _text(entry, key) for key in _TEXTS}
-    flags = {key: _flag(entry, key) for key in _FLAGS}
+    texts: dict[str, str | None] = {}
+    for key in _TEXTS:
+        text = entry.get(key)
+        if text is not None and not isinstance(text, str):
+            raise ValueError(f"{key} has to be text, not {json.dumps(text)}")
+        texts[key] = (text or "").strip() or None
+    flags: dict[str, bool] = {}
+    for key in _FLAGS:
+        flag = str(entry.get(key, "no")).strip().lower()
+        if flag not in _TRUE | _FALSE:
+            raise ValueError(f"{key} has to be true or false, not {json.dumps(entry[key])}")
+        flags[key] = flag in _TRUE
     if texts["devname"] and entry.get("address"):
         raise ValueError("devname and address exclude each other")
+    numbers = {
+        key: _hexadecimal(key, text, 4, 0xFFFF)
+        for key in ("vendor_id", "product_id")
+        if (text := texts[key]) is not None and text != ANY
+    }
     address, single = _address(entry.get("address"))
     return DeviceSpec(
-        vendor=_number("vendor_id", texts["vendor_id"]),
-        product=_number("product_id", texts["product_id"]),
+        vendor=numbers.get("vendor_id"),
+        product=numbers.get("product_id"),
         address=address,
         single=single,
         devname=texts["devname"],
@@ -122,27 +132,6 @@ def _device_spec(entry: Any) -> DeviceSpec:
     )
 
 
-def _text(entry: Mapping[str, Any], key: str) -> str | None:
-    value = entry.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{key} has to be text, not {json.dumps(value)}")
-    return (value or "").strip() or None
-
-
-def _flag(entry: Mapping[str, Any], key: str) -> bool:
-    value = str(entry.get(key, "no")).strip().lower()
-    if value not in _TRUE | _FALSE:
-        raise ValueError(f"{key} has to be true or false, not {json.dumps(entry[key])}")
-    return value in _TRUE
-
-
-def _number(key: str, text: str | None) -> str | None:
-    """Return four hexadecimal digits; ``None`` for any number."""
-    if text in (None, ANY):
-        return None
-    return _hexadecimal(key, text or "", 4, 0xFFFF)
-
-
 def _hexadecimal(key: str, text: str, digits: int, highest: int) -> str:
     plain = text.lower().removeprefix("0x")
     if not re.fullmatch(r"[0-9a-f]{1,8}", plain) or int(plain, 16) > highest:
@@ -151,6 +140,7 @@ def _hexadecimal(key: str, text: str, digits: int, highest: int) -> str:
 
 
 def _address(value: Any) -> tuple[tuple[re.Pattern[str], ...] | None, bool]:
+    """Return the patterns of an address, and whether only one address matches."""
     if not value:
         return None, False
     if isinstance(value, dict):
@@ -168,40 +158,34 @@ def _expressions(value: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
         raise ValueError(
             f"unknown part {unknown[0]!r} of an address (known parts: {', '.join(names)})"
         )
-    return tuple(_expression(name, value.get(name, ".*")) for name in names)
-
-
-def _expression(name: str, text: Any) -> re.Pattern[str]:
-    if not isinstance(text, str):
-        raise ValueError(f"{name} of the address has to be text, not {json.dumps(text)}")
-    try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as err:
-        raise ValueError(f"{name} = {text!r} is not a regular expression: {err}") from None
+    patterns = []
+    for name in names:
+        text = value.get(name, ".*")
+        if not isinstance(text, str):
+            raise ValueError(f"{name} of the address has to be text, not {json.dumps(text)}")
+        try:
+            patterns.append(re.compile(text))
+        except (re.error, OverflowError, RecursionError) as err:
+            raise ValueError(f"{name} = {text!r} is not a regular expression: {err}") from None
+    return tuple(patterns)
 
 
 def _globs(text: str) -> tuple[tuple[re.Pattern[str], ...], bool]:
-    """Parse ``[[[domain:]bus:]slot][.function]``; a missing part, or ``*``, matches anything.
-
-    Return the patterns, and whether only one address matches.
-    """
+    """Parse ``[[[domain:]bus:]slot][.function]``; a missing part, or ``*``, matches anything."""
     front, _, function = text.partition(".")
     parts = front.split(":")
     if len(parts) > 3:
         raise ValueError(f"address = {text!r} is not like 0000:81:00.0 or *:81:*.*")
     padded = [*[ANY] * (3 - len(parts)), *parts, function]
     globs = [part.strip() or ANY for part in padded]
-    patterns = tuple(
-        _glob(part, *limits) for part, limits in zip(globs, _ADDRESS_PARTS, strict=True)
-    )
-    return patterns, ANY not in globs
-
-
-def _glob(part: str, name: str, digits: int, highest: int) -> re.Pattern[str]:
-    if part == ANY:
-        return re.compile("")
-    number = _hexadecimal(f"{name} of the address", part, digits, highest)
-    return re.compile(rf"{number}\Z")
+    patterns = []
+    for glob, (name, digits, highest) in zip(globs, _ADDRESS_PARTS, strict=True):
+        if glob == ANY:
+            patterns.append(re.compile(""))
+        else:
+            number = _hexadecimal(f"{name} of the address", glob, digits, highest)
+            patterns.append(re.compile(rf"{number}\Z"))
+    return tuple(patterns), ANY not in globs
 
 
 def _resource_class(text: str | None) -> str | None:

@@ -9,7 +9,6 @@ Nova had SEV's inventory on the root, from where it moves here.
     <launchSecurity supported='yes'> <enum name='sectype'> <value>tdx</value> ...
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -161,100 +160,87 @@ def encryption(
 
     Without domain capabilities, providers stay as Placement has them.
     """
+    names = {technique: f"{node}_{technique}" for technique in TECHNIQUES}
     if answer.domain_capabilities is None:
-        return _unchanged(node, observed), {}
-    counts = dict(_guest_counts(answer, limits))
-    problems = {
-        OPTION: _sev_problem(counts.get(SEV), limits.sev),
-        TDX_OPTION: _tdx_problem(answer, limits),
-    }
+        return [
+            ReportedProvider(name, observed[name], source=ENCRYPTION)
+            for name in names.values()
+            if observed.get(name)
+        ], {}
+    counts = _sev_counts(answer.domain_capabilities, answer)
+    problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
+    notes = {OPTION: _limit_problem(limits.sev, counts.get(SEV), problem)}
     if SEV in counts and limits.sev is not None:
         counts[SEV] = min(counts[SEV], limits.sev)
-    reported = [_reported(node, name, count, observed) for name, count in counts.items() if count]
-    return reported, {option: problem for option, problem in problems.items() if problem}
+    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer.domain_capabilities, answer, limits)
+    children = []
+    for technique, count in counts.items():
+        if count:
+            name = names[technique]
+            record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
+            record["max_unit"] = 1  # a guest takes one context; Nova reports the same
+            child = ReportedProvider(
+                name,
+                {CONTEXT: record},
+                frozenset({TECHNIQUES[technique]}),
+                from_root=frozenset({CONTEXT} if technique == SEV else ()),
+                source=ENCRYPTION,
+            )
+            children.append(child)
+    return children, {option: note for option, note in notes.items() if note}
 
 
-def _guest_counts(answer: EncryptionAnswer, limits: Limits) -> Iterator[tuple[str, int]]:
-    """Yield techniques with the number of guests at once.
+def _sev_counts(document: Element, answer: EncryptionAnswer) -> dict[str, int]:
+    """Return the number of guests at once by technique of SEV.
 
     SEV without a number from libvirt has no limit.  Without SEV there are no SEV-ES and SEV-SNP
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
-    document, off = answer.domain_capabilities, answer.switched_off
-    assert document is not None
     sev = document.find("features/sev")
-    if sev is not None and sev.get("supported") == "yes" and SEV not in off:
-        max_guests = whole_number(text_of(sev, "maxGuests"))
-        yield SEV, MAX_INT if max_guests is None else min(max_guests, MAX_INT)
-        keys = min(whole_number(text_of(sev, "maxESGuests")) or 0, MAX_INT)
-        if SEV_SNP in answer.switched_on and _lists_sectype(document, "sev-snp"):
-            yield SEV_SNP, keys
-        elif SEV_ES not in off:
-            yield SEV_ES, keys
-    if _can_tdx(answer) and limits.passes_cpu:
-        counts = [count for count in (answer.tdx_keys, limits.tdx) if count is not None]
-        yield TDX, min([*counts, MAX_INT]) if counts else 0
+    if sev is None or sev.get("supported") != "yes" or SEV in answer.switched_off:
+        return {}
+    max_guests = whole_number(text_of(sev, "maxGuests"))
+    counts = {SEV: MAX_INT if max_guests is None else min(max_guests, MAX_INT)}
+    keys = min(whole_number(text_of(sev, "maxESGuests")) or 0, MAX_INT)
+    if SEV_SNP in answer.switched_on and _lists_sectype(document, "sev-snp"):
+        counts[SEV_SNP] = keys
+    elif SEV_ES not in answer.switched_off:
+        counts[SEV_ES] = keys
+    return counts
 
 
-def _can_tdx(answer: EncryptionAnswer) -> bool:
-    document = answer.domain_capabilities
-    if document is None or TDX in answer.switched_off:
-        return False
+def _tdx_count(
+    document: Element, answer: EncryptionAnswer, limits: Limits
+) -> tuple[int, str | None]:
+    """Return the number of guests with TDX at once, and a note if more are expected: the CPU is
+    passed through, or a limit is set.
+    """
     tdx = document.find("features/tdx")
-    return (tdx is not None and tdx.get("supported") == "yes") or _lists_sectype(document, "tdx")
-
-
-def _tdx_problem(answer: EncryptionAnswer, limits: Limits) -> str | None:
-    """Return a note if TDX is expected: the CPU is passed through, or a limit is set."""
-    if not _can_tdx(answer):
-        return _limit_without_support(limits.tdx, "this host can't encrypt memory with TDX")
+    listed = tdx is not None and tdx.get("supported") == "yes"
+    if TDX in answer.switched_off or not (listed or _lists_sectype(document, "tdx")):
+        return 0, _limit_problem(limits.tdx, None, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
-        return _limit_without_support(limits.tdx, "TDX needs [libvirt] cpu_mode = host-passthrough")
-    if answer.tdx_keys is None and limits.tdx is None:
-        return (
+        needs = "TDX needs [libvirt] cpu_mode = host-passthrough"
+        return 0, _limit_problem(limits.tdx, None, needs)
+    counts = [count for count in (answer.tdx_keys, limits.tdx) if count is not None]
+    if not counts:
+        return 0, (
             "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
             " guests with TDX there can be: none is reported"
         )
-    return _limit_too_high(limits.tdx, answer.tdx_keys)
+    return min([*counts, MAX_INT]), _limit_problem(limits.tdx, answer.tdx_keys, None)
 
 
-def _sev_problem(maximum: int | None, wanted: int | None) -> str | None:
-    if maximum is None:
-        return _limit_without_support(wanted, "this host can't encrypt memory with SEV")
-    return _limit_too_high(wanted, maximum)
-
-
-def _limit_without_support(wanted: int | None, why: str) -> str | None:
-    return f"is {wanted}, but {why}" if wanted else None
-
-
-def _limit_too_high(wanted: int | None, maximum: int | None) -> str | None:
+def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | None) -> str | None:
+    """Return a note if the operator's limit is set, but ``unsupported``, or above the maximum."""
+    if unsupported:
+        return f"is {wanted}, but {unsupported}" if wanted else None
     if wanted is None or maximum is None or wanted <= maximum:
         return None
     return f"is {wanted}, but this host can run {maximum} such guests at once"
 
 
 def _lists_sectype(document: Element, name: str) -> bool:
-    values = document.findall("features/launchSecurity/enum[@name='sectype']/value")
-    security = document.find("features/launchSecurity")
-    supported = security is not None and security.get("supported") == "yes"
-    return supported and any((value.text or "").strip() == name for value in values)
-
-
-def _reported(node: str, technique: str, count: int, observed: Observed) -> ReportedProvider:
-    name = f"{node}_{technique}"
-    record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
-    traits = frozenset({TECHNIQUES[technique]})
-    from_root = frozenset({CONTEXT}) if technique == SEV else frozenset[str]()
-    # A guest takes one context; Nova reports the same.
-    record["max_unit"] = 1
-    return ReportedProvider(name, {CONTEXT: record}, traits, from_root=from_root, source=ENCRYPTION)
-
-
-def _unchanged(node: str, observed: Observed) -> list[ReportedProvider]:
-    names = (f"{node}_{technique}" for technique in TECHNIQUES)
-    return [
-        ReportedProvider(name, observed[name], source=ENCRYPTION)
-        for name in names
-        if observed.get(name)
-    ]
+    security = document.find("features/launchSecurity[@supported='yes']")
+    values = () if security is None else security.findall("enum[@name='sectype']/value")
+    return any((value.text or "").strip() == name for value in values)

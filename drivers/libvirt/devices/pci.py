@@ -44,6 +44,11 @@ class _Candidate:
     spec: DeviceSpec
 
     @property
+    def subject(self) -> str:
+        """The key of notes on the device."""
+        return f"PCI device {self.device.address}"
+
+    @property
     def resource_class(self) -> str:
         default = f"CUSTOM_PCI_{self.device.vendor}_{self.device.product}".upper()
         return self.spec.resource_class or default
@@ -57,8 +62,8 @@ def pci_pools(
     node: str,
     bus: PciBus,
     settings: PciSettings,
-    assigned: Collection[str] = (),
-    not_whole: Mapping[str, str] | None = None,
+    assigned: Collection[str],
+    not_whole: Mapping[str, str],
 ) -> tuple[list[Pool], dict[str, str]]:
     """Return the pools of devices, and the reason for each device that is not offered.
 
@@ -68,29 +73,42 @@ def pci_pools(
     notes: dict[str, str] = {}
     owners: dict[str, list[_Candidate]] = {}
     for candidate in _matched(bus, settings):
-        reason = (not_whole or {}).get(candidate.device.address) or _rejection(candidate)
+        device, spec = candidate.device, candidate.spec
+        # Guests get these as ports of a network, not as PCI devices.
+        is_for_neutron = bool(spec.physical_network) or spec.remote_managed
+        reason = not_whole.get(device.address) or _rejection(candidate)
         if reason:
-            notes[_note_key(candidate.device)] = reason
-        elif settings.report_physical_networks or not _is_for_neutron(candidate.spec):
-            owners.setdefault(candidate.device.owner, []).append(candidate)
-    pools = [
-        _pool(
+            notes[candidate.subject] = reason
+        elif settings.report_physical_networks or not is_for_neutron:
+            owners.setdefault(device.owner, []).append(candidate)
+    pools = []
+    for owner, candidates in owners.items():
+        first, *others = _pf_or_vfs(candidates, notes)
+        count = 1
+        for other in others:
+            difference = _difference(first, other)
+            if difference is None:
+                count += 1
+            else:
+                notes[other.subject] = difference
+        pf = bus.devices.get(owner)
+        pool = Pool(
             f"{node}_{owner.upper()}",
-            bus.devices.get(owner),
-            _with_same_class_and_traits(candidates, notes),
-            assigned,
+            first.resource_class,
+            count,
+            first.traits,
+            cell=first.device.cell if pf is None or pf.cell is None else pf.cell,
+            used=first.spec.one_time_use and first.device.address in assigned,
         )
-        for owner, candidates in owners.items()
-    ]
+        pools.append(pool)
     return pools, notes
 
 
 def has_remote_managed(bus: PciBus, settings: PciSettings) -> bool:
     """Return whether there are ``remote_managed`` VFs, which their network card manages."""
-    matched = _matched(bus, settings)
     return any(
         candidate.spec.remote_managed and candidate.device.physical is not None
-        for candidate in matched
+        for candidate in _matched(bus, settings)
     )
 
 
@@ -100,11 +118,6 @@ def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Candidate]:
             if spec.matches(device, bus.networks):
                 yield _Candidate(device, spec)
                 break
-
-
-def _is_for_neutron(spec: DeviceSpec) -> bool:
-    """Return whether guests get the device as a port of a network, not as a PCI device."""
-    return bool(spec.physical_network) or spec.remote_managed
 
 
 def _rejection(candidate: _Candidate) -> str | None:
@@ -118,43 +131,13 @@ def _rejection(candidate: _Candidate) -> str | None:
     return None
 
 
-def _pool(
-    name: str, owner: PciDevice | None, candidates: Sequence[_Candidate], assigned: Collection[str]
-) -> Pool:
-    first = candidates[0]
-    cell = owner.cell if owner is not None else None
-    return Pool(
-        name,
-        first.resource_class,
-        len(candidates),
-        first.traits,
-        cell=first.device.cell if cell is None else cell,
-        used=first.spec.one_time_use and first.device.address in assigned,
-    )
-
-
-def _with_same_class_and_traits(
-    candidates: Sequence[_Candidate], notes: dict[str, str]
-) -> Sequence[_Candidate]:
-    """Return the first device, and those with its class and traits; add notes on the others."""
-    first, *rest = _pf_or_vfs(candidates, notes)
-    result = [first]
-    for candidate in rest:
-        difference = _difference(first, candidate)
-        if difference is None:
-            result.append(candidate)
-        else:
-            notes[_note_key(candidate.device)] = difference
-    return result
-
-
 def _pf_or_vfs(candidates: Sequence[_Candidate], notes: dict[str, str]) -> Sequence[_Candidate]:
     """Return the VFs if there are any, else the PF; a note if different entries match both."""
     virtual = [candidate for candidate in candidates if candidate.device.physical is not None]
     if virtual and len(virtual) < len(candidates):
         (pf,) = (candidate for candidate in candidates if candidate.device.physical is None)
         if all(candidate.spec is not pf.spec for candidate in virtual):
-            notes[_note_key(pf.device)] = (
+            notes[pf.subject] = (
                 "not reported beside its VFs: change [pci] device_spec so that it matches the"
                 " device or its VFs, not both"
             )
@@ -172,7 +155,3 @@ def _difference(first: _Candidate, candidate: _Candidate) -> str | None:
                 f" device has {other}; [pci] device_spec has to give all VFs of a device the same"
             )
     return None
-
-
-def _note_key(device: PciDevice) -> str:
-    return f"PCI device {device.address}"

@@ -14,7 +14,7 @@
 A device without an address, vendor or product is skipped.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
@@ -23,6 +23,7 @@ from drivers.libvirt.documents import parse_document, text_of, whole_number
 HOST_BRIDGE = "0x0600"
 LARGEST_ID = 0xFFFF
 """Largest ID of a vendor or product."""
+_ADDRESS_PARTS = ("domain", "bus", "slot", "function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,13 @@ def one_document_per_address(
     return used, notes
 
 
-def pci_bus(documents: Iterable[Element]) -> PciBus:
+def pci_bus(documents: Sequence[Element]) -> PciBus:
     """Return the PCI devices of node devices; kinds other than PCI and network are skipped."""
-    listed = list(documents)
     by_name = {
-        text_of(document, "name"): device for document in listed if (device := _device(document))
+        text_of(document, "name"): device for document in documents if (device := _device(document))
     }
     networks = {}
-    for document in listed:
+    for document in documents:
         name = text_of(document, "capability[@type='net']/interface")
         parent = by_name.get(text_of(document, "parent"))
         if name and parent is not None:
@@ -121,9 +121,7 @@ def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:
 
 def address_of(element: Element) -> str | None:
     """Return an <address> with hexadecimal attributes as ``0000:81:02.0``; ``None`` if invalid."""
-    names = ("domain", "bus", "slot", "function")
-    parse_cpus = [_hexadecimal(element.get(name)) for name in names]
-    return _format_address(*parse_cpus)
+    return _format_address(*(_hexadecimal(element.get(part)) for part in _ADDRESS_PARTS))
 
 
 def cell_of(capability: Element) -> int | None:
@@ -134,33 +132,24 @@ def cell_of(capability: Element) -> int | None:
 
 def pci_address(capability: Element) -> str | None:
     """Return the address of a PCI capability, whose elements are decimal numbers."""
-    parts = ("domain", "bus", "slot", "function")
-    return _format_address(*(whole_number(text_of(capability, part)) for part in parts))
+    return _format_address(*(whole_number(text_of(capability, part)) for part in _ADDRESS_PARTS))
 
 
 def _device(document: Element) -> PciDevice | None:
+    """Return the device; ``None`` for bridges, to another bus or to the host: not for guests."""
     pci = document.find("capability[@type='pci']")
-    if pci is None or _is_bridge(pci):
+    if pci is None or pci.find("capability[@type='pci-bridge']") is not None:
         return None
     address = pci_address(pci)
     vendor, product = (_pci_id(pci.find(part)) for part in ("vendor", "product"))
-    if address is None or vendor is None or product is None:
+    is_host_bridge = (text_of(pci, "class") or "").startswith(HOST_BRIDGE)
+    if is_host_bridge or address is None or vendor is None or product is None:
         return None
     pf = pci.find("capability[@type='phys_function']/address")
     physical = None if pf is None else address_of(pf)
-    return PciDevice(
-        address,
-        vendor,
-        product,
-        physical=None if physical == address else physical,
-        cell=cell_of(pci),
-    )
-
-
-def _is_bridge(pci: Element) -> bool:
-    """Return whether it is a bridge, to another bus or to the host: guests can't have these."""
-    kind = text_of(pci, "class") or ""
-    return kind.startswith(HOST_BRIDGE) or pci.find("capability[@type='pci-bridge']") is not None
+    if physical == address:
+        physical = None
+    return PciDevice(address, vendor, product, physical, cell_of(pci))
 
 
 def _pci_id(element: Element | None) -> str | None:
@@ -177,10 +166,7 @@ def _hexadecimal(text: str | None) -> int | None:
 
 
 def _format_address(
-    domain: int | None = None,
-    bus: int | None = None,
-    slot: int | None = None,
-    function: int | None = None,
+    domain: int | None, bus: int | None, slot: int | None, function: int | None
 ) -> str | None:
     if domain is None or bus is None or slot is None or function is None:
         return None
