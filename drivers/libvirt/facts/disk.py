@@ -1,6 +1,13 @@
-"""DISK_GB and the traits of the disk: libvirt's storage pool or a file system."""
+"""DISK_GB and the traits of the disk: libvirt's storage pool or a file system.
 
+The functions that read files get the root of the host's file systems.  They may block, so they run
+in a thread (``Host.read_files``).
+"""
+
+import os
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -8,11 +15,11 @@ from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
+from drivers.errors import DriverNotReady
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
 from drivers.libvirt.connection.listed import ListedDocuments, read_documents
 from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
-from drivers.libvirt.facts import file_systems as files
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import DISK, HostReport
 from drivers.opts import inventory_policy
@@ -31,6 +38,11 @@ LOCATION_OPTIONS = MappingProxyType(
 FILE_POOLS = frozenset({"dir", "fs", "netfs", "gluster", "vstorage"})
 
 SSD, HDD = "STORAGE_DISK_SSD", "STORAGE_DISK_HDD"
+
+VIRTUAL = re.compile(r"/(virtio\d+|vbd-\d+|loop\d+|ram\d+|zram\d+|nbd\d+|rbd\d+)(/|$)")
+"""Devices whose kind of disk is unknown."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,7 @@ class Disk:
 
     def query_host(self, sources: Sources) -> DiskAnswer:
         """Return the size and kind of the disk: of the storage pool, or of the file system."""
-        binding = sources.host.binding
+        binding, images, path = sources.host.binding, self.images, self.instances_path
         active = binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
         listed = sources.list_documents(
             POOLS,
@@ -122,91 +134,70 @@ class Disk:
             ),
         )
         pools = listed or ListedDocuments()
-        pool = storage_pool(
-            map(parse_document, pools.documents.values()), self.images, self.instances_path
-        )
-        size = self._file_system_size(sources) if pool is None else pool.size
-        no_pool = pool is None and listed is not None and not self.images.in_files
-        cached, unread = self._image_cache_size(sources), pools.notes("storage pool")
-        return DiskAnswer(size, cached, self._rotational(sources, pool), unread, no_pool)
+        pool = storage_pool(map(parse_document, pools.documents.values()), images, path)
+        size, cached = None if pool is None else pool.size, 0
+        if pool is None and images.in_files:
+            what = f"the size of the file system of {path}"
+            size = sources.read_files(
+                "disk", what, lambda root: file_system_size(below(root, path)), None
+            )
+        if self.image_cache is not None:
+            directory = self.image_cache
+            cached = sources.read_files(
+                "image cache",
+                f"the size of images in {directory}",
+                lambda root: bytes_of_files(below(root, directory), below(root, path)),
+                0,
+            )
+        devices = () if pool is None else pool.devices  # none of a remote pool is on this machine
+
+        def rotational(root: Path) -> tuple[bool | None, ...]:
+            if images.in_files:
+                return (file_system_rotational(root, path),)
+            return tuple(device_rotational(root, device) for device in devices)
+
+        kinds = sources.read_files("kind of disk", f"the disk of {path}", rotational, ())
+        no_pool = pool is None and listed is not None and not images.in_files
+        return DiskAnswer(size, cached, kinds, pools.notes("storage pool"), no_pool)
 
     def build_report(self, answer: DiskAnswer, context: ReportContext) -> HostReport:
         """Return DISK_GB and traits; DISK_GB stays as in Placement while the size is unknown."""
         if self.from_sharing_provider and context.disk_shared:
             # Traits of the host's own disk don't describe the shared one.
             return HostReport(traits={SSD: False, HDD: False}, notes=answer.unread)
-        traits = medium_traits(answer.rotational)
+        kinds, traits = set(answer.rotational), dict[str, bool]()
+        if kinds in ({True}, {False}):
+            traits = {SSD: kinds == {False}, HDD: kinds == {True}}
         if answer.size is None:
-            notes = {DISK_GB: no_pool_note(self.images)} if answer.no_pool else {}
+            notes = dict(answer.unread)
+            if answer.no_pool:
+                kind = self.images.kind
+                notes[DISK_GB] = (
+                    f"[libvirt] images_type = {kind}: libvirt has no active storage pool of type"
+                    f" {POOL_TYPES.get(kind, kind)} with the source {self.images.name!r}, so its"
+                    " size is not known and DISK_GB stays as Placement has it; define and start one"
+                    " (virsh pool-define, virsh pool-start)"
+                )
             return HostReport(
                 traits=traits,
-                notes={**answer.unread, **notes},
+                notes=notes,
                 silent=frozenset({self.name}),
                 unchanged_classes=frozenset({DISK_GB}),
             )
-        policy, amounts = self._with_cached_images(answer.cached), {DISK_GB: disk_gb(answer.size)}
+        amounts, policy = {DISK_GB: answer.size // GIB}, self.policy
+        if answer.cached:  # reserved too, in whole GiB
+            reserved = policy.reserved(DISK_GB) - (-answer.cached // GIB)
+            policy = replace(policy, reserved_disk_mb=reserved * 1024)
         return HostReport(
             root_inventory(amounts, policy, context.current),
             traits=traits,
             notes={**answer.unread, **over_reserved(amounts, policy)},
         )
 
-    def _with_cached_images(self, cached: int) -> InventoryPolicy:
-        """Return the policy that also reserves the cached images (bytes), in whole GiB."""
-        own = self.policy.reserved(DISK_GB)
-        if not cached:
-            return self.policy
-        return replace(self.policy, reserved_disk_mb=(own + -(-cached // 1024**3)) * 1024)
-
-    def _file_system_size(self, sources: Sources) -> int | None:
-        if not self.images.in_files:
-            return None
-        path = self.instances_path
-        return sources.read_files(
-            "disk",
-            f"the size of the file system of {path}",
-            lambda root: files.file_system_size(below(root, path)),
-            None,
-        )
-
-    def _image_cache_size(self, sources: Sources) -> int:
-        directory, path = self.image_cache, self.instances_path
-        if directory is None:
-            return 0
-        return sources.read_files(
-            "image cache",
-            f"the size of images in {directory}",
-            lambda root: files.bytes_of_files(below(root, directory), below(root, path)),
-            0,
-        )
-
-    def _rotational(self, sources: Sources, pool: StoragePool | None) -> tuple[bool | None, ...]:
-        """Return whether each disk of this machine rotates; empty for remote pools."""
-        path, devices = self.instances_path, () if pool is None else pool.devices
-
-        def rotational(root: Path) -> tuple[bool | None, ...]:
-            if self.images.in_files:
-                return (files.file_system_rotational(root, path),)
-            return tuple(files.device_rotational(root, device) for device in devices)
-
-        return sources.read_files("kind of disk", f"the disk of {path}", rotational, ())
-
 
 def below(root: Path, path: Path) -> Path:
     """Return the absolute ``path`` below another root directory."""
     return root / path.relative_to(path.anchor)
-
-
-def storage_pool(
-    documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
-) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None`` if there is none with a size."""
-    candidates = (
-        document for document in documents if _is_backend(document, images, instances_path)
-    )
-    return next(
-        (pool for document in candidates if (pool := _parse_pool(document)) is not None), None
-    )
 
 
 def pool_document_problem(text: str) -> str | None:
@@ -215,54 +206,106 @@ def pool_document_problem(text: str) -> str | None:
     return None if whole_number(capacity) is not None else "gave a document without a capacity"
 
 
-def _is_backend(document: Element, images: ImageBackend, instances_path: PurePath) -> bool:
-    kind = document.get("type")
-    if images.in_files:
-        target = text_of(document, "target/path")
-        return kind in FILE_POOLS and target is not None and PurePath(target) == instances_path
-    names = (text_of(document, "source/name"), _volume_group(document))
-    return kind == POOL_TYPES.get(images.kind) and images.name in names
+def storage_pool(
+    documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
+) -> StoragePool | None:
+    """Return the pool that is the image backend; ``None`` if there is none with a size."""
+    for document in documents:
+        kind, name = document.get("type"), text_of(document, "name")
+        source, target = text_of(document, "source/name"), text_of(document, "target/path")
+        if images.in_files:
+            is_path = target is not None and PurePath(target) == instances_path
+            is_backend = kind in FILE_POOLS and is_path
+        else:
+            # A logical pool without a source name has the volume group of its own name.
+            group = name if kind == "logical" and not source else None
+            is_backend = kind == POOL_TYPES.get(images.kind) and images.name in (source, group)
+        capacity = document.find("capacity")
+        if capacity is None or capacity.get("unit", "bytes") != "bytes":
+            size = amount_kib(capacity) * 1024
+        else:
+            size = whole_number(capacity.text) or 0
+        if is_backend and size:
+            paths = (device.get("path") for device in document.findall("source/device"))
+            return StoragePool(name or "?", size, tuple(path for path in paths if path))
+    return None
 
 
-def _volume_group(document: Element) -> str | None:
-    """Return the volume group of a logical pool without a source name: the pool's own name."""
-    if document.get("type") != "logical" or text_of(document, "source/name"):
+def file_system_size(path: Path) -> int:
+    """Return the size in bytes of the file system of ``path``, or of its nearest existing parent.
+
+    :raises DriverNotReady: the file system can't be read.
+    """
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    try:
+        file_system = os.statvfs(nearest)
+    except OSError as err:
+        raise DriverNotReady(f"can't read the size of the file system of {path}: {err}") from err
+    if not file_system.f_blocks:
+        raise DriverNotReady(f"the file system of {path} reports a size of 0 blocks")
+    return file_system.f_blocks * file_system.f_frsize
+
+
+def bytes_of_files(directory: Path, reference: Path) -> int:
+    """Return the bytes of the files in a directory.
+
+    0 if it does not exist, or is on another file system than ``reference``; files that are removed
+    meanwhile don't count.
+
+    :raises DriverNotReady: the directory can't be read.
+    """
+    total = 0
+    try:
+        if directory.stat().st_dev != reference.stat().st_dev:
+            return 0
+        for entry in os.scandir(directory):
+            with suppress(FileNotFoundError):
+                total += entry.stat().st_blocks * 512 if entry.is_file() else 0
+    except FileNotFoundError:
+        return 0
+    except OSError as err:
+        raise DriverNotReady(f"can't read the size of the files in {directory}: {err}") from err
+    return total
+
+
+def file_system_rotational(root: Path, path: PurePath) -> bool | None:
+    """Return whether the disk that holds ``path`` rotates; ``None``: unknown."""
+    try:
+        lines = (root / "proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
         return None
-    return text_of(document, "name")
-
-
-def _parse_pool(document: Element) -> StoragePool | None:
-    capacity = document.find("capacity")
-    if capacity is None or capacity.get("unit", "bytes") != "bytes":
-        size = amount_kib(capacity) * 1024
-    else:
-        size = whole_number(capacity.text) or 0
-    if not size:
+    deepest, number, source = -1, "", ""
+    for line in lines:
+        mount_part, _, source_part = line.partition(" - ")
+        fields, after_dash = mount_part.split(), source_part.split()
+        if len(fields) < 5 or len(after_dash) < 2:
+            continue
+        point = PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), fields[4]))
+        depth = len(point.parts)
+        if path.is_relative_to(point) and depth >= deepest:  # a later mount hides an earlier one
+            deepest, number, source = depth, fields[2], after_dash[1]
+    if deepest < 0:
         return None
-    paths = (device.get("path") for device in document.findall("source/device"))
-    devices = tuple(path for path in paths if path)
-    return StoragePool(text_of(document, "name") or "?", size, devices)
+    if not number.startswith("0:"):
+        return _rotational(root / "sys/dev/block" / number)
+    return device_rotational(root, source)
 
 
-def disk_gb(size: int) -> int:
-    """Return DISK_GB (whole GiB) for a size in bytes."""
-    return size // 1024**3
+def device_rotational(root: Path, device: str) -> bool | None:
+    """Return whether ``/dev/sda`` or ``/dev/sda1`` rotates; ``None``: unknown."""
+    if not device.startswith("/dev/"):
+        return None
+    return _rotational(root / "sys/class/block" / PurePath(device).name)
 
 
-def no_pool_note(images: ImageBackend) -> str:
-    """Return the note that no storage pool is the image backend, with the next step."""
-    kind = POOL_TYPES.get(images.kind, images.kind)
-    return (
-        f"[libvirt] images_type = {images.kind}: libvirt has no active storage pool of type"
-        f" {kind} with the source {images.name!r}, so its size is not known and DISK_GB stays"
-        " as Placement has it; define and start one (virsh pool-define, virsh pool-start)"
-    )
-
-
-def medium_traits(rotational: Iterable[bool | None]) -> dict[str, bool]:
-    """Return the traits of the disks' medium; none unless all are known and alike."""
-    kinds = set(rotational)
-    if len(kinds) != 1 or None in kinds:
-        return {}
-    (is_hdd,) = kinds
-    return {SSD: not is_hdd, HDD: bool(is_hdd)}
+def _rotational(link: Path) -> bool | None:
+    """Return the flag ``rotational`` of a block device, or of a partition's disk."""
+    try:
+        device = link.resolve(strict=True)
+        if VIRTUAL.search(device.as_posix()):
+            return None
+        disk = device if (device / "queue").is_dir() else device.parent
+        value = (disk / "queue/rotational").read_text(errors="replace").strip()
+    except OSError:  # the kernel's files can't be read
+        return None
+    return {"0": False, "1": True}.get(value)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from drivers.libvirt.facts.file_systems import device_rotational, file_system_rotational
+from drivers.libvirt.facts.disk import device_rotational, file_system_rotational
 
 MOUNTS = """\
 22 27 0:21 / /proc rw - proc proc rw

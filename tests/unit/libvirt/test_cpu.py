@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt.documents import parse_cpus, parse_document
-from drivers.libvirt.facts import disk, topology
+from drivers.libvirt.facts import topology
 from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.fake_binding import DATA
 
@@ -57,7 +57,3 @@ def test_cores_are_read_from_siblings():
 @given(st.text(max_size=20))
 def test_any_text_is_numbers_or_none(text):
     assert all(isinstance(number, int) for number in parse_cpus(text))
-
-
-def test_disk_is_whole_units():
-    assert disk.disk_gb(3 * 1024**3 - 1) == 2

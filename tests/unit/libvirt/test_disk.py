@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
@@ -11,9 +12,9 @@ from drivers.libvirt import documents
 from drivers.libvirt.facts.disk import (
     HDD,
     SSD,
+    DiskAnswer,
     ImageBackend,
     StoragePool,
-    medium_traits,
     storage_pool,
 )
 from tests.unit.libvirt.hosts import (
@@ -82,10 +83,20 @@ def test_the_disks_of_a_volume_group_are_known():
 
 
 def test_traits_of_the_disk_only_where_all_are_alike_and_known():
-    assert medium_traits([False]) == {SSD: True, HDD: False}
-    assert medium_traits([True, True]) == {SSD: False, HDD: True}
-    for unclear in ([], [None], [True, False], [True, None]):
-        assert medium_traits(unclear) == {}
+    def traits(*rotational):
+        look = reading(two_cells())
+        answers = {**look.answers, "disk": DiskAnswer(GIB, rotational=rotational)}
+        told = report_of(new_tree(), replace(look, answers=answers)).traits
+        return {name: has for name, has in told.items() if name in (SSD, HDD)}
+
+    assert traits(False) == {SSD: True, HDD: False}
+    assert traits(True, True) == {SSD: False, HDD: True}
+    for unclear in ((), (None,), (True, False), (True, None)):
+        assert traits(*unclear) == {}
+
+
+def test_disk_is_whole_units():
+    assert totals(written(new_tree(), reading(two_cells(), disk_bytes=3 * GIB - 1)))["DISK_GB"] == 2
 
 
 def test_disk_stands_below_the_root_with_its_trait():

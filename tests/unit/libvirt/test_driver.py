@@ -265,7 +265,7 @@ def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeyp
     def fails(path):
         raise DriverNotReady("stale file handle")
 
-    monkeypatch.setattr("drivers.libvirt.facts.file_systems.file_system_size", fails)
+    monkeypatch.setattr("drivers.libvirt.facts.disk.file_system_size", fails)
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
     driver = make()
     assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77

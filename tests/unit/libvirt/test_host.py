@@ -12,11 +12,11 @@ from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.host import RECONNECT_PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import list_all_guests
-from drivers.libvirt.facts import cpu_features, file_systems
+from drivers.libvirt.facts import cpu_features, disk
 from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
 from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
-from drivers.libvirt.facts.disk import below
+from drivers.libvirt.facts.disk import below, bytes_of_files
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.pmem import namespace_names
 from tests.hosts import FakeHost
@@ -29,13 +29,13 @@ IMPATIENT = Deadlines(connect=1, call=1, keepalive_interval=5, keepalive_count=3
 def size_of(host: Host, path: Path) -> int:
     return host.read_files(
         f"the file system of {path}",
-        lambda root: file_systems.file_system_size(below(root, path)),
+        lambda root: disk.file_system_size(below(root, path)),
     )
 
 
 def cached_bytes(host: Host, cache: Path, beside: Path) -> int:
     return host.read_files(
-        "images", lambda root: file_systems.bytes_of_files(below(root, cache), below(root, beside))
+        "images", lambda root: bytes_of_files(below(root, cache), below(root, beside))
     )
 
 
@@ -144,7 +144,7 @@ def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=1)).connection()
     released = threading.Event()
     monkeypatch.setattr(
-        "drivers.libvirt.facts.file_systems.file_system_size", lambda path: released.wait(600)
+        "drivers.libvirt.facts.disk.file_system_size", lambda path: released.wait(600)
     )
     with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
         size_of(host, Path("/srv"))
