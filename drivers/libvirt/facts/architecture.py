@@ -81,7 +81,7 @@ class GuestType:
 
 def guests_of_virt_type(capabilities: Element, virt_type: str) -> list[Element]:
     """Return the <arch> elements of guests of the host's own architecture and ``virt_type``."""
-    return [arch for arch in _native_guests(capabilities) if virt_type in _domain_types(arch)]
+    return [guest for guest in _native_guests(capabilities) if virt_type in _virt_types(guest)]
 
 
 def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
@@ -90,10 +90,10 @@ def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
     if arch is None or virt_type not in QEMU_TYPES:
         return ()
     guests = guests_of_virt_type(capabilities, virt_type)
-    if not guests:
-        return ()
     names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
     machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
+    if not guests:
+        return ()
     return tuple(GuestType(arch, machine, virt_type) for machine in machines or [None])
 
 
@@ -112,7 +112,7 @@ def domain_capabilities(sources: Sources, guest: GuestType) -> str | None:
 
 def virt_type_note(capabilities: Element, virt_type: str) -> dict[str, str]:
     """Return a note if the host's QEMU can't run guests of ``virt_type``, else nothing."""
-    types = sorted({name for arch in _native_guests(capabilities) for name in _domain_types(arch)})
+    types = sorted({name for guest in _native_guests(capabilities) for name in _virt_types(guest)})
     if virt_type not in QEMU_TYPES or virt_type in types or not QEMU_TYPES & set(types):
         return {}
     return {
@@ -124,12 +124,8 @@ def virt_type_note(capabilities: Element, virt_type: str) -> dict[str, str]:
 
 def _native_guests(capabilities: Element) -> list[Element]:
     arch = host_cpu(capabilities).arch
-    return [
-        guest_arch
-        for guest_arch in capabilities.findall("guest/arch")
-        if guest_arch.get("name") == arch
-    ]
+    return [guest for guest in capabilities.findall("guest/arch") if guest.get("name") == arch]
 
 
-def _domain_types(arch: Element) -> set[str]:
-    return {domain.get("type", "") for domain in arch.findall("domain")}
+def _virt_types(guest: Element) -> set[str]:
+    return {domain.get("type", "") for domain in guest.findall("domain")}

@@ -177,10 +177,15 @@ def cpus_to_expand(
         return ()
     spelling = {name.lower(): name for name in libvirt_models}
     models = choice.models if mode == "custom" else ()
-    return tuple(
-        _cpu_of_model(cpu.arch, spelling.get(model.lower(), model))
-        for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),)
-    )
+    cpus = []
+    for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),):
+        spelt = spelling.get(model.lower(), model)
+        element = Element("cpu")
+        ET.SubElement(element, "arch").text = cpu.arch
+        ET.SubElement(element, "model").text = spelt
+        document = ET.tostring(element, encoding="unicode")
+        cpus.append(CpuToExpand(document, f"CPU model {spelt}"))
+    return tuple(cpus)
 
 
 def guest_features(
@@ -201,47 +206,28 @@ def guest_features(
     if mode in HOST_MODES:
         names |= cpu.features
     complete = len(parsed) == len(expanded) and bool(names)
-    return GuestCpuFeatures(_with_flags(names, choice.extra_flags), complete)
-
-
-def _cpu_of_model(arch: str, model: str) -> CpuToExpand:
-    cpu = Element("cpu")
-    ET.SubElement(cpu, "arch").text = arch
-    ET.SubElement(cpu, "model").text = model
-    return CpuToExpand(ET.tostring(cpu, encoding="unicode"), f"CPU model {model}")
-
-
-def _with_flags(names: frozenset[str], flags: Iterable[str]) -> frozenset[str]:
-    """Apply extra flags: ``flag`` and ``+flag`` add, ``-flag`` removes; case does not matter."""
-    cleaned = [flag.strip().lower() for flag in flags]
-    removed = {flag[1:] for flag in cleaned if flag.startswith("-")}
-    added = {flag.removeprefix("+") for flag in cleaned if not flag.startswith("-")}
-    return (names | added) - removed
+    flags = [flag.strip().lower() for flag in choice.extra_flags]
+    added = {flag.removeprefix("+") for flag in flags if not flag.startswith("-")}
+    removed = {flag[1:] for flag in flags if flag.startswith("-")}
+    return GuestCpuFeatures((names | added) - removed, complete)
 
 
 def cpu_traits(
     cpu: HostCpu, features: GuestCpuFeatures | None, hyperthreading: bool | None
 ) -> dict[str, bool]:
     """Return for each trait whether the host has it; a trait is left out if that is unknown."""
-    traits = {} if features is None else _feature_traits(cpu, features)
+    traits: dict[str, bool] = {}
+    if features is not None:
+        for trait, names in _BY_FEATURE.get(cpu.arch or "", {}).items():
+            has = not features.names.isdisjoint(names) and not any(
+                trait.startswith(prefix) and cpu.vendor == other
+                for prefix, other in _OTHER_VENDORS.items()
+            )
+            if has or features.complete:  # else there may be more features than these
+                traits[trait] = has
     if cpu.model is not None:
         by_model = _BY_MODEL.get(cpu.arch or "", {})
         traits |= {trait: model == cpu.model for trait, model in by_model.items()}
     if hyperthreading is not None:
         traits[HYPERTHREADING] = hyperthreading
     return traits
-
-
-def _feature_traits(cpu: HostCpu, features: GuestCpuFeatures) -> dict[str, bool]:
-    """Return the traits of features; only the present ones if ``features`` is incomplete."""
-    has = {
-        trait: not features.names.isdisjoint(bits) and not _is_other_vendors(trait, cpu.vendor)
-        for trait, bits in _BY_FEATURE.get(cpu.arch or "", {}).items()
-    }
-    return has if features.complete else {trait: True for trait, present in has.items() if present}
-
-
-def _is_other_vendors(trait: str, vendor: str | None) -> bool:
-    return any(
-        trait.startswith(prefix) and vendor == other for prefix, other in _OTHER_VENDORS.items()
-    )

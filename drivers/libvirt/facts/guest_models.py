@@ -107,10 +107,20 @@ class GuestModels:
         return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
 
     def query_host(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
-        """Return the domain capabilities of each guest type (``None``: unknown), and versions."""
+        """Return the domain capabilities of each guest type (``None``: unknown), and versions
+        (``None``: the hypervisor has none or never answered).
+        """
         types = guest_types(sources.capabilities, self.virt_type)
         documents = [domain_capabilities(sources, guest_type) for guest_type in types]
-        return documents, _versions(sources) if types else None
+        if not types:
+            return documents, None
+
+        def read_versions() -> Versions | None:
+            return sources.host.call_if_supported(
+                "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
+            )
+
+        return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
 
     def build_report(
         self, answer: tuple[Sequence[str | None], Versions | None], context: ReportContext
@@ -118,17 +128,6 @@ class GuestModels:
         """Return the traits for the host's own architecture."""
         types, (documents, versions) = guest_types(context.capabilities, self.virt_type), answer
         return HostReport(traits=model_traits(types, documents, tpm=self.tpm, versions=versions))
-
-
-def _versions(sources: Sources) -> Versions | None:
-    """Return the versions; ``None`` if the hypervisor has none or never answered."""
-
-    def read_versions() -> Versions | None:
-        return sources.host.call_if_supported(
-            "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
-        )
-
-    return sources.fetch_or_default("versions", read_versions, None, until_event=CONNECTION)
 
 
 def model_traits(
@@ -146,21 +145,20 @@ def model_traits(
     if not types:
         return {}
     arch = types[0].arch
-    traits = _tables(arch) | (
-        {} if versions is None or arch not in VIFS else _by_version(arch, versions)
-    )
-    documents = [parse_document(answer) for answer in answers if answer is not None]
-    if len(documents) < len(types) or any(d.tag != "domainCapabilities" for d in documents):
-        return traits
-    return traits | _listed_models(documents) | _features(documents, arch) | _tpm(documents, tpm)
-
-
-def _tables(arch: str) -> dict[str, bool]:
     traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
     for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
         if arch in table or prefix == IOMMU:
-            traits |= _by_prefix(prefix, table.get(arch, frozenset()))
-    return {name: has for name, has in traits.items() if name not in NOT_IN_TABLES}
+            by_prefix = _by_prefix(prefix, table.get(arch, frozenset()))
+            traits |= {name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES}
+    if versions is not None and arch in VIFS:
+        traits |= _by_version(arch, versions)
+    documents = [parse_document(answer) for answer in answers if answer is not None]
+    if len(documents) < len(types) or any(d.tag != "domainCapabilities" for d in documents):
+        return traits
+    for prefix, section, enum in LISTED_MODELS:
+        values = _values(documents, section, enum)
+        traits |= {} if values is None else _by_prefix(prefix, values)
+    return traits | _features(documents, arch) | _tpm(documents, tpm)
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
@@ -183,29 +181,15 @@ def _by_prefix(prefix: str, offered: Collection[str]) -> dict[str, bool]:
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:
     """Return all values that any document lists; ``None`` if no document has the section."""
-    sections = [
-        element for document in documents if (element := document.find(section)) is not None
-    ]
-    if not sections:
-        return None
+    found = [document.find(section) for document in documents]
+    sections = [element for element in found if element is not None]
     texts = (
         value.text
         for element in sections
         if element.get("supported", "yes") == "yes"
-        for listed_enum in element.findall("enum")
-        if listed_enum.get("name") == enum
-        for value in listed_enum.findall("value")
+        for value in element.findall(f"enum[@name='{enum}']/value")
     )
-    return frozenset(text.strip() for text in texts if text)
-
-
-def _listed_models(documents: list[Element]) -> dict[str, bool]:
-    """Return the traits of models that the documents list by name."""
-    traits: dict[str, bool] = {}
-    for prefix, section, enum in LISTED_MODELS:
-        values = _values(documents, section, enum)
-        traits |= {} if values is None else _by_prefix(prefix, values)
-    return traits
+    return frozenset(text.strip() for text in texts if text) if sections else None
 
 
 def _features(documents: list[Element], arch: str) -> dict[str, bool]:
