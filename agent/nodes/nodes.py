@@ -186,8 +186,9 @@ class Nodes:
         names, from_driver = self.drivers[0].nodes(), self.drivers[0].node_uuids()
         if self.rules.attached:
             for tracker in self.trackers.values():
+                # A deleted root: its owner may create it again with another UUID.
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
-                    self.foreign_roots.forget(tracker.node)
+                    self.foreign_roots.by_name.pop(tracker.node, None)
             find = partial(provider_by_name, api=self.breaker)
             uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.compute_id, find)
             tag = ""
@@ -341,6 +342,6 @@ class Nodes:
             reports.append(checked.get(f"gone {uuid}") or node.report())
             if node.settled:
                 del self.vanished[uuid]
-                node.tracker.forget()
+                node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]

@@ -5,88 +5,80 @@ emptied while a provider that stays is below it.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from agent.ownership.policy import Policy
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
+Changes = dict[str, Provider | None]
+"""Changed providers by UUID; ``None`` for removed ones."""
 
-@dataclass(slots=True)
-class PlaceChanges:
-    """``changes`` is by provider UUID, as the assertions want it; it is corrected in place."""
 
-    observed: Snapshot
-    policy: Policy
-    changes: dict[str, Provider | None]
-    undone: list[tuple[Provider, str]] = field(default_factory=list)
-    """Providers as they were wanted, each with the reason why that was undone."""
+def correct_places(
+    observed: Snapshot, policy: Policy, changes: Changes, leaving: Collection[str]
+) -> tuple[list[str], list[tuple[Provider, str]]]:
+    """Undo in ``changes`` what is not allowed, and remove the providers that leave.
 
-    def check(self, leaving: Collection[str]) -> list[str]:
-        """Undo what is not allowed and remove the providers that leave.
+    Return the UUIDs of leaving providers that have to stay, since a provider below them stays, and
+    the providers of which something was undone, as they were wanted, each with the reason.
+    """
+    leaving = frozenset(leaving)
+    undone: list[tuple[Provider, str]] = []
 
-        Return the UUIDs of leaving providers that have to stay, since a provider below them stays.
-        The names of leaving providers can be used at once.
-        """
-        leaving = frozenset(leaving)
-        self._undo_disallowed(leaving)
-        staying: dict[str, None] = {}
-        for uuid in {**self.observed.providers, **self.changes} if leaving else ():
-            provider = None if uuid in leaving else self._now(uuid)
-            while provider is not None and provider.parent_uuid is not None:
-                if provider.parent_uuid in leaving:
-                    staying[provider.parent_uuid] = None
-                provider = self._now(provider.parent_uuid)
-        self.changes.update(dict.fromkeys(leaving.difference(staying)))
-        self._undo_disallowed(())
-        return list(staying)
-
-    def _undo_disallowed(self, free: Collection[str]) -> None:
-        """Undo each move, rename and creation that is not allowed; each may cause another one."""
-        while (problem := next(self._disallowed(free), None)) is not None:
-            self.undone.append(problem)
-            new = problem[0]
-            old = self.observed.get(new.uuid)
+    def undo_disallowed(free: Collection[str]) -> None:
+        while (problem := next(_disallowed(observed, policy, changes, free), None)) is not None:
+            undone.append(problem)  # each may cause another one
+            new, old = problem[0], observed.get(problem[0].uuid)
             if old is None:
-                del self.changes[new.uuid]
+                del changes[new.uuid]
             else:
-                back = replace(new, name=old.name, parent_uuid=old.parent_uuid)
-                self.changes[new.uuid] = back
+                changes[new.uuid] = replace(new, name=old.name, parent_uuid=old.parent_uuid)
 
-    def _disallowed(self, free: Collection[str]) -> Iterator[tuple[Provider, str]]:
-        """Yield the changes that are not allowed, with the reason.
+    undo_disallowed(leaving)  # the names of leaving providers can be used at once
+    staying: dict[str, None] = {}
+    for uuid in {**observed.providers, **changes} if leaving else ():
+        provider = None if uuid in leaving else _now(observed, changes, uuid)
+        while provider is not None and provider.parent_uuid is not None:
+            if provider.parent_uuid in leaving:
+                staying[provider.parent_uuid] = None
+            provider = _now(observed, changes, provider.parent_uuid)
+    changes.update(dict.fromkeys(leaving.difference(staying)))
+    undo_disallowed(())
+    return list(staying), undone
 
-        ``free`` are the providers whose names can be used.
-        """
-        names: dict[str, str] = {}
-        for uuid, new in self.changes.items():
-            old = self.observed.get(uuid)
-            if new is None or (old and (old.name, old.parent_uuid) == (new.name, new.parent_uuid)):
-                continue
-            root, first = self._root_of(new), names.setdefault(new.name, uuid)
-            named = self.observed.named(new.name)
-            now = None if named is None or named.uuid in free else self._now(named.uuid)
-            holder = now.uuid if now is not None and now.name == new.name else first
-            if root is None:
-                yield new, "not created: its parent was not created"
-            elif root in self.policy.foreign:
-                yield new, "not created: its parent is owned by another service"
-            elif root not in {self.policy.root, self.observed.root_of(uuid) if old else root}:
-                yield new, "not moved: the new parent is in the tree of another root"
-            elif holder != uuid:
-                text = f"not created or renamed: provider {holder} of another owner has its name"
-                yield new, text
 
-    def _now(self, uuid: str) -> Provider | None:
-        return self.changes[uuid] if uuid in self.changes else self.observed.get(uuid)
+def _disallowed(
+    observed: Snapshot, policy: Policy, changes: Changes, free: Collection[str]
+) -> Iterator[tuple[Provider, str]]:
+    """Yield the changes that are not allowed, with the reason.
 
-    def _root_of(self, provider: Provider) -> str | None:
-        """Return the root's UUID; ``None`` if an ancestor is missing, or is below the provider."""
-        seen = set()
-        above: Provider | None = provider
-        while above is not None and above.parent_uuid is not None:
-            if above.uuid in seen:
-                return None
-            seen.add(above.uuid)
-            above = self._now(above.parent_uuid)
-        return None if above is None else above.uuid
+    ``free`` are the providers whose names can be used.
+    """
+    names: dict[str, str] = {}
+    for uuid, new in changes.items():
+        old = observed.get(uuid)
+        if new is None or (old and (old.name, old.parent_uuid) == (new.name, new.parent_uuid)):
+            continue
+        first, named = names.setdefault(new.name, uuid), observed.named(new.name)
+        now = None if named is None or named.uuid in free else _now(observed, changes, named.uuid)
+        holder = now.uuid if now is not None and now.name == new.name else first
+        root: Provider | None = new
+        seen = set[str]()
+        while root is not None and root.parent_uuid is not None:
+            seen.add(root.uuid)
+            above = root.parent_uuid
+            root = None if above in seen else _now(observed, changes, above)
+        if root is None:  # an ancestor is missing, or is below the provider
+            yield new, "not created: its parent was not created"
+        elif root.uuid in policy.foreign:
+            yield new, "not created: its parent is owned by another service"
+        elif root.uuid not in {policy.root, observed.root_of(uuid) if old else root.uuid}:
+            yield new, "not moved: the new parent is in the tree of another root"
+        elif holder != uuid:
+            text = f"not created or renamed: provider {holder} of another owner has its name"
+            yield new, text
+
+
+def _now(observed: Snapshot, changes: Changes, uuid: str) -> Provider | None:
+    return changes[uuid] if uuid in changes else observed.get(uuid)

@@ -57,7 +57,7 @@ from agent.ownership.ledger import (
     joined,
     manager_text,
 )
-from agent.ownership.placing import PlaceChanges
+from agent.ownership.placing import correct_places
 from agent.ownership.policy import Policy, with_unrecorded_claims
 from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
@@ -137,8 +137,8 @@ def settle(
     # The tree as a whole: names, parents, and what can be removed.
     changes = {uuid: each.after for uuid, each in settled.items()}
     leaving = [uuid for uuid, each in settled.items() if each.leaves]
-    places = PlaceChanges(observed, policy, changes)
-    for below in (child for uuid in places.check(leaving) for child in observed.children(uuid)):
+    staying, undone = correct_places(observed, policy, changes, leaving)
+    for below in (child for uuid in staying for child in observed.children(uuid)):
         if below not in leaving:
             row = before.holdings_on(below)
             owner = next((manager for manager, held in row.items() if held.provider), None)
@@ -147,7 +147,7 @@ def settle(
                 why = f"{manager_text(owner)} still reports it"
             text = f"not removed, nor its parent, which a driver removed: {why}"
             problems[Problem(below, observed.providers[below].name, text)] = None
-    for provider, text in places.undone:
+    for provider, text in undone:
         problems[Problem(provider.uuid, provider.name, text)] = None
     for statement in answers.statements:
         for uuid in statement.removed - statement.adopted:

@@ -90,10 +90,6 @@ class ForeignRoots:
             uuids[name] = uuid
         return uuids
 
-    def forget(self, name: str) -> None:
-        """Forget a deleted root: its owner may create it again with another UUID."""
-        self.by_name.pop(name, None)
-
 
 def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
     """Return the agent's own statement: COMPUTE_MANAGED_PCI_DEVICE is on no provider of its own."""

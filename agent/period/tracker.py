@@ -267,10 +267,6 @@ class Tracker:
             self.competing.count_undone_writes(before, self.view.snapshot)
         self.competing.note_records(before, self.view.snapshot)
 
-    def forget(self) -> None:
-        """Delete the saved state of this root."""
-        self.root.forget_saved_view()
-
     def free_name(self) -> None:
         """Rename the root to its UUID, so that another root can get its name."""
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
@@ -418,14 +414,6 @@ class Tracker:
                 del refused[uuid]
         return inside
 
-    def _unwritable(self) -> dict[str, str]:
-        problem = "" if self.saved is None else self.saved.store.problem
-        if not problem:
-            return {}
-        return {
-            "state_path": f"{problem}; nothing new is reported in Placement until it can be used"
-        }
-
     def _report(
         self,
         decision: Decision,
@@ -436,17 +424,18 @@ class Tracker:
         broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
         fatal = next((err for err in broken if isinstance(err, ReshapeFailed)), None)
         fatal = None if self.started else fatal
+        degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
+        degraded |= self.competing.degraded(self.uuid, self.node)
+        if self.saved is not None and (problem := self.saved.store.problem):
+            why = f"{problem}; nothing new is reported in Placement until it can be used"
+            degraded["state_path"] = why
         return Report(
             self.node,
             plan=decision.plan,
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(failed),
             draining=self.root.refusals.draining(),
-            degraded={
-                part: why for driver in self.drivers for part, why in driver.degraded().items()
-            }
-            | self.competing.degraded(self.uuid, self.node)
-            | self._unwritable(),
+            degraded=degraded,
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),

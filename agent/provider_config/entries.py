@@ -163,9 +163,9 @@ def _read(text: str, name: str, warnings: list[Diagnostic]) -> list[Entry]:
 
 def _newer_minor(file: _File) -> Diagnostic | None:
     """Return a warning for a newer 1.x.  :raises BadFile: the major version is not 1."""
-    path = ("meta", "schema_version")
-    meta = file.data.get("meta") if isinstance(file.data, dict) else None
-    version = meta.get("schema_version") if isinstance(meta, dict) else None
+    path, version = ("meta", "schema_version"), file.data
+    for key in path:
+        version = version.get(key) if isinstance(version, dict) else None
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None:
         return None  # an error of the schema

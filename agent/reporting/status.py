@@ -258,12 +258,10 @@ def started_at(pid: int) -> int | None:
 
 def lives(pid: int, started: int | None) -> bool:
     """Return whether the process runs, and began at ``started``: pids are used again."""
-    if None not in (now := started_at(pid), started) and now != started:
-        return False
+    if None not in (now := started_at(pid), started):
+        return now == started
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as err:
+        return isinstance(err, PermissionError)
     return True

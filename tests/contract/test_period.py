@@ -273,7 +273,8 @@ def test_what_a_driver_does_to_its_tree_afterwards_has_no_effect(any_placement: 
     agent = Agent(any_placement, Small(hoarding))
     agent.settle()
     for tree in kept:
-        tree.update_inventory(NODE, {"VCPU": {"total": 666}})
+        with pytest.raises(ValueError, match="this tree is closed"):
+            tree.update_inventory(NODE, {"VCPU": {"total": 666}})
     report = agent.period()
     assert report.ok and not report.done and totals(any_placement) == {"VCPU": 8}
 
