@@ -21,8 +21,10 @@ from agent.reporting.reports import Report
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.loader import LoadedDriver
+from reportclient.calls import Counting
 from reportclient.errors import PlacementError
 from reportclient.http import API
+from reportclient.plan import Plan, UpdateProvider
 from reportclient.reader import provider_by_name, providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
@@ -186,8 +188,8 @@ class Nodes:
         names, from_driver = self.drivers[0].nodes(), self.drivers[0].node_uuids()
         if self.rules.attached:
             for tracker in self.trackers.values():
-                # A deleted root: its owner may create it again with another UUID.
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
+                    # It was deleted: its owner may create it again with another UUID.
                     self.foreign_roots.by_name.pop(tracker.node, None)
             find = partial(provider_by_name, api=self.breaker)
             uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.compute_id, find)
@@ -258,12 +260,13 @@ class Nodes:
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
     def _free_names(self) -> None:
-        """Rename roots whose name another node needs, as after two nodes swapped their names."""
+        """Rename each root to its UUID whose name another node needs, as after a swap of names."""
         wanted = {tracker.node for tracker in self.trackers.values()}
         for tracker in self.trackers.values():
             root = tracker.view.snapshot.get(tracker.uuid)
             if root is not None and root.name != tracker.node and root.name in wanted:
-                tracker.free_name()
+                plan = Plan((UpdateProvider(tracker.uuid, tracker.uuid, None),))
+                tracker.root.send(plan, Counting(self.breaker))
 
     def _verify_by_listing(self, now: float) -> None:
         """Verify all roots without children by one listing of the service tag, if enough are due.

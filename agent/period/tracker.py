@@ -267,11 +267,6 @@ class Tracker:
             self.competing.count_undone_writes(before, self.view.snapshot)
         self.competing.note_records(before, self.view.snapshot)
 
-    def free_name(self) -> None:
-        """Rename the root to its UUID, so that another root can get its name."""
-        plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
-        self.root.send(plan, Counting(self.root.api))
-
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
         return self.saved is None or self.saved.save_ledger(self.ledger)
