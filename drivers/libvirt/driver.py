@@ -6,24 +6,18 @@ It reports each source's inventory as that source's claims, and names the source
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.errors import DriverLoadFailed
+from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.inventory import DISK_GB
-from drivers.libvirt import documents, opts
+from drivers.libvirt import opts
 from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
-from drivers.libvirt.connection.host_identity import (
-    NAME,
-    AnotherHost,
-    HostIdentity,
-    HostIdentityCheck,
-)
 from drivers.libvirt.connection.session import Deadlines, ErrorReply
+from drivers.libvirt.documents import parse_document, text_of
 from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.reported import Observed
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +45,26 @@ spaces, ...).  No image backend of Nova's can encrypt the disks of guests yet.
 """
 
 
+NAME = "host name"
+SAVED_HOST = "libvirt-host"
+"""Key in the driver's store: the host that answered last, to recognise a different one."""
+
+
+class HostIdentity(NamedTuple):
+    """A host's name, and libvirt's UUID of it; ``None`` where libvirt reports none.
+
+    The UUID alone does not identify a host: where the firmware has no usable one, libvirtd
+    generates another at each start.
+    """
+
+    name: str
+    uuid: str | None
+
+
+class AnotherHost(DriverNotReady):
+    """libvirt answers for a different host than at first."""
+
+
 class LibvirtDriver(ComputeDriver):
     """The libvirt driver: one node, the hypervisor of this machine."""
 
@@ -65,7 +79,7 @@ class LibvirtDriver(ComputeDriver):
         self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
         self._host = host or Host(libvirt_uri(group), load_binding(), Deadlines.from_conf(group))
         self._nodename: str | None = None
-        self._identity_check = HostIdentityCheck(context.store)
+        self._answered: HostIdentity | None = None
         self._remembers_host = False
         self._reader = Reader(self._host, facts)
         self._notes: dict[str, str] = {}
@@ -117,11 +131,12 @@ class LibvirtDriver(ComputeDriver):
         name, name_notes = self._current_name()
         reading = self._reader.read_host()
         name_notes |= self._check_identity(name, reading.capabilities)
+        providers = map(provider_tree.data, provider_tree.get_provider_uuids(nodename))
         report = host_report(
             nodename,
             reading,
             self._reader.facts,
-            _observed(provider_tree, nodename),
+            {data.name: data.inventory for data in providers},
             disk_shared=provider_tree.has_sharing_provider(DISK_GB),
         )
         self._notes = {**report.notes, **name_notes}
@@ -135,32 +150,52 @@ class LibvirtDriver(ComputeDriver):
         try:
             return self._host.hostname(), {}
         except ErrorReply as err:
-            if self._identity_check.current is None:
+            if self._answered is None:
                 raise
-            return self._identity_check.current.name, {NAME: str(err)}
-
-    def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:
-        """Return notes on changes of the host's identity.
-
-        :raises AnotherHost: libvirt answers for a different host than before.
-        """
-        try:
-            return self._identity_check.check(
-                HostIdentity.from_capabilities(name, capabilities), remember=self._remembers_host
-            )
-        except AnotherHost as err:
-            self._host.lost(str(err))
-            raise
+            return self._answered.name, {NAME: str(err)}
 
     def _checked_hostname(self) -> str:
         """Return the host's current name.
 
         :raises DriverNotReady: libvirt is unreachable, or answers for another host.
         """
-        name, first = self._host.hostname(), self._identity_check.first
+        name, first = self._host.hostname(), self._first_host()
         if first is not None and first.name != name:
-            self._check_identity(name, documents.parse_document(capabilities(self._host)))
+            self._check_identity(name, parse_document(capabilities(self._host)))
         return name
+
+    def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:
+        """Return a note if the host has a new name; save the host for later runs.
+
+        :raises AnotherHost: both name and UUID differ from those of the first host.
+        """
+        host = HostIdentity(name, text_of(capabilities, "host/uuid"))
+        first = self._first_host() or host
+        both_have_uuids = None not in (first.uuid, host.uuid)
+        if first.name != host.name and both_have_uuids and first.uuid != host.uuid:
+            problem = (
+                f"another host answers: {host.name} (UUID {host.uuid}) instead of {first.name}"
+                f" (UUID {first.uuid}); check [libvirt] connection_uri; if the host was replaced,"
+                f" remove driver-{SAVED_HOST}.json from state_path and restart compute-agent"
+            )
+            self._host.lost(problem)
+            raise AnotherHost(problem)
+        if self._remembers_host and host.uuid is not None:  # a name alone can't be told apart later
+            self.context.store.save(SAVED_HOST, host._asdict())
+        self._answered = self._answered or host
+        if self._answered.name == name:
+            return {}
+        return {
+            NAME: f"the host was renamed from {self._answered.name} to {name}: Placement keeps"
+            " the old name until compute-agent is restarted"
+        }
+
+    def _first_host(self) -> HostIdentity | None:
+        """Return the first host that answered in this run, or else in an earlier one."""
+        saved = None if self._answered else self.context.store.load(SAVED_HOST)
+        if saved is None or not {"name", "uuid"} <= saved.keys():
+            return self._answered
+        return HostIdentity(str(saved["name"]), str(saved["uuid"]))
 
     def _log_new_warnings(self, warnings: Sequence[str]) -> None:
         """Log each warning once, and again if it comes back."""
@@ -168,8 +203,3 @@ class LibvirtDriver(ComputeDriver):
             if warning not in self._logged_warnings:
                 LOG.warning("%s", warning)
         self._logged_warnings = frozenset(warnings)
-
-
-def _observed(tree: ProviderTree, nodename: str) -> Observed:
-    providers = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
-    return {data.name: data.inventory for data in providers}

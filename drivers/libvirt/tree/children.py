@@ -7,7 +7,7 @@ have such UUIDs.  Children that Nova created on this host are recognised too
 provider that has a reported name is used as it is, and never removed.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from drivers.errors import ReshapeNeeded
@@ -78,7 +78,12 @@ def write_report(
         still_used = _keep_used(tree, before, allocations, {provider.uuid for provider in gone})
         gone = [provider for provider in gone if provider.uuid not in still_used]
     for provider in gone:
-        _remove(tree, provider)
+        uuid = provider.uuid
+        tree.adopt(uuid)  # it may be Nova's; other services' never get here
+        if tree.get_provider_uuids(uuid) == [uuid]:
+            tree.remove(uuid)
+        else:  # another service has a provider below it: it has to stay, without inventory
+            tree.update_inventory(uuid, {})
     for source in report.silent:
         tree.silent(source)
     if must_wait:
@@ -108,19 +113,24 @@ def _gone_children(
     report: HostReport,
     reported: Mapping[str, ReportedProvider],
 ) -> list[ProviderData]:
-    """Return the children to be removed.
+    """Return this driver's and Nova's children to be removed, children first: nothing reports them.
 
     Those of silent or incomplete sources only if a new child replaces them under the host's new
     name.
     """
     incomplete = report.silent | report.incomplete
-    created = [child.name for child in reported.values() if not tree.exists(child.name)]
-    return [
-        data
-        for data in _unreported_children(tree, root.uuid, reported)
-        if not incomplete & sources_of(data.name)
-        or any(is_renamed_from(root.name, name, data.name) for name in created)
-    ]
+    created = [name for name in reported if not tree.exists(name)]
+    wanted = {child_uuid(root.uuid, name) for name in reported}
+    gone = []
+    for uuid in reversed(tree.get_provider_uuids(root.uuid)[1:]):
+        data = tree.data(uuid)
+        is_ours = uuid == child_uuid(root.uuid, data.name) or created_by_nova(data)
+        if not is_ours or data.name in reported or uuid in wanted:
+            continue
+        renamed = any(is_renamed_from(root.name, name, data.name) for name in created)
+        if renamed or not incomplete & sources_of(data.name):
+            gone.append(data)
+    return gone
 
 
 def _writable(
@@ -150,18 +160,6 @@ def _writable(
     return writable, problems
 
 
-def _unreported_children(
-    tree: ProviderTree, root: str, reported: Mapping[str, ReportedProvider]
-) -> Iterable[ProviderData]:
-    """Yield this driver's and Nova's children that nothing reports, children first."""
-    wanted = {child_uuid(root, name) for name in reported}
-    for uuid in reversed(tree.get_provider_uuids(root)[1:]):
-        data = tree.data(uuid)
-        is_ours = uuid == child_uuid(root, data.name) or created_by_nova(data)
-        if is_ours and data.name not in reported and uuid not in wanted:
-            yield data
-
-
 def _place_all(
     tree: ProviderTree,
     root: ProviderData,
@@ -169,50 +167,38 @@ def _place_all(
     reported: Mapping[str, ReportedProvider],
     gone: Sequence[ProviderData],
 ) -> dict[str, str]:
-    """Write all children; return their UUIDs by name."""
+    """Write all children; return their UUIDs by name.
+
+    A child of a renamed host gets what others set on the earlier one.
+    """
     placed: dict[str, str] = {}
-    for child in reported.values():
-        cell = report.cells.get(-1 if child.cell is None else child.cell)
-        parent = (
-            root.uuid
-            if cell is None or cell.name == child.name
-            else placed.get(cell.name, root.uuid)
-        )
-        earlier = None if tree.exists(child.name) else earlier_provider(root.name, child.name, gone)
+    for name, child in reported.items():
+        cell = None if child.cell is None else report.cells.get(child.cell)
+        parent = root.uuid if cell is None else placed.get(cell.name, root.uuid)
+        earlier = None if tree.exists(name) else earlier_provider(root.name, name, gone)
+        inventory = {key: record for key, record in child.inventory.items() if record["total"] > 0}
+        if earlier is not None:
+            for key, record in earlier.inventory.items():
+                if key in inventory:
+                    reserved = min(int(record.get("reserved") or 0), inventory[key]["total"])
+                    inventory[key] = {"reserved": reserved, **inventory[key]}
         with tree.source(child.source):
-            placed[child.name] = uuid = _place(tree, root.uuid, parent, child.name)
-            inventory = {k: v for k, v in child.inventory.items() if v["total"] > 0}
-            tree.update_inventory(
-                uuid, inventory if earlier is None else _with_reserved(inventory, earlier)
-            )
+            uuid = child_uuid(root.uuid, name)
+            if tree.exists(name):
+                uuid = tree.data(name).uuid
+                tree.move(uuid, parent)
+            elif tree.exists(uuid):
+                tree.rename(uuid, name)
+                tree.move(uuid, parent)
+            else:
+                tree.new_child(name, parent, uuid)
+            tree.update_inventory(uuid, inventory)
             tree.set_own_traits(uuid, child.traits)
         if earlier is not None:
             tree.add_traits(uuid, *earlier.traits - child.traits)
             tree.add_aggregates(uuid, *earlier.aggregates)
+        placed[name] = uuid
     return placed
-
-
-def _with_reserved(inventory: Records, old: ProviderData) -> Records:
-    """Return records, which get the old provider's ``reserved`` where they have none."""
-    reserved = {name: int(record.get("reserved") or 0) for name, record in old.inventory.items()}
-    return {
-        name: {"reserved": min(reserved.get(name, 0), record["total"]), **record}
-        for name, record in inventory.items()
-    }
-
-
-def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
-    """Return the provider's UUID; create, move or rename the provider if needed."""
-    uuid = child_uuid(root, name)
-    if tree.exists(name):
-        uuid = tree.data(name).uuid
-        tree.move(uuid, parent)
-    elif tree.exists(uuid):
-        tree.rename(uuid, name)
-        tree.move(uuid, parent)
-    else:
-        tree.new_child(name, parent, uuid)
-    return uuid
 
 
 def _keep_used(
@@ -228,26 +214,20 @@ def _keep_used(
     it from the next period on.  Providers that are ``gone`` keep nothing else, or what moved would
     exist twice.
     """
-    amounts = _amounts(allocations)
-    for uuid in before.keys() & amounts.keys():
+    held: dict[str, dict[str, list[int]]] = {}
+    for consumer in allocations.values():
+        for uuid, part in consumer["allocations"].items():
+            for name, amount in part["resources"].items():
+                held.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    for uuid in before.keys() & held.keys():
         desired = {} if uuid in gone else tree.data(uuid).inventory
         in_use = {
             name: before[uuid][name]
-            for name, held in amounts[uuid].items()
-            if name in before[uuid] and not _has_room(desired.get(name), held)
+            for name, amounts in held[uuid].items()
+            if name in before[uuid] and not _has_room(desired.get(name), amounts)
         }
         tree.update_inventory(uuid, {**desired, **in_use})
-    return frozenset(amounts)
-
-
-def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
-    """Return the amounts of each consumer, by provider and class."""
-    amounts: dict[str, dict[str, list[int]]] = {}
-    for held in allocations.values():
-        for uuid, part in held["allocations"].items():
-            for name, amount in part["resources"].items():
-                amounts.setdefault(uuid, {}).setdefault(name, []).append(amount)
-    return amounts
+    return frozenset(held)
 
 
 def _has_room(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
@@ -257,13 +237,3 @@ def _has_room(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
     full = Inventory.from_dict(record).with_defaults(None)
     assert full.max_unit is not None
     return max(held) <= full.max_unit and sum(held) <= full.capacity
-
-
-def _remove(tree: ProviderTree, provider: ProviderData) -> None:
-    uuid = provider.uuid
-    tree.adopt(uuid)  # it may be Nova's; other services' never get here
-    if tree.get_provider_uuids(uuid) == [uuid]:
-        tree.remove(uuid)
-    else:
-        # Another service has a provider below it: it has to stay, without inventory.
-        tree.update_inventory(uuid, {})
