@@ -137,12 +137,8 @@ class Nodes:
         its hypervisor is down.
         """
         try:
-            if (
-                not (self.trackers or self.saved_trackers or self.rules.attached)
-                and self.state_path
-            ):
-                saved = saved_roots(self.state_path)
-                self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in saved}
+            if not (self.trackers or self.saved_trackers or self.rules.attached):
+                self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in self.roots()}
             trackers = [*(self.trackers or self.saved_trackers).values()] or self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]

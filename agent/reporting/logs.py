@@ -44,8 +44,9 @@ _PRIORITIES = (
     (logging.ERROR, 3),
     (logging.WARNING, 4),
     (logging.INFO, 6),
+    (logging.NOTSET, 7),
 )
-_DEBUG = 7
+"""Priorities of the journal by least level."""
 
 
 class LogsUnusable(Exception):
@@ -120,8 +121,8 @@ class Lines(logging.Formatter):
         record.msg, record.args = message, None
         record.exc_text = None  # of another formatter
         text = self._without_summary(self._inner.format(record), record)
-        at_least = (number for least, number in _PRIORITIES if record.levelno >= least)
-        mark = f"<{next(at_least, _DEBUG)}>" if self._journal else ""
+        priority = next(number for least, number in _PRIORITIES if record.levelno >= least)
+        mark = f"<{priority}>" if self._journal else ""
         return "\n".join(mark + plain(line, keep="\t") for line in text.split("\n"))
 
     def _without_summary(self, text: str, record: logging.LogRecord) -> str:
@@ -163,26 +164,16 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is logged."""
-        now, reason = self.clock(), _reason(record)
+        args = record.args if isinstance(record.args, Mapping) else {}
+        err = args.get("err_str")
+        # Reset, closed or refused, not for its certificate or name; amqp's own have the code 0.
+        is_specific = isinstance(err, ssl.SSLError | socket.gaierror)
+        is_lost = (isinstance(err, OSError) and not is_specific) or getattr(err, "code", None) == 0
+        why = "" if is_lost else err
+        reason = f"{record.msg} {args.get('hostname')} {args.get('port')} {why}"
+        now = self.clock()
         self._next = {each: at for each, at in self._next.items() if now < at}
         if reason in self._next:
             return False
         self._next[reason] = now + self.every
         return True
-
-
-def _reason(record: logging.LogRecord) -> str:
-    """Return the reason in a line of oslo.messaging, without connection and delay."""
-    args = record.args if isinstance(record.args, Mapping) else {}
-    err = args.get("err_str")
-    why = "" if _is_connection_lost(err) else err
-    return f"{record.msg} {args.get('hostname')} {args.get('port')} {why}"
-
-
-def _is_connection_lost(err: object) -> bool:
-    """Return whether a connection was reset, closed or refused, not for its certificate or name.
-
-    amqp's own errors of that kind have the code 0.
-    """
-    is_specific = isinstance(err, ssl.SSLError | socket.gaierror)
-    return (isinstance(err, OSError) and not is_specific) or getattr(err, "code", None) == 0

@@ -23,7 +23,8 @@ class Systemd:
         """Read NOTIFY_SOCKET, and WATCHDOG_USEC if WATCHDOG_PID is unset or this process."""
         for_us = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environ.get("WATCHDOG_USEC", "") if for_us else ""
-        return cls(environ.get("NOTIFY_SOCKET"), _seconds(usec))
+        seconds = int(usec) / 1e6 if usec.isdigit() else 0
+        return cls(environ.get("NOTIFY_SOCKET"), seconds or None)
 
     def ready(self, status: str) -> None:
         """Tell systemd that the service is up."""
@@ -61,10 +62,6 @@ class Systemd:
                 sock.sendto(message.encode(errors="replace"), address)
             except OSError:
                 return  # systemd does not listen: the service runs without it
-
-
-def _seconds(usec: str) -> float | None:
-    return int(usec) / 1e6 or None if usec.isdigit() else None
 
 
 def _one_line(status: str) -> str:
