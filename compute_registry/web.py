@@ -1,28 +1,26 @@
 """The WSGI application of compute-registry: the API and the page, behind authentication."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+from wsgiref.util import application_uri
 
 from keystonemiddleware import audit, auth_token
 from keystonemiddleware import opts as keystone_opts
 
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
-from compute_registry.page.application import PATH, FleetPage, PageOrApi, is_page
+from compute_registry.page.application import PATH, FleetPage, Pages, is_page
 from compute_registry.page.login import GROUP, keystone_login
-from compute_registry.page.pages import Pages
 from compute_registry.page.trees import TreesOfHosts
 from compute_registry.rest import policy
 from compute_registry.rest.application import (
-    BASE,
     Application,
     ComputeApplication,
-    Discovery,
     StartResponse,
+    send_json,
 )
 from compute_registry.rest.policy import allow_all, allowed_by_policy
-from compute_registry.rest.request import Environ, request_id_of
+from compute_registry.rest.request import Environ, api_description, request_id_of
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
@@ -39,12 +37,40 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
         served = with_audit(served, conf)
     pages = Pages()
     if settings.page:
-        served = FleetPage(served, control, TreesOfHosts(_placement(conf)), pages, allowed)
+        page = FleetPage(control, TreesOfHosts(_placement(conf)), pages, allowed)
+        served = page_or_api(page, served)
     if keystone:
         served = with_keystone(served, conf)
         if settings.page:
-            served = PageOrApi(keystone_login(served, conf, pages.error_page), served)
-    return WithRequestId(Discovery(served))
+            served = page_or_api(keystone_login(served, conf, pages.error_page), served)
+    return with_discovery(served)
+
+
+def page_or_api(page: Application, api: Application) -> Application:
+    """Return an application that passes a request on to the page or to the API, by path."""
+    return lambda environ, start: (page if is_page(environ) else api)(environ, start)
+
+
+def with_discovery(served: Application) -> Application:
+    """Return the application with the API's versions at ``/`` and ``/v2.1``, for everyone.
+
+    Each request gets an id, which the headers of its answer have.
+    """
+
+    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        names = "X-OpenStack-Request-ID", "X-Compute-Request-ID"
+        ids = [(name, request_id_of(environ)) for name in names]
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start_response(status, [*headers, *ids], *more)
+
+        path = environ.get("PATH_INFO", "").rstrip("/")
+        if path not in ("", "/v2.1"):
+            return served(environ, start)
+        described = api_description(application_uri(environ).rstrip("/"))
+        return send_json(start, 200, {"version": described} if path else {"versions": [described]})
+
+    return answer
 
 
 def _placement(conf: Any) -> API | None:
@@ -68,8 +94,7 @@ def route_of(environ: Environ) -> str | None:
         return path or "/"
     if is_page(environ):
         return PATH if path == PATH else f"{PATH}/{{host}}"
-    ours = BASE.fullmatch(path)
-    return policy.route_of(ours["rest"]) if ours else None
+    return next((call.path for call, _ in policy.matching(path)), None)
 
 
 KEYSTONE_WITHIN = 10
@@ -106,21 +131,3 @@ def with_audit(application: Application, conf: Any) -> Application:
     except Exception as err:
         raise RegistryConfigError(f"[audit] audit_map_file {file}: {err}") from err
     return audited
-
-
-@dataclass(frozen=True, slots=True)
-class WithRequestId:
-    """Outermost middleware: gives each request an id, and adds it to the answer's headers."""
-
-    application: Application
-
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """WSGI."""
-        request_id = request_id_of(environ)
-
-        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            names = "X-OpenStack-Request-ID", "X-Compute-Request-ID"
-            added = [(name, request_id) for name in names]
-            return start_response(status, [*headers, *added], *more)
-
-        return self.application(environ, start)

@@ -1,30 +1,97 @@
 """The page as a WSGI application: a list of the hosts, and a page for each host."""
 
+import base64
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import jinja2
+from markupsafe import Markup
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
-from compute_registry.page.pages import Pages
 from compute_registry.page.selection import GROUPS, Selection, observed_services, select_hosts
 from compute_registry.page.trees import NoTree, ShownTree, TreesOfHosts
 from compute_registry.rest import policy
-from compute_registry.rest.application import Application, StartResponse
-from compute_registry.rest.request import LONGEST_QUERY, Environ, Refused
+from compute_registry.rest.application import StartResponse
+from compute_registry.rest.request import LONGEST_QUERY, Environ, Refused, status_line
 from compute_registry.rest.services import refusal
+from reportclient.plain_text import ago, plain
 
+HTML = "text/html; charset=utf-8"
+TEMPLATES = Path(__file__).parent / "templates"
+Headers = list[tuple[str, str]]
 PATH = "/fleet"
 HOSTS = f"{policy.API}os-services:list"
 TREES = f"{policy.API}os-hypervisors:show"
 
 
+class Pages:
+    """Renders templates and sends them."""
+
+    def __init__(self) -> None:
+        loader = jinja2.FileSystemLoader(TEMPLATES)
+        self._jinja = jinja2.Environment(
+            loader=loader,
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        parts = {name: (TEMPLATES / name).read_text() for name in ("style.css", "filter.js")}
+        self._jinja.globals |= {
+            "style": Markup(parts["style.css"]),  # noqa: S704  our own files
+            "script": Markup(parts["filter.js"]),  # noqa: S704  files of ours
+        }
+        self._jinja.filters |= {
+            "ago": ago,
+            "plain": plain,
+            "segment": lambda text: quote(text, safe=""),
+        }
+        allowed = {
+            "default-src": "'none'",
+            "style-src": _hash(parts["style.css"]),
+            "script-src": _hash(parts["filter.js"]),
+            "form-action": "'self'",
+            "base-uri": "'none'",
+            "frame-ancestors": "'none'",
+        }
+        self._headers: Headers = [
+            ("Content-Security-Policy", "; ".join(map(" ".join, allowed.items()))),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cache-Control", "no-store"),
+        ]
+
+    def render(self, name: str, **values: Any) -> str:
+        """Return a template filled with these values."""
+        return self._jinja.get_template(name).render(**values)
+
+    def error_page(
+        self, start_response: StartResponse, status: HTTPStatus, message: str, more: Headers
+    ) -> Iterable[bytes]:
+        """Send a page with an error message."""
+        text = self.render("refused.html", status=status, message=message)
+        return self.send(start_response, status, text, more)
+
+    def send(
+        self, start_response: StartResponse, status: HTTPStatus, text: str, more: Headers
+    ) -> Iterable[bytes]:
+        """Send a page, with the ``more`` headers."""
+        body = text.encode("utf-8", "replace")
+        content = [("Content-Type", HTML), ("Content-Length", str(len(body)))]
+        start_response(status_line(status), [*content, *self._headers, *more])
+        return [body]
+
+
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """Answers ``/fleet`` and paths below it; ``below`` answers all other paths."""
+    """Answers ``/fleet`` and paths below it."""
 
-    below: Application
     control: Control
     trees: TreesOfHosts
     pages: Pages
@@ -32,8 +99,6 @@ class FleetPage:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        if not is_page(environ):
-            return self.below(environ, start_response)
         try:
             text = self._answer(environ)
         except (Refused, RegistryError) as err:
@@ -82,19 +147,6 @@ class FleetPage:
             return None, str(err)
 
 
-@dataclass(frozen=True, slots=True)
-class PageOrApi:
-    """Passes a request on to the page or to the REST API, by path."""
-
-    page: Application
-    api: Application
-
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """WSGI."""
-        chosen = self.page if is_page(environ) else self.api
-        return chosen(environ, start_response)
-
-
 def is_page(environ: Environ) -> bool:
     """Whether a request is for the page."""
     path: str = environ.get("PATH_INFO", "")
@@ -111,3 +163,7 @@ def _query(environ: Environ) -> dict[str, str]:
         return dict(parse_qsl(environ.get("QUERY_STRING", ""), max_num_fields=LONGEST_QUERY))
     except ValueError as err:
         raise Refused(400, f"the query has more than {LONGEST_QUERY} parameters") from err
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -12,11 +12,9 @@ from typing import Any
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
-from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError
-from compute_registry.rest.hypervisors import Hypervisors
+from compute_registry.rest import hypervisors, services
 from compute_registry.rest.request import Answer, Environ
-from compute_registry.rest.services import Services, Zones
 
 Allowed = Callable[[Environ, str], bool]
 """Whether a policy rule allows the caller of a request."""
@@ -25,15 +23,19 @@ ANYONE = "@"
 API = "os_compute_api:"
 
 
+BASE = re.compile(r"/v2(?:\.1)?(?:/[0-9a-fA-F-]{32,36})?(?P<rest>/os-.*?)/?")
+"""A path below the endpoint, which may contain the project's id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of the compute API; ``check`` is the default of its policy rule."""
 
     method: str
     path: str
-    """Below the endpoint; the values of variables in braces are arguments of ``answer``."""
+    """Below the endpoint; ``{id}`` is an argument of ``answer``."""
     action: str
-    answer: Callable[[Control], Callable[..., Answer]]
+    answer: Callable[..., Answer]
     description: str
     check: str = ADMIN
 
@@ -42,77 +44,62 @@ class Call:
         """The name of Nova's policy rule."""
         return f"{API}{self.path.split('/')[1]}:{self.action}"
 
-    def match(self, path: str) -> tuple[str, ...] | None:
-        """Return the values of a path's variables, or ``None`` if the path differs."""
-        match = re.fullmatch(_BRACES.sub("([^/]+)", self.path), path)
-        return None if match is None else match.groups()
 
-    @property
-    def route(self) -> str:
-        """The path with ``{id}`` for each variable, as a label of metrics."""
-        return _BRACES.sub("{id}", self.path)
-
-
-_BRACES = re.compile(r"\{\w+\}")
 _ZONES, _HOSTS = "/os-availability-zone", "/os-hypervisors"
-_HOST = f"{_HOSTS}/{{hypervisor_id}}"
 CALLS = (
-    Call("GET", "/os-services", "list", lambda c: Services(c).all, "List or show services."),
-    Call("GET", "/os-services/{service_id}", "list", lambda c: Services(c).show, ""),
+    Call("GET", "/os-services", "list", services.list_services, "List or show services."),
+    Call("GET", "/os-services/{id}", "list", services.show_service, ""),
     Call(
         "PUT",
-        "/os-services/{service_id}",
+        "/os-services/{id}",
         "update",
-        lambda c: Services(c).update,
+        services.update_service,
         "Disable or enable a service, or set or unset forced_down.",
     ),
-    Call(
-        "DELETE",
-        "/os-services/{service_id}",
-        "delete",
-        lambda c: Services(c).delete,
-        "Delete a service.",
-    ),
-    Call("GET", _ZONES, "list", lambda c: Zones(c).summary, "List zones.", ANYONE),
+    Call("DELETE", "/os-services/{id}", "delete", services.delete_service, "Delete a service."),
+    Call("GET", _ZONES, "list", services.list_zones, "List zones.", ANYONE),
     Call(
         "GET",
         f"{_ZONES}/detail",
         "detail",
-        lambda c: Zones(c).detail,
+        services.list_zones_in_detail,
         "List zones with their hosts.",
     ),
-    Call("GET", _HOSTS, "list", lambda c: Hypervisors(c).summaries, "List hypervisors."),
+    Call("GET", _HOSTS, "list", hypervisors.list_hypervisors, "List hypervisors."),
     Call(
         "GET",
         f"{_HOSTS}/detail",
         "list-detail",
-        lambda c: Hypervisors(c).details,
+        hypervisors.list_in_detail,
         "List hypervisors in full.",
     ),
-    Call("GET", _HOST, "show", lambda c: Hypervisors(c).show, "Show a hypervisor."),
+    Call("GET", f"{_HOSTS}/{{id}}", "show", hypervisors.show_hypervisor, "Show a hypervisor."),
     Call(
         "GET",
-        f"{_HOST}/uptime",
+        f"{_HOSTS}/{{id}}/uptime",
         "uptime",
-        lambda c: Hypervisors(c).uptime,
+        hypervisors.refuse_uptime,
         "Show the uptime of a hypervisor; always answered with 501.",
-    ),
-    Call(
-        "GET",
-        f"{_HOSTS}/{{hypervisor_hostname_pattern}}/search",
-        "search",
-        lambda c: Hypervisors(c).search,
-        "Search hypervisors by a part of their name.",
     ),
     Call(
         "GET",
         "/os-aggregates",
         "index",
-        lambda c: Zones(c).aggregates,
+        services.list_aggregates,
         "List aggregates; the list is always empty.",
     ),
 )
 """The calls that are served; the first with the request's path and method answers."""
+
+
+def matching(path: str) -> list[tuple[Call, tuple[str, ...]]]:
+    """Return the calls with this path, of any method, with the ids in the path."""
+    if (below := BASE.fullmatch(path)) is None:
+        return []
+    matches = (
+        (call, re.fullmatch(call.path.replace("{id}", "([^/]+)"), below["rest"])) for call in CALLS
+    )
+    return [(call, match.groups()) for call, match in matches if match is not None]
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -131,11 +118,6 @@ def list_rules() -> list[policy.RuleDefault]:
             if call.description
         ),
     ]
-
-
-def route_of(path: str) -> str | None:
-    """Return the route of a path below the endpoint, for metrics; ``None`` if no call has it."""
-    return next((call.route for call in CALLS if call.match(path) is not None), None)
 
 
 def allow_all(environ: Environ, rule: str) -> bool:  # noqa: ARG001

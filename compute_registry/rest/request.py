@@ -1,10 +1,10 @@
 """A request to the compute API, its microversion, and its answer.
 
-2.104 is the newest microversion of Nova 34.  Microversions that change the calls served here:
-2.11 forced_down; 2.28 cpu_info; 2.33 pages of hypervisors; 2.53 UUIDs, and one call to change a
-service; 2.69 lists services of an unreachable cell with unknown fields (here the answer is a 503 if
-the database is unreachable); 2.75 and 2.102 refuse unknown query parameters; 2.88 removes the
-amounts of hypervisors.
+Served are 2.1, which clients get that name no microversion, and 2.53 to 2.104, the newest of
+Nova 34; docs/registry.rst has the defaults of clients.  Microversions that change the calls served
+here: 2.53 UUIDs, and one call to change a service; 2.69 lists services of an unreachable cell with
+unknown fields (here the answer is a 503 if the database is unreachable); 2.75 and 2.102 refuse
+unknown query parameters; 2.88 removes the amounts of hypervisors.
 """
 
 import json
@@ -23,7 +23,6 @@ _NAMES = {
     403: "forbidden",
     404: "itemNotFound",
     405: "badMethod",
-    406: "notAcceptable",
     409: "conflictingRequest",
     501: "notImplemented",
     503: "serviceUnavailable",
@@ -51,6 +50,8 @@ def status_line(code: int) -> str:
 Version = tuple[int, int]
 
 OLDEST: Version = (2, 1)
+UUIDS: Version = (2, 53)
+"""The first microversion with UUIDs as ids; those between the oldest and this one are not served"""
 NEWEST: Version = (2, 104)
 HEADERS = ("OpenStack-API-Version", "X-OpenStack-Nova-API-Version")
 _UPDATED = "2013-07-23T11:33:21Z"
@@ -72,11 +73,11 @@ def version_of(environ: dict[str, Any]) -> Version:
     if match is None:
         raise Refused(400, f"{text} is not a microversion, such as {version_text(NEWEST)}")
     version = int(match[1]), int(match[2])
-    if not OLDEST <= version <= NEWEST:
+    if version != OLDEST and not UUIDS <= version <= NEWEST:
         raise Refused(
             406,
-            f"microversion {text} is not supported: use {version_text(OLDEST)} to "
-            f"{version_text(NEWEST)}",
+            f"microversion {text} is not supported: use {version_text(UUIDS)} to "
+            f"{version_text(NEWEST)}, or {version_text(OLDEST)}",
         )
     return version
 

@@ -23,7 +23,7 @@ LINES = {
     "agent/reporting": 836,
     "agent/state": 1240,
     "agent/switching": 1035,
-    "compute_registry": 2746,
+    "compute_registry": 2597,
     "computectl": 7382,
     "driverkit": 4408,
     "drivers": 2139,

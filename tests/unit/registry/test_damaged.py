@@ -19,8 +19,8 @@ from agent.registry.errors import RegistryUnavailable, Unreadable
 from agent.registry.observed_service import ObservedService
 from agent.registry.opts import RegistrySettings
 from agent.registry.store import SqlRegistry
-from compute_registry.rest.application import ComputeApplication, Discovery
-from compute_registry.web import WithRequestId
+from compute_registry.rest.application import ComputeApplication
+from compute_registry.web import with_discovery
 from tests import registries
 from tests.registries import FILE, registry_at
 
@@ -42,7 +42,7 @@ def damage(registry: SqlRegistry, said: str) -> None:
 
 
 def get(registry: SqlRegistry, path: str) -> Any:
-    application = WithRequestId(Discovery(ComputeApplication(Control(registry, None))))
+    application = with_discovery(ComputeApplication(Control(registry, None)))
     environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
     environ |= {"wsgi.input": io.BytesIO(), "HTTP_OPENSTACK_API_VERSION": "compute 2.100"}
     setup_testing_defaults(environ)
