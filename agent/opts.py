@@ -20,6 +20,7 @@ DEFAULT: list[cfg.Opt] = [
     cfg.StrOpt(
         "host",
         default=socket.gethostname(),
+        max_length=255,
         sample_default="<the machine's host name>",
         help="Name of this service in its service record, and the server name of RPC calls to it.",
     ),

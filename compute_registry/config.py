@@ -54,7 +54,8 @@ def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
         settings(conf)
         metrics_opts.settings(conf)
     except (ConfigError, ValueError) as err:
-        raise RegistryConfigError(str(err)) from err
+        step = "correct it, or give another file with --config-file"
+        raise RegistryConfigError(f"{err}; {step}") from err
     return conf
 
 

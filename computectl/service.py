@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
+from agent.registry.checks import require_host
 from agent.registry.control import Switched
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
@@ -63,6 +64,8 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
         """Run the command; errors of the registry become command errors."""
         session = self.session()
         with registry_errors(options.host if self.writes else None):
+            if "host" in options:
+                require_host(options.host)
             return self.do(Services(session), options)
 
     @abstractmethod

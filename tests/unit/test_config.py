@@ -108,6 +108,7 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
         ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
         ("[DEFAULT]\ncompute_driver =\n", "compute_driver is empty: name a driver"),
         ("[DEFAULT]\nhost =\n", "host is empty"),
+        (f"[DEFAULT]\nhost = {'h' * 256}\n", "host"),
         ("[DEFAULT]\nstate_path =\n", "state_path is empty"),
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait = CUSTOM_A, HW_CPU_X86_AVX\n", "owner_trait"),
@@ -120,6 +121,12 @@ def test_a_value_that_can_not_be_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(config.ConfigError, match=said):
         settings(tmp_path, text)
+
+
+def test_a_file_that_is_missing_is_named_with_the_next_step() -> None:
+    words = "no such configuration file: /nonexistent/x.conf; correct it, or give another file"
+    with pytest.raises(RegistryConfigError, match=words):
+        registry_config.load_config(["--config-file", "/nonexistent/x.conf"])
 
 
 @pytest.mark.parametrize("option", ["debug", "use_json", "once", "rate_limit_interval"])

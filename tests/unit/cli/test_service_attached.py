@@ -39,6 +39,16 @@ def test_switching_it_is_refused_with_the_command_that_does(
     assert "nothing was changed" in said
 
 
+def test_a_name_that_no_host_can_have_is_refused_before_the_registry_is_called(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n[registry]\naccess = rpc\n"
+    config.write_text(config.read_text() + nowhere)
+    words = ["service", "disable", "h" * 256]
+    assert ComputeCtl().run(["--config-file", str(config), *words]) == 2
+    assert "not a valid name" in capsys.readouterr().err
+
+
 def test_others_are_switched(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ComputeCtl().run(["--config-file", str(config), "service", "disable", "host2"])
     assert "host2 is disabled" in capsys.readouterr().out
