@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7382,
     "driverkit": 4408,
     "drivers": 2139,
-    "drivers/libvirt": 5253,
+    "drivers/libvirt": 5252,
     "reportclient": 7430,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

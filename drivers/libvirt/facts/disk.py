@@ -21,7 +21,7 @@ from drivers.libvirt.connection.events import POOLS
 from drivers.libvirt.connection.listed import ListedDocuments, read_documents
 from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
 from drivers.libvirt.facts.fact import ReportContext, Sources
-from drivers.libvirt.tree.reported import DISK, HostReport
+from drivers.libvirt.tree.reported import HostReport
 from drivers.opts import inventory_policy
 
 FILE_IMAGES_TYPES = frozenset({"default", "raw", "flat", "qcow2", "ploop"})
@@ -105,7 +105,7 @@ class Disk:
     policy: InventoryPolicy
     image_cache: Path | None = None
     from_sharing_provider: bool = False
-    name: ClassVar[str] = DISK
+    name: ClassVar[str] = "disk"
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:

@@ -15,7 +15,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import record
 from drivers.libvirt.facts.fact import ReportContext, Sources
-from drivers.libvirt.tree.reported import PMEM, HostReport
+from drivers.libvirt.tree.reported import HostReport
 
 OPTION = "[libvirt] pmem_namespaces"
 
@@ -30,7 +30,7 @@ class Pmem:
     """The number of existing namespaces of each label."""
 
     labels: PmemLabels
-    name: ClassVar[str] = PMEM
+    name: ClassVar[str] = "pmem"
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:

@@ -21,7 +21,6 @@ from drivers.libvirt.tree.names import (
 )
 from drivers.libvirt.tree.reported import (
     HOST,
-    ROOT_SOURCES,
     TRAITS,
     HostReport,
     Records,
@@ -93,7 +92,7 @@ def write_report(
 
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
-    for source in dict.fromkeys((*ROOT_SOURCES, *report.source_by_class.values())):
+    for source in report.sources:
         records = report.inventory.items()
         asserted = {
             name: record

@@ -8,9 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 CELLS, PCI, MDEV, ENCRYPTION = "cells", "pci", "mdev", "encryption"
-HOST, TRAITS, DISK, PMEM = "host", "traits", "disk", "pmem"
-ROOT_SOURCES = (HOST, DISK, PMEM)
-"""The sources that assert inventory of the root; each can be silent alone."""
+HOST, TRAITS = "host", "traits"
 
 Records = Mapping[str, Mapping[str, Any]]
 """Inventory by class, as :class:`drivers.api.ProviderTree` takes it."""
@@ -42,9 +40,9 @@ class ReportedProvider:
 class HostReport:
     """What one fact, or all of them, report of a host.
 
-    ``inventory`` is the root's; ``source_by_class`` has the source that asserts each class,
-    ``HOST`` where it is missing; ``unchanged_classes`` stay on the root as in Placement, since they
-    are unknown.
+    ``inventory`` is the root's; ``sources`` are those that assert it, and ``source_by_class`` has
+    the one of each class, ``HOST`` where it is missing; each source can be silent alone.
+    ``unchanged_classes`` stay on the root as in Placement, since they are unknown.
 
     ``cells`` are the NUMA cells by libvirt's number, empty where they are not providers;
     ``children`` are the other providers.
@@ -67,6 +65,7 @@ class HostReport:
     silent: frozenset[str] = frozenset()
     incomplete: frozenset[str] = frozenset()
     unchanged_classes: frozenset[str] = frozenset()
+    sources: Sequence[str] = (HOST,)
     source_by_class: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -89,6 +88,7 @@ def merge_reports(parts: Mapping[str, HostReport], current: Records) -> HostRepo
         tuple(warning for part in parts.values() for warning in part.warnings),
         frozenset().union(*(part.silent for part in parts.values())),
         frozenset().union(*(part.incomplete for part in parts.values())),
+        sources=tuple(parts),
         source_by_class=source_by_class,
     )
 

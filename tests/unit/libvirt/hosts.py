@@ -115,8 +115,8 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
     )
     answers = {
         reported.HOST: counted,
-        reported.DISK: room,
-        reported.PMEM: fields.pop("pmem_namespaces", frozenset()),
+        "disk": room,
+        "pmem": fields.pop("pmem_namespaces", frozenset()),
         "architecture": None,
         "CPU features": features,
         reported.PCI: fields.pop("devices", DevicesAnswer()),

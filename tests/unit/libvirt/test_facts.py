@@ -127,7 +127,8 @@ class Newcomer:
         )
 
     def build_report(self, answer: bool | None, _context: ReportContext) -> HostReport:
-        return HostReport(traits={} if answer is None else {"COMPUTE_NODE": answer})
+        inventory = {"CUSTOM_NEWS": {"total": 1}} if answer else {}
+        return HostReport(inventory, traits={} if answer is None else {"COMPUTE_NODE": answer})
 
 
 @pytest.mark.parametrize(("news", "has"), [(1, True), (0, False), (None, None)])
@@ -144,6 +145,10 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
     driver.update_provider_tree(tree, "node-1")
     assert tree.has_traits("node-1", ["COMPUTE_NODE"]) is (has is not False)
     assert driver.degraded() == {}
+    assert ("CUSTOM_NEWS" in tree.data("node-1").inventory) is (has is True)
+    binding.answers["getNews"] = 0
+    driver.update_provider_tree(tree, "node-1")
+    assert "CUSTOM_NEWS" not in tree.data("node-1").inventory, "it goes as well"
     host.close()
 
 
