@@ -116,14 +116,14 @@ class PlacementAPI:
                 rate_semaphore=_AT_ONCE,
             )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
-            raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
+            raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             raise Unreachable(f"no answer to {method} {shown(path)}: {why}") from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
-            raise AuthenticationFailed(f"[{GROUP}] can't be used to authenticate: {err}") from err
+            raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response
@@ -168,7 +168,7 @@ def _reason(err: Exception) -> str:
     if isinstance(err, ksa.UnknownConnectionError) and isinstance(err.original, Refused):
         return str(err.original)
     if isinstance(err, ksa.CatalogException):
-        return f"{err} See [{GROUP}] endpoint_override, region_name and valid_interfaces."
+        return f"{err} See endpoint_override, region_name and valid_interfaces."
     text, *rest = _POOL.split(str(err), maxsplit=1)
     inner = rest[0] if rest else ""
     text, _, cut = text.partition(": (")

@@ -181,9 +181,9 @@ def _check_is_root(listed: Iterable[Listed], root: str) -> None:
     for item in listed:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
-                f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}: make it a root again in Placement, or stop "
-                "this agent; until then nothing is reported"
+                f"provider {item['name']} ({root}) has to be a root, but in Placement it is "
+                f"below {item['parent_provider_uuid']}: make it a root again in Placement; until "
+                "then nothing is reported"
             )
 
 

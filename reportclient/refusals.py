@@ -1,23 +1,29 @@
-"""Operations that Placement refused, so that they are not sent again in each period.  Pure.
+"""Operations that Placement refused, so that they are not sent again in each period.
 
 A refused operation is sent again at the next verification, or as soon as the desired state
 changes.  Inventory that can't be removed because consumers use it is drained meanwhile: all of
 it is reserved, so that nothing new is allocated from it.  Providers above it that are to be
 removed are drained as well.  Classes that other clients own are left unchanged.
+
+:func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from reportclient.apply import Outcome
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
+    Forbidden,
     InUse,
+    NameTaken,
     NotFound,
     PlacementError,
     ServerFault,
     UnknownNames,
 )
+from reportclient.http import API
 from reportclient.model import Inventory, Provider
 from reportclient.plan import (
     CreateProvider,
@@ -26,9 +32,12 @@ from reportclient.plan import (
     EnsureTrait,
     Operation,
     Plan,
+    Reshape,
     SetInventory,
     SetTraits,
+    UpdateProvider,
 )
+from reportclient.reader import Listed, consumers_of, provider_by_name, provider_by_uuid
 from reportclient.snapshot import Snapshot
 
 ForeignClasses = Callable[[Provider], Collection[str]]
@@ -144,21 +153,14 @@ class Refusals:
             if not isinstance(err, InUse):
                 continue
             if isinstance(operation, DeleteProvider):
-                for provider in _with_those_above(snapshot, operation.uuid, leaving):
-                    theirs = {name: provider.inventory[name] for name in foreign(provider)}
-                    yield from _drain(provider, theirs)
+                provider = snapshot.get(operation.uuid)
+                while provider is not None:
+                    if provider.uuid == operation.uuid or provider.uuid in leaving:
+                        theirs = {name: provider.inventory[name] for name in foreign(provider)}
+                        yield from _drain(provider, theirs)
+                    provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
                 yield from _drain(snapshot.providers[operation.uuid], operation.inventory)
-
-
-def _with_those_above(
-    snapshot: Snapshot, uuid: str, leaving: Collection[str]
-) -> Iterator[Provider]:
-    provider = snapshot.get(uuid)
-    while provider is not None:
-        if provider.uuid == uuid or provider.uuid in leaving:
-            yield provider
-        provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetInventory]:
@@ -168,3 +170,64 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetI
     if inventory != provider.inventory:
         before = {name: record.reserved or 0 for name, record in held.items()}
         yield SetInventory(provider.uuid, inventory, drains=before)
+
+
+SHOWN = 5
+"""Maximum number of consumers named in one error."""
+
+
+def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
+    """Return the errors of ``outcome.failed`` with details, by the same keys; up to 2 GETs each.
+
+    :raises reportclient.errors.PlacementError: reading the details failed.
+    """
+    return {
+        subject: _explained(subject, err, outcome.refused.get(subject), api)
+        for subject, err in outcome.failed.items()
+    }
+
+
+def _explained(
+    subject: str, err: PlacementError, operation: Operation | None, api: API
+) -> PlacementError:
+    match err, operation:
+        case InUse() | Forbidden(), Reshape():
+            text = f"{err.args[0]}; neither inventory nor allocations were moved"
+            return type(err)(text, request_id=err.request_id)
+        case InUse(), _ if operation is not None:
+            users = list_consumers(consumers_of(subject, api)) or "consumers that are gone now"
+            text = f"draining: in use by {users}; removed when its last consumer is gone"
+            return InUse(text, request_id=err.request_id)
+        case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
+            # Placement refuses an existing UUID with the same error as an existing name.
+            other = provider_by_name(name, api) or provider_by_uuid(uuid, api)
+            if other is not None and other["uuid"] == uuid:
+                return AlreadyThere(str(err.args[0]), request_id=err.request_id)
+            return err if other is None else name_taken_error(uuid, name, other)
+        case _:
+            return err
+
+
+def list_consumers(consumers: list[str]) -> str:
+    """Return the UUIDs of the first few consumers, and the number of the others, as text."""
+    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
+    return ", ".join(consumers[:SHOWN]) + more
+
+
+def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:
+    """Return the error if ``other`` has the name of the provider ``uuid``."""
+    return NameTaken(
+        f"Placement already has a provider named {name} with UUID {other['uuid']} (root "
+        f"{other['root_provider_uuid']}), here its UUID is {uuid}. If that provider is a leftover: "
+        "delete it in Placement. If it is in use: rename one of the two, or stop the service that "
+        "reports it. Until then it is not reported, and nothing is deleted."
+    )
+
+
+def provider_in_other_tree(create: CreateProvider) -> PlacementError:
+    """Return the error if the provider to be created exists in another tree."""
+    return NameTaken(
+        f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
+        "If it is a leftover: delete it in Placement. If it is in use: give one of the two "
+        "providers another name, or stop the service that reports it."
+    )

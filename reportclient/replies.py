@@ -39,9 +39,7 @@ _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
-ROLE = (
-    f"the user of [{GROUP}] needs the role that Placement's policy requires, 'service' by default."
-)
+ROLE = "the user needs the role that Placement's policy requires, 'service' by default."
 
 
 def answer(method: str, path: str, response: Any) -> dict[str, Any]:
@@ -72,7 +70,7 @@ def _error(what: str, response: Any) -> PlacementError:
     error = first_error(response)
     text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
     if status == 401:  # of Placement, or of a proxy before it
-        text = f"{text.rstrip()}; Placement does not accept the credentials of [{GROUP}]"
+        text = f"{text.rstrip()}; Placement does not accept the credentials"
         return AuthenticationFailed(text, request_id=request_id)
     if not error:
         sender = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))

@@ -2,7 +2,8 @@
 
 A root is used by one thread at a time.  All reads and writes of its tree go through this class:
 only what Placement acknowledged changes the view; after a conflict, the tree is read and planned
-again, a few times in one attempt; a refused operation waits for the next verification.  A conflict
+again, a few times in one attempt (:meth:`Root.attempt`, and nowhere else); a refused operation
+waits for the next verification.  A conflict
 that repeats although nothing has changed is treated like a refusal.
 """
 
@@ -26,11 +27,17 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from reportclient.explain import explain_errors, provider_in_other_tree
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Plan, with_bulk_writes
 from reportclient.reader import Listed, refresh, with_lone_root
-from reportclient.refusals import FAULTY, ForeignClasses, Refusals, nothing_foreign
+from reportclient.refusals import (
+    FAULTY,
+    ForeignClasses,
+    Refusals,
+    explain_errors,
+    nothing_foreign,
+    provider_in_other_tree,
+)
 from reportclient.schedule import Schedule, Times, doubled
 from reportclient.view import View
 
@@ -129,6 +136,7 @@ class Root:
     ) -> tuple[T | Exception, Counting]:
         """Call ``function``, several times if other clients' writes conflict; save the view.
 
+        A conflict is an error of ``PLAN_ANEW`` that it raises, or that its result has as ``error``.
         Return its result, or its exception as a value, and the API with its count of calls.
         Acknowledged operations stay in the view even if it fails.
 
@@ -148,7 +156,7 @@ class Root:
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
             sleep=self.times.pause or sleep,
-            reraise=True,
+            retry_error_callback=lambda last: last.outcome and last.outcome.result(),
         )
         result: T | Exception
         try:
@@ -227,26 +235,26 @@ class Root:
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-        :raises reportclient.errors.PlacementError: another client wrote first: plan again.
+        If the outcome is ``stopped_by`` an error of ``PLAN_ANEW``, another client wrote first.
+
+        :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
         planned = plan.operations
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
-        blocking, at_once = self.refusals.blocking(), self.times.at_once
-        patience = 0 if self.setbacks else FAULTS
         sent = apply(
             plan,
             self.view,
             api,
             stop=stop,
-            at_once=at_once,
-            failed=blocking,
-            patience=patience,
+            at_once=self.times.at_once,
+            failed=self.refusals.blocking(),
+            patience=0 if self.setbacks else FAULTS,
         )
-        outcome = self._acknowledged(sent, api)
-        self.remember_refusals(outcome, api)
+        outcome = self.remember_refusals(self._acknowledged(sent, api), api)
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            return outcome
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
-        drained = self.send(drains, api)
-        self.remember_refusals(drained, api)
+        drained = self.remember_refusals(self.send(drains, api), api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
     def send(self, plan: Plan, api: Counting) -> Outcome:
@@ -267,57 +275,51 @@ class Root:
         """
         self.view = refresh(self.view, self.uuid, api)
 
-    def remember_refusals(self, outcome: Outcome, api: API) -> None:
-        """Remember refused operations with their errors.
+    def remember_refusals(self, outcome: Outcome, api: API) -> Outcome:
+        """Remember refused operations; return the outcome, with the error that needs a new plan.
 
-        :raises reportclient.errors.PlacementError: the error requires a new plan.
+        :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
-        if isinstance(outcome.stopped_by, PLAN_ANEW):
-            self._note_stop(outcome, outcome.stopped_by)
+        stopped_by, stop = outcome.stopped_by, outcome.stopped_at
+        if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
+            if (stop, outcome.view) == self._stopped or self.setbacks:
+                self.refusals.by_subject[subject_of(stop)] = (stop, stopped_by)
+            self._stopped = stop, outcome.view
         if outcome.bulk_refused:
             LOG.info(
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
-        errors = explain_errors(outcome, self.uuid, api)
+        errors = explain_errors(outcome, api)
         self.refusals.remember(outcome.refused, errors)
-        self._remember_faults(outcome)
-        existing = {
-            key: operation
-            for key, operation in outcome.refused.items()
-            if isinstance(errors[key], AlreadyThere)
-        }
-        met: list[PlacementError] = [errors[key] for key in existing]
-        if isinstance(outcome.stopped_by, PLAN_ANEW):
-            met.append(outcome.stopped_by)
-            if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
-                existing[""] = outcome.stopped_at
-        for operation in existing.values() if not self.setbacks else ():
+        faulted = {key: (each, outcome.failed[key]) for key, each in outcome.faulted.items()}
+        if isinstance(stopped_by, ServerFault) and stop is not None:
+            faulted[subject_of(stop)] = stop, stopped_by
+        self.refusals.by_subject |= faulted  # they wait, so that the rest of the plan is sent
+        self._faulted |= bool(faulted)
+        existing = [(each, errors[key]) for key, each in outcome.refused.items()]
+        if stop is not None and stopped_by is not None:
+            existing.append((stop, stopped_by))
+        existing = [(each, err) for each, err in existing if isinstance(err, AlreadyThere)]
+        for operation, _ in existing if not self.setbacks else ():
             if isinstance(operation, CreateProvider):
                 self._read_existing(operation, api)
-        if met:
-            raise met[0]
+        return replace(outcome, stopped_by=existing[0][1]) if existing else outcome
 
     def _note_answer(self, result: object, calls: int, now: float) -> None:
         """Note whether Placement answered, if there were any requests."""
         if not calls:
             return
         err = result if isinstance(result, Exception) else getattr(result, "error", None)
-        self.hold = _held(err, now)
+        self.hold = None
+        if isinstance(err, Unreachable) and err.retry_after:
+            until = now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)
+            self.hold = until, err
         self.unreachable = err if isinstance(err, Unreachable) else None
         if self.unreachable is None:
             self.schedule.answered()
         else:
             self.schedule.unanswered(now, self.times, certain=self.view.certain)
-
-    def _remember_faults(self, outcome: Outcome) -> None:
-        """Postpone operations that met a server fault, so that the rest of the plan is sent."""
-        faulted = {key: (each, outcome.failed[key]) for key, each in outcome.faulted.items()}
-        stop = outcome.stopped_at
-        if isinstance(outcome.stopped_by, ServerFault) and stop is not None:
-            faulted[subject_of(stop)] = stop, outcome.stopped_by
-        self.refusals.by_subject |= faulted
-        self._faulted |= bool(faulted)
 
     def _note_faults(self, result: object, now: float) -> None:
         """Double the wait before faulted operations are sent again, or end it.
@@ -341,14 +343,6 @@ class Root:
         elif not any(isinstance(err, FAULTY) for _, err in self.refusals.by_subject.values()):
             self.setbacks, self.rest = 0, None
 
-    def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
-        operation = outcome.stopped_at
-        if operation is None:
-            return
-        if (operation, outcome.view) == self._stopped or self.setbacks:
-            self.refusals.by_subject[subject_of(operation)] = (operation, err)
-        self._stopped = operation, outcome.view
-
     def _read_existing(self, create: CreateProvider, api: API) -> None:
         """Read a provider that could not be created because it exists.
 
@@ -368,7 +362,8 @@ class Root:
         self.view = extended or self.view
 
     def _plan_anew(self, state: RetryCallState) -> bool:
-        err = state.outcome.exception() if state.outcome is not None else None
+        assert state.outcome is not None
+        err = state.outcome.exception() or getattr(state.outcome.result(), "error", None)
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))
@@ -378,10 +373,3 @@ class Root:
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 """Errors after which the tree is read and planned again, in the same attempt."""
-
-
-def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
-    """Return until when to wait for ``Retry-After``, with a random addition, and the error."""
-    if not isinstance(err, Unreachable) or not err.retry_after:
-        return None
-    return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err

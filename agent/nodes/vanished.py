@@ -19,9 +19,9 @@ from agent.period.tracker import Tracker
 from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
-from reportclient.explain import list_consumers
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
+from reportclient.refusals import list_consumers
 
 LOG = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ from reportclient.model import Allocations, Provider
 from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
-from reportclient.root import Root
+from reportclient.root import PLAN_ANEW, Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -171,10 +171,12 @@ class Tracker:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
             )
-        finally:  # also before a new plan, after a conflict
+        finally:  # also if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
                 too_old = self._note_too_old()
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            return Report(self.node, error=outcome.stopped_by)
         failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
         return self._report(decision, failed, outcome.stopped_by)
@@ -229,8 +231,7 @@ class Tracker:
         if not read and not plan.operations:
             self.root.read(api)
             plan = self._switched(disabled=disabled)
-        outcome = self.root.send(plan, api)
-        self.root.remember_refusals(outcome, api)
+        outcome = self.root.remember_refusals(self.root.send(plan, api), api)
         return Report(
             self.node,
             plan=plan,

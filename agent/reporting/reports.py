@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken
 from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan
 
@@ -66,6 +67,19 @@ class Check:
 def errors(conditions: Iterable[Condition]) -> list[Condition]:
     """Return the conditions that need an operator."""
     return [condition for condition in conditions if condition.severity is Severity.ERROR]
+
+
+def with_agents_step(err: BaseException, root: str = "") -> str:
+    """Return an error's text, with the agent's option or command, which the library does not know.
+
+    ``root`` is the name of the host's root, if the error is about that.
+    """
+    text = error_text(err)
+    if isinstance(err, (AuthenticationFailed, Forbidden)):
+        return f"{text}; see [placement]"
+    if root and isinstance(err, NameTaken):
+        return f"{text} If that provider is this host: computectl adopt {root}."
+    return text
 
 
 class Occasion(StrEnum):
@@ -148,7 +162,8 @@ class Report:
         for uuid, failure in self.failed.items():
             drains = Severity.INFO if uuid in self.draining else Severity.ERROR
             subject = self.plan.names.get(uuid, uuid)
-            conditions[f"failed {uuid}"] = Condition(error_text(failure), subject, drains)
+            text = with_agents_step(failure, self.node if subject == self.node else "")
+            conditions[f"failed {uuid}"] = Condition(text, subject, drains)
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
         for name in self.reshape_pending:
@@ -162,7 +177,7 @@ class Report:
         for condition in self.besides:
             conditions[f"degraded {condition.subject}"] = condition
         if self.error is not None:
-            conditions[ENDED] = Condition(error_text(self.error))
+            conditions[ENDED] = Condition(with_agents_step(self.error))
         return conditions
 
     def changes(self) -> str:

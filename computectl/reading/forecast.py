@@ -14,7 +14,7 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.attach import RootAwaited
 from agent.period.tracker import Tracker
-from agent.reporting.reports import Condition, Report, Severity, errors
+from agent.reporting.reports import Condition, Report, Severity, errors, with_agents_step
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.document import Unusable
@@ -26,11 +26,11 @@ from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import load_drivers
 from reportclient import plan as ops
 from reportclient.calls import http_call
-from reportclient.explain import name_taken_error
 from reportclient.http import API
 from reportclient.observed_tree import AT_ONCE, ReadAhead
 from reportclient.plain_text import error_text
 from reportclient.reader import provider_by_name
+from reportclient.refusals import name_taken_error
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -175,7 +175,8 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
         if isinstance(operation, ops.CreateProvider) and operation.uuid == tracker.uuid:
             other = provider_by_name(operation.name, api)
             if other is not None:
-                yield Condition(str(name_taken_error(operation, other, tracker.uuid).args[0]))
+                err = name_taken_error(operation.uuid, operation.name, other)
+                yield Condition(with_agents_step(err, tracker.node))
 
 
 @dataclass(frozen=True, slots=True)

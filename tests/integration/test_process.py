@@ -189,7 +189,8 @@ def test_refused_credentials_exit_1_and_say_so(agent: AgentProcess) -> None:
         )
         done = agent.once()
     assert done.returncode == 1
-    assert "Keystone refused [placement] credentials" in done.stderr
+    assert "Keystone refused the credentials" in done.stderr
+    assert "see [placement]" in done.stderr
     assert "wrong" not in done.stderr
 
 

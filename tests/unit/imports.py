@@ -102,7 +102,6 @@ PURE = (
     "agent/period/traits.py",
     "agent/state/records.py",
     "agent/provider_config/entries.py",
-    "reportclient/refusals.py",
     "reportclient/usage.py",
     "agent/bus/errors.py",
     "computectl/asking/constraints.py",

@@ -17,10 +17,10 @@ LINES = {
     "agent/metrics": 739,
     "agent/nodes": 886,
     "agent/ownership": 1097,
-    "agent/period": 1277,
+    "agent/period": 1278,
     "agent/provider_config": 551,
     "agent/registry": 1592,
-    "agent/reporting": 836,
+    "agent/reporting": 851,
     "agent/state": 1240,
     "agent/switching": 1035,
     "compute_registry": 2597,
@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4408,
     "drivers": 2139,
     "drivers/libvirt": 5252,
-    "reportclient": 7430,
+    "reportclient": 7383,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
