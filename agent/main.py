@@ -25,14 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
-from agent.config import files_of, open_secrets, option_place
 from agent.loop import Loop
-from agent.nodes.identity import (
-    IdentityError,
-    IdentityNotReady,
-    compute_id,
-    saved_compute_id,
-)
+from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
@@ -96,7 +90,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     LOG.info("compute-agent %s", version())
-    for warning in open_secrets(files_of(conf)):
+    for warning in config.open_secrets(config.files_of(conf)):
         LOG.warning("%s", warning)
     settings = config.settings(conf)
     locked = lock_directory(settings.state_path)
@@ -170,7 +164,7 @@ def _transport(settings: opts.Settings, conf: Any) -> Any:
     return messaging.transport(
         settings.transport_url,
         conf.config_file or (),
-        option=option_place(conf, "transport_url"),
+        option=config.option_place(conf, "transport_url"),
     )
 
 

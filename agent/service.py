@@ -41,7 +41,7 @@ class Service:
 
     def __post_init__(self) -> None:
         if self.status is not None:
-            self.status.on_written = self._note_written
+            self.status.on_written = self.after_switch
 
     def open(self) -> None:
         """Call ``init_host`` of the drivers.
@@ -120,13 +120,9 @@ class Service:
             else:
                 self._enabled[loaded.name] = not disabled
 
-    def _note_written(self, reports: Sequence[Report]) -> None:
-        """Notify drivers, then listeners, that the trait was written."""
-        self.notify_drivers(self.status.disabled if self.status is not None else None)
-        self.after_switch(reports)
-
     def after_switch(self, reports: Sequence[Report]) -> None:
-        """Publish the reports of a switch, with the conditions of the last period."""
+        """Notify drivers, then listeners with the conditions of the last period, of a switch."""
+        self.notify_drivers(self.status.disabled if self.status is not None else None)
         if self._last:
             last = self._last
             self._publish(

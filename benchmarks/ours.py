@@ -78,7 +78,8 @@ class Ours:
 
     def forget(self) -> None:
         """Remove the saved views."""
-        (self._state / "roots.journal").unlink(missing_ok=True)
+        for path in self._state.glob("root-*.journal"):
+            path.unlink()
 
     def period(self, after: float) -> None:
         """Run a period."""

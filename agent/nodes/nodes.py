@@ -18,8 +18,8 @@ from agent.period.tracker import Tracker
 from agent.period.traits import identifying_traits, tag_of
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
-from agent.state.roots import RootStore
-from agent.state.saved_root import SavedRoot, saved_roots
+from agent.state.root_file import is_new, saved_roots
+from agent.state.saved_root import SavedRoot
 from drivers.loader import LoadedDriver
 from reportclient.calls import Counting
 from reportclient.errors import PlacementError
@@ -65,7 +65,8 @@ class Nodes:
     """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
-    _store: RootStore | None = None
+    _new_state: bool = True
+    """Whether the agent had no file in the state directory when it started."""
     _searched: bool = False
     """Whether the state directory was searched for nodes that vanished before this start."""
 
@@ -73,7 +74,7 @@ class Nodes:
         self.breaker = Breaker(api, self.rules.nodes_at_once)
         self.workers.at_once = self.rules.nodes_at_once
         if self.state_path is not None:
-            self._store = RootStore.in_directory(self.state_path, writing=self.writing)
+            self._new_state = is_new(self.state_path)
 
     @classmethod
     def from_settings(
@@ -153,8 +154,9 @@ class Nodes:
 
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
-        store = "" if self._store is None else self._store.problem
-        return [text for text in (store, self.table.problem, self.provider_files.problem) if text]
+        roots = (tracker.saved.file.problem for tracker in self.trackers.values() if tracker.saved)
+        root = next(filter(None, roots), "")
+        return [text for text in (root, self.table.problem, self.provider_files.problem) if text]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED.
@@ -219,7 +221,8 @@ class Nodes:
 
         Without ``name`` the node has the name of the saved root, else its UUID.
         """
-        saved = None if self._store is None else SavedRoot(self._store, uuid)
+        path = self.state_path
+        saved = None if path is None else SavedRoot.in_directory(path, uuid, writing=self.writing)
         root = Root(uuid, self.breaker, self.rules, self.bulk, saved)
         root.load_saved_view()
         provider = root.view.snapshot.get(uuid)
@@ -228,7 +231,7 @@ class Nodes:
         if not self.writing:
             root.view = View(drained=root.view.drained)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
-        tracker.new_state = self._store is None or self._store.is_new
+        tracker.new_state = self._new_state
         return tracker
 
     def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:

@@ -422,7 +422,7 @@ class Tracker:
         fatal = None if self.started else fatal
         degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
         degraded |= self.competing.degraded(self.uuid, self.node)
-        if self.saved is not None and (problem := self.saved.store.problem):
+        if self.saved is not None and (problem := self.saved.file.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why
         return Report(

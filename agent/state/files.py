@@ -9,16 +9,13 @@ import os
 import pwd
 import stat
 import uuid
-import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 MODE = 0o644
 """The mode of new files, less the umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
-_FRESH = _APPEND | os.O_EXCL
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
 
 
 def read(path: Path) -> bytes:
@@ -161,67 +158,23 @@ def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
         sync_directory(scratch.parent)
 
 
-@dataclass(slots=True, weakref_slot=True)
-class AppendOnlyFile:
-    """An open file that is only appended to: an append is on disk as a whole, or not at all.
+def append(path: Path, data: bytes, size: int) -> None:
+    """Append ``data`` to a file of ``size`` bytes and sync it; on an error the file is as before.
 
-    It is closed with the object.
+    :raises FileNotFoundError: there is no regular file of this size.
     """
-
-    path: Path
-    size: int
-    _descriptor: int
-    _broken: bool = False
-    _finalizer: Callable[[], object] | None = None
-
-    @classmethod
-    def open_at(cls, path: Path, good: int) -> "AppendOnlyFile":
-        """Open or create a file, and cut off all after its first ``good`` bytes."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not path.exists()
-        opened = cls(path, good, open_file(path, _APPEND))
-        opened._finalizer = weakref.finalize(opened, _close_quietly, opened._descriptor)
-        try:
-            os.ftruncate(opened._descriptor, good)
-            if is_new:
-                sync_directory(path.parent)
-        except OSError:
-            opened.close()
-            raise
-        return opened
-
-    def append(self, data: bytes) -> None:
-        """Append ``data`` and sync it to disk; on an error the file is as before."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+            raise FileNotFoundError(errno.ENOENT, "was changed by somebody else", str(path))
         try:
             written = 0
             while written < len(data):
-                written += os.pwrite(self._descriptor, data[written:], self.size + written)
-            os.fsync(self._descriptor)
+                written += os.pwrite(descriptor, data[written:], size + written)
+            os.fsync(descriptor)
         except OSError:
-            self._undo_append()
+            os.ftruncate(descriptor, size)
             raise
-        self.size += len(data)
-
-    def is_intact(self) -> bool:
-        """Return whether the path still names this file, and the file has all that was appended."""
-        try:
-            named, opened = self.path.stat(), os.fstat(self._descriptor)
-        except OSError:
-            return False
-        return not self._broken and (named.st_ino, named.st_size) == (opened.st_ino, self.size)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._finalizer is not None:
-            self._finalizer()
-
-    def _undo_append(self) -> None:
-        try:
-            os.ftruncate(self._descriptor, self.size)
-        except OSError:
-            self._broken = True
-
-
-def _close_quietly(descriptor: int) -> None:
-    with contextlib.suppress(OSError):
+    finally:
         os.close(descriptor)

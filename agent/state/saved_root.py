@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Holders, Holding, Ledger, Removed
-from agent.state.records import Documents, Key
-from agent.state.roots import RootStore
+from agent.state.root_file import Documents, Key, RootFile, root_path
 from reportclient.model import canonical_uuid
 from reportclient.saved_view import DAMAGE, provider_row, view_fields, view_from_json
 from reportclient.snapshot import EMPTY
@@ -34,16 +33,21 @@ RootState = tuple[View, Ledger]
 
 @dataclass(slots=True)
 class SavedRoot:
-    """One root in the store of all roots; it is the store of a :class:`reportclient.root.Root`."""
+    """The saved state of one root; it is the store of a :class:`reportclient.root.Root`."""
 
-    store: RootStore
+    file: RootFile
     root: str
     view: View = field(default_factory=View)
     ledger: Ledger = field(default_factory=Ledger)
     on_disk: RootState = field(default_factory=lambda: (View(), Ledger()))
-    """The view and the ledger as the store has them."""
+    """The view and the ledger as the file has them."""
     _unusable: bool = False
     """Whether saved documents can't be used: the next save replaces all of them."""
+
+    @classmethod
+    def in_directory(cls, state_path: Path, root: str, *, writing: bool = True) -> "SavedRoot":
+        """Return the saved state of a root in a state directory, not loaded yet."""
+        return cls(RootFile(root_path(state_path, root), writing), root)
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
         """Load view and ledger and return the view; it is empty, and that logged, if unusable.
@@ -54,8 +58,8 @@ class SavedRoot:
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
         that are this host's by their UUID.
         """
-        documents = self.store.documents_of(self.root)
-        if not documents and not self.store.has_lost(self.root):
+        documents = self.file.read()
+        if not documents and not self.file.has_lost:
             return self.view
         self.view = self._view_in(documents_of_kind(VIEW, documents))
         self.ledger = self._ledger_in(
@@ -66,11 +70,11 @@ class SavedRoot:
 
     def load_again(self) -> bool:
         """Load what could not be read before; return whether that was done now."""
-        if not self.store.is_unread(self.root):
+        if not self.file.is_unread:
             return False
         self.view, self.ledger = View(), Ledger()
         self.load()
-        return not self.store.is_unread(self.root)
+        return not self.file.is_unread
 
     def save(self, root: str, view: View) -> None:  # noqa: ARG002
         """Save the view; if it can't be written, reporting goes on, and each period tries again.
@@ -87,50 +91,44 @@ class SavedRoot:
 
     def forget(self, root: str = "") -> None:  # noqa: ARG002
         """Remove the saved state of this root."""
-        self.store.forget(self.root)
+        self.file.forget()
         self.on_disk = View(), Ledger()
         self._mark(outdated=False)
 
     def _write(self) -> bool:
-        if self.store.is_unread(self.root):
+        if self.file.is_unread:
             return False
-        is_kept = self._written()
-        self._mark(outdated=not is_kept)
-        return is_kept
-
-    def _written(self) -> bool:
-        now = self.view, self.ledger
-        if not self.view.generations and not self.ledger.begun:
-            return True
-        if self._unusable or not self.store.save(self.root, *changed_documents(self.on_disk, now)):
-            everything, _ = changed_documents((View(), Ledger()), now)
-            if not self.store.replace(self.root, everything):
-                return False
-        self.on_disk, self._unusable = now, False
-        return True
+        now, is_saved = (self.view, self.ledger), True
+        if self.view.generations or self.ledger.begun:
+            is_saved = not self._unusable and self.file.save(*changed_documents(self.on_disk, now))
+            if not is_saved:
+                everything, _ = changed_documents((View(), Ledger()), now)
+                is_saved = self.file.replace(everything)
+            if is_saved:
+                self.on_disk, self._unusable = now, False
+        self._mark(outdated=not is_saved)
+        return is_saved
 
     # -- a view that could not be saved
 
     @property
-    def _outdated(self) -> Path | None:
+    def _outdated(self) -> Path:
         """A marker file: it exists while the saved view is outdated and has to be ignored."""
-        directory = self.store.directory
-        return None if directory is None else directory / f"outdated-{self.root}"
+        return self.file.path.with_name(f"outdated-{self.root}")
 
     def _mark(self, *, outdated: bool) -> None:
-        path = self._outdated if self.store.writing else None
         try:
-            if path is not None and outdated:
-                path.touch()
-            elif path is not None and path.exists():
-                path.unlink(missing_ok=True)
+            if self.file.writing and outdated:
+                self._outdated.touch()
+            elif self.file.writing and self._outdated.exists():
+                self._outdated.unlink(missing_ok=True)
         except OSError:
-            LOG.debug("%s can't be written", path)
+            LOG.debug("%s can't be written", self._outdated)
 
     # -- reading
 
     def _view_in(self, documents: Mapping[str, Any]) -> View:
-        if self._outdated is not None and self._outdated.exists():
+        if self._outdated.exists():
             LOG.debug("The saved view of the root %s is outdated and ignored", self.root)
             return View()
         try:
@@ -140,7 +138,7 @@ class SavedRoot:
             LOG.warning(
                 "The saved view of the root %s in %s is ignored, Placement is read instead: %s",
                 self.root,
-                self.store.path,
+                self.file.path,
                 err,
             )
             return View()
@@ -159,15 +157,10 @@ class SavedRoot:
             "The ledger of the root %s in %s %s: this agent owns what its drivers report from now "
             "on, and removes nothing else",
             self.root,
-            self.store.path,
+            self.file.path,
             what,
         )
         return Ledger()
-
-
-def saved_roots(state_path: Path) -> list[str]:
-    """Return the UUIDs of the roots that are saved in a state directory."""
-    return sorted(RootStore.in_directory(state_path, writing=False).roots())
 
 
 # -- as documents

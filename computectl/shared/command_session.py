@@ -9,8 +9,8 @@ from typing import Any
 from agent import config, opts
 from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
 from agent.state.lock import InUse, lock_directory
-from agent.state.roots import RootStore
-from agent.state.saved_root import SavedRoot, saved_roots
+from agent.state.root_file import saved_roots
+from agent.state.saved_root import SavedRoot
 from computectl.shared.errors import CommandError
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
@@ -75,7 +75,7 @@ class Session:
 
     def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:
         """Return the saved state of a root, not loaded yet."""
-        return SavedRoot(RootStore.in_directory(self.settings.state_path, writing=writing), root)
+        return SavedRoot.in_directory(self.settings.state_path, root, writing=writing)
 
     @contextmanager
     def without_agent(self, next_step: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.ownership.policy import DISABLED
-from agent.state.roots import FILE_NAME
+from agent.state.root_file import root_path
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices
@@ -113,7 +113,7 @@ def test_a_restart_changes_nothing_even_without_the_file_of_parts(any_host: Host
     before = picture(any_host)
     any_host.start()
     assert writes(any_host) == []
-    (any_host.state / FILE_NAME).unlink()
+    root_path(any_host.state, ROOT).unlink()
     any_host.start()
     assert writes(any_host) == []
     assert picture(any_host) == before

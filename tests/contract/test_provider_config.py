@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.ownership.ledger import FILES, Holding
-from agent.state.roots import FILE_NAME
+from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
 from reportclient.testing.fake_placement import FakePlacement
@@ -561,7 +561,7 @@ def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    kept = host.state / FILE_NAME
+    kept = root_path(host.state, ROOT)
     kept.write_bytes(kept.read_bytes().replace(b"GOLD", b"BOLD"))
     host.write()
     host.start()
@@ -572,14 +572,14 @@ def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
 
 def test_while_no_ledger_can_be_written_nothing_new_is_claimed(host: Host) -> None:
     started(host)
-    (host.state / FILE_NAME).unlink()
-    (host.state / FILE_NAME).mkdir()  # in the way of root too
+    root_path(host.state, ROOT).unlink()
+    root_path(host.state, ROOT).mkdir()  # in the way of root too
     host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
     host.reload()
     (report,) = host.periods(2 * VERIFY)
     assert not report.done and "nothing new is reported" in " ".join(report.texts())
     assert host.custom() == set()
-    (host.state / FILE_NAME).rmdir()
+    root_path(host.state, ROOT).rmdir()
     host.settle()
     assert host.custom() == {"CUSTOM_GOLD"}
 

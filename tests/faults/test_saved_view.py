@@ -5,17 +5,25 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from agent.state.records import encode_records
-from agent.state.roots import FILE_NAME, RootStore
+from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
 FLIPS = 16
 STAYS = "their owner is unknown since the ledger was lost"
+
+
+def other_root() -> bytes:
+    with TemporaryDirectory() as directory:
+        path = root_path(Path(directory), "c0ffee00-0000-4000-8000-00000000ffff")
+        assert RootFile(path).replace({})
+        return path.read_bytes()
 
 
 def flipped(part: float):
@@ -33,7 +41,7 @@ DAMAGES = {
     "header only": lambda data: data.split(b"\n")[0] + b"\n",
     "twice": lambda data: data + data,
     "zeros": lambda data: bytes(len(data)),
-    "other root": lambda data: encode_records(1, {"c0ffee00-0000-4000-8000-00000000ffff": {}}),
+    "other root": lambda data: other_root(),
     "a list": lambda data: b"[]\n[]\n",
     **{f"bit flipped at {n}/{FLIPS}": flipped(n / FLIPS) for n in range(FLIPS)},
 }
@@ -52,11 +60,11 @@ def done(scene: Scene):
 
 
 def saved_in(scene: Scene):
-    return scene.state / FILE_NAME
+    return root_path(scene.state, ROOT)
 
 
 def loaded(scene: Scene):
-    return SavedRoot(RootStore.in_directory(scene.state, writing=False), ROOT).load()
+    return SavedRoot.in_directory(scene.state, ROOT, writing=False).load()
 
 
 def test_an_intact_view_is_used(done, caplog):

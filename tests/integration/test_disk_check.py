@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.state.root_file import root_path
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
 
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 8}}}"
 
 
-@pytest.mark.parametrize(
-    "name", ["roots.journal", "service.json", "driver-calls", "provider-config.json"]
-)
+@pytest.mark.parametrize("name", ["root", "service.json", "driver-calls", "provider-config.json"])
 def test_a_directory_in_the_place_of_a_file_is_named(
     placement: RealPlacement, tmp_path: Path, name: str
 ) -> None:
@@ -26,6 +25,7 @@ def test_a_directory_in_the_place_of_a_file_is_named(
     host.script(SCRIPT)
     assert host.agent().code == 0
     state = host.compute_id.parent
+    name = root_path(state, host.compute_id.read_text().strip()).name if name == "root" else name
     (state / name).unlink(missing_ok=True)
     (state / name).mkdir()
     (files / "a.yaml").write_text(

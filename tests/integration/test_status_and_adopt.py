@@ -13,6 +13,7 @@ import uuid
 import pytest
 
 from agent.reporting.status import ENDED, started_at
+from agent.state.root_file import root_path
 from tests.servers.agent import AgentProcess
 
 COMPUTECTL = [sys.executable, "-c", "from computectl.app import main; main()"]
@@ -229,7 +230,7 @@ def test_nothing_below_a_root_is_adopted_before_the_agent_has_kept_anything(agen
     assert agent.once().returncode == 0
     own = (agent.state_path / "compute_id").read_text().strip()
     placement.stranger.create_child(own, "theirs")
-    (agent.state_path / "roots.journal").unlink()
+    root_path(agent.state_path, own).unlink()
     said = computectl(agent, "adopt", "theirs")
     assert said.returncode == 2 and "compute-agent --once" in said.stderr
 

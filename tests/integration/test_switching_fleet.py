@@ -12,6 +12,7 @@ from agent.bus import messaging
 from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
+from agent.state.root_file import root_path
 from tests.integration.switched import (
     OPTIONS,
     has_trait,
@@ -120,7 +121,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     agent.until(lambda: status_of(agent)["service"]["disabled"] is True)
     placement.stranger.remove_trait(root, "COMPUTE_STATUS_DISABLED")
     agent.kill()
-    (agent.state_path / "roots.journal").unlink()
+    root_path(agent.state_path, root).unlink()
     agent.start()
     eventually(lambda: has_trait(placement, root))
     registry.start()

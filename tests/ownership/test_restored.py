@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.state.roots import RootStore
+from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import LEDGER, REMOVED, documents_of_kind
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
@@ -213,6 +213,6 @@ def test_a_root_that_its_owner_made_anew_keeps_what_its_owner_gave_it(beside) ->
 def test_an_earlier_version_reads_what_is_kept(host) -> None:
     """What is remembered of the removed is no part of a ledger's documents."""
     removed(host)
-    kept = RootStore.in_directory(host.state).documents_of(host.root)
+    kept = RootFile(root_path(host.state, host.root)).read()
     assert set(documents_of_kind(REMOVED, kept)) == {host.root, DEVICE}
     assert set(documents_of_kind(LEDGER, kept)) == {"seen", host.root}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.state.roots import FILE_NAME
+from agent.state.root_file import root_path
 from drivers.api import ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS
@@ -443,7 +443,7 @@ def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_pa
     host = Host(placement, {"a": both(inventory(VCPU=8), child("card", VGPU=7))}, state=tmp_path)
     host.settled()
     host.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
-    journal = tmp_path / FILE_NAME
+    journal = root_path(tmp_path, host.root)
     kept = journal.read_bytes()
     journal.unlink()
     journal.mkdir()

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.reporting.reports import Report
-from agent.state.roots import FILE_NAME as KEPT
-from agent.state.roots import RootStore
+from agent.state.root_file import RootFile, root_path, saved_roots
 from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
@@ -250,14 +249,13 @@ class Host:
     def lose_ledger(self) -> None:
         """Who reports what is forgotten; what Placement had is still known."""
         assert self.state is not None
-        store = RootStore.in_directory(self.state)
-        for root in store.roots():
-            kept = store.documents_of(root).items()
-            store.replace(root, {key: one for key, one in kept if key[0] == "view"})
+        for root in saved_roots(self.state):
+            file = RootFile(root_path(self.state, root))
+            assert file.replace({key: one for key, one in file.read().items() if key[0] == "view"})
 
     def damage_ledger(self) -> None:
-        first, *rest = self._kept.read_bytes().splitlines(keepends=True)
-        self._kept.write_bytes(first + b"".join(line[:-20] + b"x" + line[-19:] for line in rest))
+        lines = self._kept.read_bytes().splitlines(keepends=True)
+        self._kept.write_bytes(b"".join(line[:-20] + b"x" + line[-19:] for line in lines))
 
     def lose_all(self) -> None:
         """Also the view of Placement: as after a new installation under the old identity."""
@@ -266,7 +264,7 @@ class Host:
     @property
     def _kept(self) -> Path:
         assert self.state is not None
-        return self.state / KEPT
+        return root_path(self.state, self.root)
 
     # -- what Placement has; providers by name or UUID
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.state.roots import FILE_NAME, RootStore
+from agent.state.root_file import RootFile, root_path, saved_roots
 from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS
@@ -264,16 +264,14 @@ class World:
                 old.replace(old.with_suffix(""))
             self.doubtful |= self.gone
             self.disturbed = self.disturbed or bool(self.doubtful)
-        for saved in self.state.glob(FILE_NAME):
+        for saved in self.state.glob("root-*.journal"):
             shutil.copy(saved, f"{saved}.older")
         self.nodes = self._nodes()
 
     def _lose_ledger(self) -> None:
-        store = RootStore.in_directory(self.state)
-        for root in store.roots():
-            kept = store.documents_of(root).items()
-            store.replace(root, {key: one for key, one in kept if key[0] == "view"})
-        store.close()
+        for root in saved_roots(self.state):
+            file = RootFile(root_path(self.state, root))
+            assert file.replace({key: one for key, one in file.read().items() if key[0] == "view"})
 
     def _note_what_is_left(self) -> None:
         for uuid, (_, _, inventory, traits, aggregates) in self.contents().items():

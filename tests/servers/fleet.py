@@ -15,7 +15,6 @@ from typing import ClassVar, Self
 from agent.nodes.identity import replace_compute_id
 from agent.registry.access import agent_address
 from agent.registry.record import BINARY
-from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
@@ -125,7 +124,7 @@ class Fleet(Server):
         classes = frozenset(name for one in tree.walk() for name in one.inventory)
         generations = {one.uuid: WRITTEN for one in tree.walk()}
         view = View(tree, generations, Names(traits, classes))
-        SavedRoot(RootStore.in_directory(state_path), uuid).save(uuid, view)
+        SavedRoot.in_directory(state_path, uuid).save(uuid, view)
         status = ServiceStatus(disabled=False, record_version=UNTOUCHED)
         save_status(status_document(state_path), status)
 

@@ -100,7 +100,6 @@ PURE = (
     "agent/ownership/statement.py",
     "agent/provider_config/asserted.py",
     "agent/period/traits.py",
-    "agent/state/records.py",
     "agent/provider_config/entries.py",
     "reportclient/usage.py",
     "agent/bus/errors.py",

@@ -12,18 +12,18 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1427,
+    "agent": 1417,
     "agent/bus": 679,
     "agent/metrics": 739,
-    "agent/nodes": 886,
+    "agent/nodes": 889,
     "agent/ownership": 1097,
     "agent/period": 1278,
     "agent/provider_config": 551,
     "agent/registry": 1592,
     "agent/reporting": 851,
-    "agent/state": 1240,
-    "agent/switching": 1035,
-    "compute_registry": 2597,
+    "agent/state": 1003,
+    "agent/switching": 1018,
+    "compute_registry": 2598,
     "computectl": 7382,
     "driverkit": 4408,
     "drivers": 2139,

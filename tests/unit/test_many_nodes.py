@@ -14,8 +14,7 @@ import pytest
 from agent.nodes.workers import Workers
 from agent.period.traits import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
-from agent.state.roots import RootStore
-from agent.state.saved_root import saved_roots
+from agent.state.root_file import RootFile, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
@@ -355,7 +354,7 @@ def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
     driver.children = {"goes"}
     with monkeypatch.context() as full:
         for name in ("save", "replace"):
-            full.setattr(RootStore, name, lambda *_: False)
+            full.setattr(RootFile, name, lambda *_: False)
         service.calls()
     driver.names = ["stays"]
     service.calls()

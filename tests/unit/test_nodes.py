@@ -23,7 +23,6 @@ from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state import files
-from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
@@ -290,7 +289,7 @@ def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
 
 
 def _kept_in(state: Path) -> Ledger:
-    kept = SavedRoot(RootStore.in_directory(state), OWN)
+    kept = SavedRoot.in_directory(state, OWN)
     kept.load()
     return kept.ledger
 
@@ -300,17 +299,17 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
-    assert SavedRoot(RootStore.in_directory(tmp_path), OWN).save_ledger(ledger)
-    file = SavedRoot(RootStore.in_directory(tmp_path), OWN)
+    assert SavedRoot.in_directory(tmp_path, OWN).save_ledger(ledger)
+    file = SavedRoot.in_directory(tmp_path, OWN)
     with monkeypatch.context() as unreadable:
         error = OSError(errno.EIO, "Input/output error")
         unreadable.setattr(files, "read", Mock(side_effect=error))
         file.load()
-        assert "Input/output error" in file.store.problem
+        assert "Input/output error" in file.file.problem
         assert not file.load_again()
     assert not file.save_ledger(Ledger(begun=True))
     assert _kept_in(tmp_path) == ledger
-    assert file.load_again() and file.ledger == ledger and not file.store.problem
+    assert file.load_again() and file.ledger == ledger and not file.file.problem
     assert file.save_ledger(replace(ledger, begun=True))
 
 
@@ -319,12 +318,12 @@ def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
-    file = SavedRoot(RootStore.in_directory(tmp_path), OWN)
+    file = SavedRoot.in_directory(tmp_path, OWN)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(2):
             file.save_ledger(ledger)
-        assert "No space left" in file.store.problem
+        assert "No space left" in file.file.problem
     file.save_ledger(ledger)
-    assert not file.store.problem
+    assert not file.file.problem
     assert _kept_in(tmp_path) == ledger

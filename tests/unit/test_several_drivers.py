@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.state.roots import FILE_NAME
+from agent.state.root_file import root_path
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
@@ -175,7 +175,7 @@ def test_who_reports_what_survives_a_restart(placement, tmp_path: Path) -> None:
 def test_a_damaged_journal_is_told_and_takes_nothing_away(placement, tmp_path, caplog) -> None:
     bodies = {"a": both(whole_root(VCPU=8), children("cell", 0)), "b": whole_root(FPGA=2)}
     Agent(placement, tmp_path, **bodies).settled()
-    file = tmp_path / FILE_NAME
+    file = root_path(tmp_path, ROOT)
     file.write_text('{"version": 1, "drivers": {"a": [["planet", 1, 2]]}}')
     agent = Agent(placement, tmp_path, **bodies)
     report = agent.period()

@@ -13,7 +13,7 @@ from agent.ownership.ledger import Holding
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
-from agent.state.roots import FILE_NAME, RootStore
+from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import save_status, saved_status, status_document
 from agent.switching.machine import ServiceStatus
@@ -26,7 +26,7 @@ ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
 
 def root(state: Path) -> None:
-    kept = SavedRoot(RootStore.in_directory(state), ROOT)
+    kept = SavedRoot.in_directory(state, ROOT)
     kept.load()
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     kept.save_ledger(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
@@ -62,7 +62,7 @@ def nodes(state: Path) -> None:
 
 
 FILES = {
-    FILE_NAME: root,
+    root_path(Path(), ROOT).name: root,
     "status.json": status,
     "service.json": standing,
     "nodes.json": nodes,
@@ -98,13 +98,12 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
 def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: str) -> None:
     """Added to, it would be of no use at each start for ever."""
     root(tmp_path)
-    store = RootStore.in_directory(tmp_path)
-    documents = dict(store.documents_of(ROOT))
-    assert store.replace(ROOT, {**documents, (kind, "of another version"): ["?"]})
-    broken = SavedRoot(RootStore.in_directory(tmp_path), ROOT)
+    file = RootFile(root_path(tmp_path, ROOT))
+    assert file.replace({**file.read(), (kind, "of another version"): ["?"]})
+    broken = SavedRoot.in_directory(tmp_path, ROOT)
     assert not broken.load().generations or not broken.ledger.begun
     root(tmp_path)
-    healed = SavedRoot(RootStore.in_directory(tmp_path), ROOT)
+    healed = SavedRoot.in_directory(tmp_path, ROOT)
     assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
 
 

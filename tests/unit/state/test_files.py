@@ -64,7 +64,7 @@ def of_the_service(tmp_path):
 WRITERS = {
     "replaced": lambda path: files.replace(path, b"x"),
     "created": lambda path: files.create(path, b"x"),
-    "appended to": lambda path: files.AppendOnlyFile.open_at(path, 0).append(b"x"),
+    "appended to": lambda path: (files.replace(path, b"x"), files.append(path, b"y", 1)),
     "a database": lambda path: HostDatabase(str(path)).upgrade(),
 }
 
