@@ -70,7 +70,7 @@ class RegistryEndpoint:
         return wire.to_wire(record)
 
     @_answered
-    def set_status(
+    def set_status(  # noqa: PLR0913  the arguments on the wire
         self,
         context: Context,
         host: str,
@@ -78,18 +78,27 @@ class RegistryEndpoint:
         disabled: bool,
         reason: str | None,
         expected_version: int | None,
+        new_version: int | None,
     ) -> Answer:
         """Disable or enable a host."""
         changed = self.store.set_status(
-            host, disabled=disabled, reason=reason, expected_version=expected_version
+            host,
+            disabled=disabled,
+            reason=reason,
+            expected_version=expected_version,
+            new_version=new_version,
         )
         log_switched(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 
     @_answered
-    def set_forced_down(self, context: Context, host: str, *, forced_down: bool) -> Answer:
+    def set_forced_down(
+        self, context: Context, host: str, *, forced_down: bool, expected_version: int | None
+    ) -> Answer:
         """Force a host down, or take that back."""
-        changed = self.store.set_forced_down(host, forced_down=forced_down)
+        changed = self.store.set_forced_down(
+            host, forced_down=forced_down, expected_version=expected_version
+        )
         log_forced(changed, Caller.from_context(context))
         return wire.to_wire(changed)
 

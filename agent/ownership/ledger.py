@@ -9,8 +9,8 @@ or that it has a resource class, a trait or an aggregate.
 
 The ledger also has the claims that were removed, in case a restored Placement brings them back.
 Generations only grow.  So a removed claim that Placement has again is compared by the provider's
-generation.  If that is lower than at the removal, Placement was restored to an older state: the
-claim is still this host's, and is removed again.  If it is not lower, another service has set it.
+generation.  If that is not higher than after the removal, Placement was restored to an older state:
+the claim is still this host's, and is removed again.  If it is higher, another service has set it.
 A deleted provider that is below this host's root again is recognized by its UUID alone.
 """
 
@@ -171,8 +171,11 @@ class Ledger:
         for uuid, removed in self.removed.items():
             if uuid not in view.snapshot or view.snapshot.root_of(uuid) != root:
                 continue
-            if removed.generation is None or view.generations.get(uuid, 0) < removed.generation:
+            now = view.generations.get(uuid, 0)
+            if removed.generation is None or now <= removed.generation:
                 back = removed.holding.within(view.snapshot.providers[uuid])
+                if now == removed.generation:  # old microversions set aggregates without a new one
+                    back = back._replace(aggregates=NOTHING)
                 back = back.without(joined(ledger.holdings_on(uuid).values()))
                 ledger = ledger if back == NONE else ledger.adding(RESTORED, uuid, back)
         return ledger

@@ -91,20 +91,27 @@ class RegistryClient:
         disabled: bool,
         reason: str | None = None,
         expected_version: int | None = None,
+        new_version: int | None = None,
     ) -> ServiceRecord:
         """Disable or enable a host.
 
         With ``expected_version`` only if the record still has this version
-        (:class:`Changed` otherwise).
+        (:class:`Changed` otherwise), so that a message that is delivered twice, or late, changes
+        nothing.  ``new_version`` is the record's version after that, so that a caller whose
+        reply was lost can recognize its own change; without it the registry chooses a later one.
 
         :raises ReasonRefused: too long, or given while enabling.
         """
-        change = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
-        return wire.from_wire(self.call("set_status", host=host, **change))
+        change = {"disabled": disabled, "reason": reason}
+        versions = {"expected_version": expected_version, "new_version": new_version}
+        return wire.from_wire(self.call("set_status", host=host, **change, **versions))
 
-    def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
         """Force a service down, whatever its heartbeats say, or take that back."""
-        return wire.from_wire(self.call("set_forced_down", host=host, forced_down=forced_down))
+        change = {"forced_down": forced_down, "expected_version": expected_version}
+        return wire.from_wire(self.call("set_forced_down", host=host, **change))
 
     def delete(self, host: str) -> None:
         """Delete a record.  :raises StillUp: its agent still sends heartbeats."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.access import Registry
-from agent.registry.errors import Attached
+from agent.registry.errors import Attached, Changed
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
 
@@ -25,6 +26,8 @@ LOG = logging.getLogger(__name__)
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
+TRIES = 4
+"""How often a record is read and changed, if other callers change it meanwhile."""
 LATER = "its agent applies the record at its next heartbeat"
 
 
@@ -64,8 +67,13 @@ class Control:
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
-        self._refuse_attached(host, "--disable" if disabled else "--enable")
-        record = self.registry.set_status(host, disabled=disabled, reason=reason)
+        record = self._changed(
+            host,
+            "--disable" if disabled else "--enable",
+            lambda version: self.registry.set_status(
+                host, disabled=disabled, reason=reason, expected_version=version
+            ),
+        )
         # Before the call, so that this log line is earlier than the agent's.
         log_switched(record, caller)
         switched = self._call(record, caller)
@@ -84,8 +92,13 @@ class Control:
 
         :raises RegistryError: the record could not be changed.
         """
-        self._refuse_attached(host, "--down" if forced_down else "--up")
-        record = self.registry.set_forced_down(host, forced_down=forced_down)
+        record = self._changed(
+            host,
+            "--down" if forced_down else "--up",
+            lambda version: self.registry.set_forced_down(
+                host, forced_down=forced_down, expected_version=version
+            ),
+        )
         log_forced(record, caller)
         if not forced_down:
             outcome = self._call(record, caller).call_outcome
@@ -97,13 +110,30 @@ class Control:
         self.registry.delete(host)
         log_deleted(host, caller)
 
-    def _refuse_attached(self, host: str, how: str) -> None:
-        """:raises Attached: its agent would not follow the record."""
-        if self.registry.get_service(host).attached:
-            raise Attached(
-                f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
-                f"compute service; run: openstack compute service set {how} {host} nova-compute"
-            )
+    def _changed(
+        self, host: str, option: str, change: Callable[[int], ServiceRecord]
+    ) -> ServiceRecord:
+        """Read a record, change it if nobody has changed it since, and return it.
+
+        ``option`` is the one of ``openstack compute service set`` that does the same.
+
+        :raises Attached: the host's agent would not follow the record.
+        :raises Changed: other callers changed the record at each of ``TRIES`` tries.
+        """
+        for tries_left in reversed(range(TRIES)):
+            record = self.registry.get_service(host)
+            if record.attached:
+                raise Attached(
+                    f"nothing was changed: {host} runs in attach mode, where nova-compute owns "
+                    "the compute service; run: openstack compute service set "
+                    f"{option} {host} nova-compute"
+                )
+            try:
+                return change(record.version)
+            except Changed:
+                if not tries_left:
+                    raise
+        raise AssertionError
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         why_not = reason_not_to_call(record, self.down_after)

@@ -181,9 +181,11 @@ class SqlRegistry:
         disabled: bool,
         reason: str | None = None,
         expected_version: int | None = None,
+        new_version: int | None = None,
     ) -> ServiceRecord:
         checks.flag("disabled", disabled)
         checks.version("expected_version", expected_version)
+        checks.version("new_version", new_version)
         text = checks.reason(disabled=disabled, reason=reason)
         now = self.database.now
         keeps = f"disabled AND (disabled_at IS NULL OR disabled_at BETWEEN 0 AND {now})"
@@ -191,13 +193,16 @@ class SqlRegistry:
         # In this order: in MySQL an assignment sees the results of those before it.
         assignments = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
         values = {"disabled": disabled, "disabled_reason": text}
-        return self._set(
-            host, f"{assignments}disabled_reason = :disabled_reason", values, expected_version
-        )
+        assignments += "disabled_reason = :disabled_reason"
+        return self._set(host, assignments, values, expected_version, new_version)
 
-    def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
         checks.flag("forced_down", forced_down)
-        return self._set(host, "forced_down = :forced_down", {"forced_down": forced_down}, None)
+        checks.version("expected_version", expected_version)
+        values = {"forced_down": forced_down}
+        return self._set(host, "forced_down = :forced_down", values, expected_version)
 
     def delete(self, host: str) -> None:
         """Delete a record, unless its service is up and not forced down."""
@@ -225,14 +230,20 @@ class SqlRegistry:
             )
 
     def _set(
-        self, host: str, assignments: str, values: dict[str, Any], expected: int | None
+        self,
+        host: str,
+        assignments: str,
+        values: dict[str, Any],
+        expected: int | None,
+        new: int | None = None,
     ) -> ServiceRecord:
         checks.require_host(host)
-        change = f"UPDATE services SET {assignments}, version = {self._later} WHERE host = :host"
-        if expected is not None:  # the caller can tell the next version even if the reply is lost
-            change = f"UPDATE services SET {assignments}, version = version + 1 WHERE host = :host"
+        version = self._later if new is None else ":new"
+        change = f"UPDATE services SET {assignments}, version = {version} WHERE host = :host"
+        if expected is not None:
             change += " AND version = :expected"
-            values = {**values, "expected": expected}
+        given = {"expected": expected, "new": new}
+        values = {**values, **{name: value for name, value in given.items() if value is not None}}
 
         def work(sql: Transaction) -> tuple[int, ServiceRecord]:
             return sql.change(change, host=host, **values), self._existing(sql, host)

@@ -162,6 +162,7 @@ class Heartbeat:
                         disabled=bool(seen.disabled),
                         reason=seen.reason,
                         expected_version=record.version,
+                        new_version=record.version + 1,
                     )
                 except Changed:
                     continue

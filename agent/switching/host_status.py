@@ -39,8 +39,8 @@ LOG = logging.getLogger(__name__)
 VERSION_5, VERSION_6 = "5.13", "6.5"
 """The versions of Nova's compute RPC API that are answered."""
 FILE_NAME = "service.json"
-_KEYS = ("disabled", "reason", "record_version", "told", "by_program")
-"""Keys of the file for the fields of :class:`ServiceStatus`, in their order."""
+_KEYS = ("disabled", "reason", "record_version", "acknowledged", "by_program")
+"""Keys of the file: the fields of :class:`ServiceStatus`, in their order."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0

@@ -286,8 +286,13 @@ def test_who_names_the_version_that_he_changes_knows_the_one_that_it_gets(
     registry: Registry,
 ) -> None:
     registry.heartbeat("host1", "a1", "6.1", ())
-    told = registry.set_status("host1", disabled=True, expected_version=1)
+    told = registry.set_status("host1", disabled=True, expected_version=1, new_version=2)
     assert told.version == 2
+    with pytest.raises(Changed):
+        registry.set_status("host1", disabled=False, expected_version=1)
+    with pytest.raises(Changed):
+        registry.set_forced_down("host1", forced_down=True, expected_version=1)
+    assert registry.set_forced_down("host1", forced_down=True, expected_version=2).version > 2
 
 
 def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: Registry) -> None:
@@ -480,12 +485,20 @@ WRONG = [
     ("set_status", {"expected_version": -1}, "expected_version"),
     ("set_status", {"expected_version": 2**40}, "expected_version"),
     ("set_status", {"expected_version": "1"}, "expected_version"),
+    ("set_status", {"new_version": 0.5}, "new_version"),
     ("set_forced_down", {"forced_down": "true"}, "forced_down"),
+    ("set_forced_down", {"expected_version": "1"}, "expected_version"),
 ]
 RIGHT = {
     "heartbeat": {"host": "host1", "address": "a1", "rpc_version": "6.1", "roots": []},
-    "set_status": {"host": "host1", "disabled": True, "reason": None, "expected_version": None},
-    "set_forced_down": {"host": "host1", "forced_down": True},
+    "set_status": {
+        "host": "host1",
+        "disabled": True,
+        "reason": None,
+        "expected_version": None,
+        "new_version": None,
+    },
+    "set_forced_down": {"host": "host1", "forced_down": True, "expected_version": None},
 }
 
 

@@ -58,7 +58,7 @@ class FakeRegistry:
             raise UnknownHost(host)
         return self.record
 
-    def set_status(self, host, *, disabled, reason=None, expected_version=None):
+    def set_status(self, host, *, disabled, reason=None, expected_version=None, new_version=None):
         self._check()
         while self.before_write:
             self.before_write.pop()()
@@ -801,4 +801,4 @@ def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
 def test_the_file_is_readable_by_people(world) -> None:
     world.status.switch(disabled=True, reason="new disks")
     found = json.loads(world.status.document.path.read_text())
-    assert (found["disabled"], found["reason"], found["told"]) == (True, "new disks", False)
+    assert (found["disabled"], found["reason"], found["acknowledged"]) == (True, "new disks", False)

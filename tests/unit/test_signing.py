@@ -16,7 +16,13 @@ HOST1 = Signer(host_key(MASTER, "host1"), "host1")
 REGISTRY = RegistryPermissions(Operator(MASTER))
 AGENT = AgentPermissions(host_key(MASTER, "host1"), "host1")
 BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
-STATUS = {"host": "host1", "disabled": True, "reason": None, "expected_version": 3}
+STATUS = {
+    "host": "host1",
+    "disabled": True,
+    "reason": None,
+    "expected_version": 3,
+    "new_version": 4,
+}
 
 
 def registry(signer: Signer, method: str, sent: dict[str, Any], signed: Any = None) -> None:

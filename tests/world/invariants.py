@@ -29,6 +29,7 @@ ALLOWED = (
     "below it is owned by another service",
     "its providers may have been changed, and are checked again",
     "not set again: the owner of this root removed it",
+    "Unable to delete parent resource provider",
 )
 """Conditions that are correct even after faults have ended: of foreign children, or foreign roots."""
 RESHAPE = "needs a reshape, which is not allowed now"
@@ -220,7 +221,8 @@ class Invariants:
                 f"the tree has {sorted(named.get(each, each) for each in present)}, "
                 f"not {sorted(named.get(each, each) for each in wanted)}"
             )
-        for uuid in () if machine.forgot else outside:
+        # A restore may bring back a child outside of the tree; computectl audit names it.
+        for uuid in () if machine.forgot or placement.restores else outside:
             if not self._has_foreign_child(uuid):
                 yield f"{named[uuid]} is still outside of the tree"
         for name in node.parts:
@@ -255,7 +257,9 @@ class Invariants:
         claims = placement.foreign.claims.get(uuid, {})
         late = {name for provider, name in machine.late if provider == uuid}
         made_anew = uuid in placement.deleted and placement.restored_at >= 0
-        differ = partial(_differ, expected_name, claims, late, machine.forgot or made_anew)
+        # A second restore may bring a later state than the first, so generations tell nothing.
+        forgot = machine.forgot or made_anew or placement.restores > 1
+        differ = partial(_differ, expected_name, claims, late, forgot)
         if node.attached and not name:
             yield from self._novas_root_differences(machine, node, row)
             return

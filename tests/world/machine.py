@@ -209,6 +209,10 @@ class Machine:
         process, self.process = self.process, None
         if process is not None:
             self.note_version(process)
+            status = process.status
+            if status is not None and status.unsaved and not status.current.acknowledged:
+                # As the agent's warning says, this status is lost.
+                self.world.operators.doubt(self.host, might_be=not status.current.disabled)
             self.forgot |= process.met_bad_disk and process.has_unsaved_claims()
             process.alive = False
             self.world.broker.leave(self.host, process)
@@ -253,6 +257,7 @@ class Machine:
         nodes = process.nodes = Nodes.from_settings(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
+        nodes.store.lock = Lock(self.scheduler)  # an RLock does not part greenlets of one thread
         nodes.provider_files.load_files()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(

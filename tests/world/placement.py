@@ -53,6 +53,7 @@ class Placement:
         self.deleted: set[str] = set()
         """Providers that were deleted once; if created again, their generations start anew."""
         self.restored_at = -inf
+        self.restores = 0
         self.is_late = False
         """Whether the current request was given up by its client before."""
         self._backup: tuple[Any, ...] = ({}, {}, Foreign())
@@ -122,6 +123,7 @@ class Placement:
 
     def restore(self, now: float) -> None:
         self.restored_at = now
+        self.restores += 1
         store = self.fake.store
         store.providers, store.consumers, self.foreign = copy.deepcopy(self._backup)
 

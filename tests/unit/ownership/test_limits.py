@@ -374,13 +374,24 @@ def view(snapshot: Snapshot, generation: int) -> View:
 REMOVED = Ledger(begun=True, removed={DEVICE: Removed(5, holding(traits=A))})
 
 
-@pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, False), (6, False)])
-def test_what_was_removed_goes_once_more_under_an_earlier_generation_only(
+@pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, True), (6, False)])
+def test_what_was_removed_goes_once_more_unless_its_generation_has_grown(
     generation: int, goes: bool
 ) -> None:
-    """Under the same or a later one somebody else has set it since."""
+    """Under a later one somebody else has set it since; each write of a trait gives a new one."""
     ledger = REMOVED.with_restored(view(there(root(), device(0, A)), generation), ROOT)
     assert (ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)) is goes
+
+
+@pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, False)])
+def test_an_aggregate_may_be_another_services_under_the_same_generation(
+    generation: int, goes: bool
+) -> None:
+    """Before microversion 1.19 aggregates are set without a new generation."""
+    removed = Ledger(begun=True, removed={DEVICE: Removed(5, Holding(aggregates=frozenset({A})))})
+    observed = there(root(), replace(device(0), aggregates=frozenset({A})))
+    ledger = removed.with_restored(view(observed, generation), ROOT)
+    assert (ledger.holding_of(DEVICE, RESTORED) == Holding(aggregates=frozenset({A}))) is goes
 
 
 def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agent.registry import checks
-from agent.registry.errors import UnknownHost
+from agent.registry.errors import Changed, UnknownHost
 from agent.registry.record import ServiceRecord
 
 SEEN = datetime(2030, 1, 2, 3, 4, 5, 678, UTC)
@@ -37,17 +37,33 @@ class OneRecord:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return self.held
 
-    def set_status(self, host: str, *, disabled: bool, reason: str | None = None, **_: object):
-        self.get_service(host)
+    def set_status(
+        self,
+        host: str,
+        *,
+        disabled: bool,
+        reason: str | None = None,
+        expected_version: int | None = None,
+    ) -> ServiceRecord:
+        self._expect(host, expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
         self.log.append(("record", host, disabled, text))
-        self.held = replace(self.held, disabled=disabled, disabled_reason=text)
+        self.held = replace(
+            self.held, disabled=disabled, disabled_reason=text, version=self.held.version + 1
+        )
         return self.held
 
-    def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
+        self._expect(host, expected_version)
         self.log.append(("forced_down", host, forced_down))
-        self.held = replace(self.held, forced_down=forced_down)
+        self.held = replace(self.held, forced_down=forced_down, version=self.held.version + 1)
         return self.held
+
+    def _expect(self, host: str, version: int | None) -> None:
+        if self.get_service(host).version != version is not None:
+            raise Changed(f"the record of {host} has version {self.held.version}, not {version}")
 
     def delete(self, host: str) -> None:
         self.log.append(("delete", host))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent.registry.control import NOBODY, Control
-from agent.registry.errors import Attached, ReasonRefused, UnknownHost
+from agent.registry.errors import Attached, Changed, ReasonRefused, UnknownHost
+from agent.registry.record import ServiceRecord
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
 
@@ -20,6 +23,44 @@ def test_an_attached_host_is_novas_to_disable_and_to_force_down() -> None:
         with pytest.raises(Attached) as refused:
             act()
         assert f"openstack compute service set {command}" in str(refused.value)
+    assert log == []
+
+
+class Busy(OneRecord):
+    """A record that other callers change after each of its first ``reads`` reads."""
+
+    reads = 0
+
+    def get_service(self, host: str) -> ServiceRecord:
+        read = super().get_service(host)
+        if self.reads:
+            self.reads -= 1
+            self.held = replace(read, version=read.version + 1)
+        return read
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda control: control.switch("host1", disabled=True),
+        lambda control: control.force_down("host1", NOBODY, forced_down=True),
+    ],
+)
+def test_a_change_is_sent_for_the_version_that_was_read_and_again_if_others_changed_it(
+    change,
+) -> None:
+    """So that a message that is delivered late, or twice, does not undo a later change."""
+    registry = Busy(record(), log := [])
+    registry.reads = 2
+    change(Control(registry, None))
+    assert len(log) == 1
+
+
+def test_a_record_that_others_keep_changing_is_an_error() -> None:
+    registry = Busy(record(), log := [])
+    registry.reads = 1000
+    with pytest.raises(Changed, match="host1 has version"):
+        Control(registry, None).switch("host1", disabled=True)
     assert log == []
 
 
