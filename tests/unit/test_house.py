@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7382,
     "driverkit": 4408,
     "drivers": 2139,
-    "drivers/libvirt": 5252,
+    "drivers/libvirt": 5235,
     "reportclient": 7383,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

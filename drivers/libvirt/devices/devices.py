@@ -10,7 +10,6 @@ import os_traits
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import DEVICES, GUESTS
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.listed import ListedDocuments, read_documents
 from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.devices.pci_devices import (
     assigned_addresses,
@@ -27,7 +26,7 @@ from drivers.libvirt.devices.vgpu import (
     vgpu_pools,
 )
 from drivers.libvirt.documents import parse_document
-from drivers.libvirt.facts.fact import ReportContext, Sources
+from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.opts import register_mdev_types
 from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, ReportedProvider
 from drivers.opts import nova_owner_traits

@@ -18,9 +18,8 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
-from drivers.libvirt.connection.listed import ListedDocuments, read_documents
 from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
-from drivers.libvirt.facts.fact import ReportContext, Sources
+from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.tree.reported import HostReport
 from drivers.opts import inventory_policy
 

@@ -10,7 +10,7 @@ since events can get lost.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -20,14 +20,65 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host, LibvirtCall
-from drivers.libvirt.connection.listed import ListedDocuments
+from drivers.libvirt.connection.session import unusable_answer
+from drivers.libvirt.documents import require_document
 from drivers.libvirt.tree.reported import HostReport, Observed
 
 MAX_CACHE_AGE = 300.0
 """Seconds after which an answer is fetched again without an event."""
 
+NOT_FOUND_ERRORS = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
+
 T = TypeVar("T")
 D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDocuments:
+    """Documents by the object's name; ``unread``: why there is none, by name."""
+
+    documents: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def notes(self, kind: str) -> dict[str, str]:
+        """Return a note on each document that can't be read; ``kind`` begins its key."""
+        return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
+
+
+def read_documents(
+    connection: Any,
+    binding: Any,
+    objects: Iterable[Any],
+    tag: str,
+    problem: Callable[[str], str | None] = lambda _text: None,
+) -> ListedDocuments:
+    """Return the documents with the root ``tag`` of ``objects``, without those that are gone.
+
+    Runs in the worker thread that holds the connection.  A document that can't be read does not
+    affect the others.
+    ``problem`` returns why a document can't be used, or ``None`` if it can.
+    """
+    not_found = {getattr(binding, name) for name in NOT_FOUND_ERRORS}
+    listed = ListedDocuments()
+    for number, item in enumerate(objects):
+        name = f"number {number}"  # unless its name can be decoded
+        try:
+            name = str(item.name())
+            text = require_document(str(item.XMLDesc(0)), tag)
+            why = problem(text)
+        except ValueError as err:
+            why = unusable_answer(err)
+        except binding.libvirtError as err:
+            if not connection.isAlive():
+                raise
+            if err.get_error_code() in not_found:
+                continue
+            why = str(err.get_error_message() or err)
+        if why is None:
+            listed.documents[name] = text
+        else:
+            listed.unread[name] = why
+    return listed
 
 
 class Sources:

@@ -82,14 +82,11 @@ class Moving:
         """Yield the move between cells and root, by source."""
         cells = self.report.cells.values()
         inventories = [cell.inventory for cell in cells] or [self.report.inventory]
-        classes_taken = frozenset(name for inventory in inventories for name in inventory)
-        leaving = self._leaving if cells else frozenset()
-        sources = {self.root.uuid: leaving, **{old.uuid: old.inventory.keys() for old in self.gone}}
-        moving = {
-            uuid: classes_taken & classes
-            for uuid, classes in sources.items()
-            if classes_taken & classes
-        }
+        taken = frozenset(name for inventory in inventories for name in inventory)
+        sources = {old.uuid: taken & old.inventory.keys() for old in self.gone}
+        if cells:
+            sources = {self.root.uuid: taken & self._leaving, **sources}
+        moving = {uuid: classes for uuid, classes in sources.items() if classes}
         if moving:
             yield Move(moving, tuple(c.name for c in self._cells) if cells else (self.root.name,))
 
@@ -107,22 +104,19 @@ class Moving:
 
     def _replaced(self) -> Iterator[Move]:
         """Yield moves from a removed provider to those that have its devices now."""
+        tree = self.tree
         for old in self.gone:
             for name in sorted(old.inventory):
                 successors = [
                     child.name for child in self.report.children if self._inherits(child, old, name)
                 ]
-                # If one has the class already, the old inventory is left from an earlier change.
-                if successors and not any(
-                    name in self._inventory_of(successor) for successor in successors
-                ):
-                    targets = tuple(
-                        successor for successor in successors if successor in self.reported
-                    )
+                has_it_already = any(
+                    tree.exists(successor) and name in tree.data(successor).inventory
+                    for successor in successors
+                )  # then the old inventory is left from an earlier change
+                if successors and not has_it_already:
+                    targets = tuple(each for each in successors if each in self.reported)
                     yield Move({old.uuid: frozenset({name})}, targets)
-
-    def _inventory_of(self, name: str) -> Records:
-        return self.tree.data(name).inventory if self.tree.exists(name) else {}
 
     def _inherits(self, child: ReportedProvider, old: ProviderData, resource_class: str) -> bool:
         """Return whether a child has the devices of an old provider, under the same class."""
