@@ -65,19 +65,32 @@ class Adopt(DrawnOrListed[Adopted]):
         listed = find_provider(options.provider, api)
         if listed["parent_provider_uuid"] is not None:
             return _adopt_below(session, listed, api)
-        before = _before(session)
-        _refuse_two_roots(before, listed, api)
+        try:
+            before = session.compute_id()
+        except IdentityError:
+            before = None  # the host's files disagree about it
+        other = provider_by_uuid(before, api) if before and before != listed["uuid"] else None
+        if other is not None:  # it would be left behind with its guests
+            raise CommandError(
+                f"this host already has the root provider {other['name']} ({other['uuid']})",
+                f"if that provider is not needed, delete it, then adopt {listed['name']}",
+            )
         if before != listed["uuid"]:
             replace_compute_id(session.settings.state_path, listed["uuid"])
         return Adopted(listed["name"], listed["uuid"], before)
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+        name = screen.paint(plain(answer.name), "bold")
+        if answer.below and answer.was_ours:
+            return f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
         if answer.below:
-            return _text_below(answer, screen)
+            return (
+                f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host\nstart "
+                "compute-agent: drivers may change it, and it is removed if no driver reports it"
+            )
         if answer.before == answer.uuid:
             return f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
-        name = screen.paint(plain(answer.name), "bold")
         return (
             f"{FILE_NAME} is now {answer.uuid}{was}, the UUID of provider {name}"
             "\nrestart compute-agent to report to that provider"
@@ -85,27 +98,6 @@ class Adopt(DrawnOrListed[Adopted]):
 
     def table(self, answer: Adopted) -> Table:
         return COLUMNS, [answer]
-
-
-def _before(session: Session) -> str | None:
-    """Return the host's UUID; ``None`` if it has none, or if its files disagree about it."""
-    try:
-        return session.compute_id()
-    except IdentityError:
-        return None
-
-
-def _refuse_two_roots(own: str | None, listed: Listed, api: API) -> None:
-    """Raise if the host has another root in Placement: it would be left behind with its guests."""
-    other = provider_by_uuid(own, api) if own and own != listed["uuid"] else None
-    if other is not None:
-        raise CommandError(
-            f"this host already has the root provider {other['name']} ({other['uuid']})",
-            f"if that provider is not needed, delete it, then adopt {listed['name']}",
-        )
-
-
-# -- below the root
 
 
 def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
@@ -127,6 +119,7 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
 def _claim(session: Session, listed: Listed, api: API) -> bool:
     """Add the provider to the ledger; return whether the ledger had it already."""
     state_path, root = session.settings.state_path, listed["root_provider_uuid"]
+    uuid, parent = listed["uuid"], listed["parent_provider_uuid"]
     saved = session.saved_root(root, writing=True)
     saved.load()
     ledger = saved.ledger
@@ -135,27 +128,11 @@ def _claim(session: Session, listed: Listed, api: API) -> bool:
             f"{state_path} has no ledger of the root {root} yet",
             "run compute-agent --once first, then adopt the provider",
         )
-    if ledger.is_ours(listed["uuid"]):
+    if ledger.is_ours(uuid):
         return True
-    if not saved.save_ledger(
-        ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))
-    ):
+    inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
+    claims = everything_on(Provider(uuid, listed["name"], parent, inventory, traits))
+    if not saved.save_ledger(ledger.adding(ADOPTED, uuid, claims)):
         step = "the reason is logged above; nothing was adopted"
         raise CommandError(f"{state_path} can't be written", step)
     return False
-
-
-def _read(listed: Listed, api: API) -> Provider:
-    uuid, parent = listed["uuid"], listed["parent_provider_uuid"]
-    inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
-    return Provider(uuid, listed["name"], parent, inventory, traits)
-
-
-def _text_below(answer: Adopted, screen: Screen) -> str:
-    name = screen.paint(plain(answer.name), "bold")
-    if answer.was_ours:
-        return f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
-    return (
-        f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host"
-        "\nstart compute-agent: drivers may change it, and it is removed if no driver reports it"
-    )

@@ -18,7 +18,7 @@ from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.calls import Counting
-from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
+from reportclient.candidates import ProviderQuery, read_provider_query
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.plain_text import plain
@@ -73,7 +73,10 @@ class FindProviders(DrawnOrListed[Answered]):
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
-        return Answered(listed, _root_names(listed, api) if shown else {}, api.calls)
+        names = {provider.uuid: provider.name for provider in listed.providers}
+        roots = {provider.root_uuid for provider in listed.providers}
+        names |= names_in(sorted(roots - names.keys()), api) if shown else {}
+        return Answered(listed, names if shown else {}, api.calls)
 
     @classmethod
     def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
@@ -85,8 +88,14 @@ class FindProviders(DrawnOrListed[Answered]):
         providers = sorted(answer.listed.providers, key=lambda provider: provider.name)
         width = max((len(plain(provider.name)) for provider in providers), default=0)
         heading = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
-        lines = (_line(provider, width, answer.names, screen) for provider in providers)
-        return "\n".join([heading, *([""] if providers else []), *lines])
+        lines = [heading, *([""] if providers else [])]
+        for provider in providers:
+            name = plain(provider.name)
+            painted = f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}"
+            below = provider.uuid != provider.root_uuid
+            where = f"  on {name_of(provider.root_uuid, answer.names)}" if below else ""
+            lines.append(f"{painted}  {provider.uuid}{where}")
+        return "\n".join(lines)
 
     def table(self, answer: Answered) -> Table:
         columns: Columns = {
@@ -126,17 +135,3 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
             "`computectl providers --help` has examples",
         )
     return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
-
-
-def _root_names(listed: ListedProviders, api: API) -> dict[str, str]:
-    names = {provider.uuid: provider.name for provider in listed.providers}
-    missing = {provider.root_uuid for provider in listed.providers} - names.keys()
-    return names | names_in(sorted(missing), api)
-
-
-def _line(provider: ListedProvider, width: int, names: Mapping[str, str], screen: Screen) -> str:
-    where = (
-        "" if provider.uuid == provider.root_uuid else f"  on {name_of(provider.root_uuid, names)}"
-    )
-    name = plain(provider.name)
-    return f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}  {provider.uuid}{where}"

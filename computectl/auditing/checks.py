@@ -181,7 +181,7 @@ def _beyond(
 ) -> Iterator[Condition]:
     for resource_class, used in sorted(amounts_of(allocations).items()):
         users = [
-            user for user in sorted(allocations) if resource_class in _resources(allocations[user])
+            user for user in sorted(allocations) if resource_class in allocations[user]["resources"]
         ]
         record = inventories.get(resource_class)
         if record is None:
@@ -198,11 +198,6 @@ def _beyond(
             text = f"{used} {resource_class} allocated, but the capacity is {has}"
             step = f"move guests away ({_named(users)}), or increase the inventory"
             yield Condition(text, name, Severity.WARNING, step)
-
-
-def _resources(allocation: Mapping[str, Any]) -> Mapping[str, int]:
-    resources: Mapping[str, int] = allocation["resources"]
-    return resources
 
 
 def _named(users: list[str]) -> str:

@@ -77,15 +77,16 @@ class FleetAudit:
             self.audit.unknown[STATUS] = placement_error
         for item in services:
             alive = is_alive(item.record, self.down_after)
-            missing = [root for root in item.record.roots if self._is_missing(root, existing)]
+            missing = [
+                root
+                for root in item.record.roots
+                # A root just created is in no listing by trait yet.
+                if root not in existing and provider_by_uuid(root, self.api) is None
+            ]
             self.audit.add(REPORTING, checks.reporting(item, missing, alive))
             if not missing:
                 self.audit.add(STATUS, checks.status(item, alive=alive))
         self.audit.add(REPORTING, checks.claimed_twice(records))
-
-    def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
-        """Whether a root is not in Placement; a root just created is in no listing by trait yet."""
-        return root not in existing and provider_by_uuid(root, self.api) is None
 
     def _orphans(
         self,

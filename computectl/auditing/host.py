@@ -74,7 +74,7 @@ class HostAudit:
         self.audit.providers += len(ours)
         self._ownership(root, ours, ledger)
         with self.audit.recording_failures(ALLOCATIONS):
-            listed = [_listed(provider) for provider in ours]
+            listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
             wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
             )
@@ -153,7 +153,3 @@ def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
         text = f"no driver or provider file asserts its inventory of {class_name}"
         step = f"{keep} inventory delete {provider.uuid} --resource-class {class_name}"
         yield Condition(text, provider.name, Severity.WARNING, step)
-
-
-def _listed(provider: Provider) -> Listed:
-    return {"uuid": provider.uuid, "name": provider.name}

@@ -126,7 +126,7 @@ def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
     return Picture(
         tuple(boxes.box(number, fold, all_folds) for number, fold in enumerate(all_folds)),
         tuple((fold.parent, n) for n, fold in enumerate(all_folds) if fold.parent is not None),
-        tuple(_together(hubs) if overview else _each(hubs)),
+        tuple(_together(hubs) if overview else (Hub(u[:SHORT], n) for u, n in hubs.items())),
         overview,
     )
 
@@ -153,10 +153,6 @@ def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) ->
 def _is_foreign(provider: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
     root = snapshot.providers[snapshot.root_of(provider.uuid)]
     return bool(context.owner) and not context.owner & root.traits
-
-
-def _each(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
-    return (Hub(uuid[:SHORT], numbers) for uuid, numbers in hubs.items())
 
 
 def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
@@ -273,10 +269,9 @@ def short_traits(traits: Iterable[str]) -> list[str]:
     """
     families = by_family(traits, (*FAMILIES, *LOOSE_FAMILIES))
     custom = sorted(families, key=lambda family: (not family.startswith("CUSTOM_"), family))
-    return [word for family in custom for word in _family_traits(family, families[family])]
-
-
-def _family_traits(family: str, members: list[str]) -> list[str]:
-    if len(members) <= MOST_OF_A_FAMILY:
-        return members
-    return [f"{family}* ({len(members)})"]
+    words: list[str] = []
+    for family in custom:
+        traits_of_it = families[family]
+        few = len(traits_of_it) <= MOST_OF_A_FAMILY
+        words += traits_of_it if few else [f"{family}* ({len(traits_of_it)})"]
+    return words

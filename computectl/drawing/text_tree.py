@@ -78,7 +78,11 @@ class _Drawing:
             for providers in shared.values()
             for provider in providers
         )
-        one_line = all(self._fits(place) for place in (*places, *lone))
+        headings = (
+            Line(place.here, self._heading(place.provider, one_line=True))
+            for place in (*places, *lone)
+        )
+        one_line = all(len(heading.left) <= self.screen.width for heading in headings)
         lines: list[Line] = []
         for place in places:
             between = [Line("")] if lines and place.provider.parent_uuid is None else []
@@ -133,10 +137,6 @@ class _Drawing:
             yield self._row(provider, resource_class, inside)
         yield from self._traits(provider, inside)
 
-    def _fits(self, place: _Place) -> bool:
-        heading = self._heading(place.provider, one_line=True)
-        return len(Line(place.here, heading).left) <= self.screen.width
-
     def _heading(self, provider: Provider, *, one_line: bool) -> StyledTexts:
         name: StyledTexts = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
@@ -179,7 +179,8 @@ NAMED = 3
 def draw_fleet(trees: Trees, screen: Screen) -> str:
     """Draw all trees: a heading, hosts by name, sharing providers, then aggregates."""
     snapshot, usage = trees.together()
-    roots = [root.uuid for root in _roots(snapshot)]
+    in_order = in_natural_order(snapshot.providers[uuid] for uuid in snapshot.children(None))
+    roots = [root.uuid for root in sorted(in_order, key=lambda root: root.shares)]
     drawn = draw_trees(snapshot, roots, usage, screen)
     return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, screen)])
 
@@ -192,11 +193,6 @@ def heading(trees: Trees) -> str:
     return (
         f"{counted(roots, 'tree')}, {counted(len(snapshot), 'provider')}, {counted(calls, 'call')}"
     )
-
-
-def _roots(snapshot: Snapshot) -> list[Provider]:
-    roots = in_natural_order(snapshot.providers[uuid] for uuid in snapshot.children(None))
-    return sorted(roots, key=lambda root: root.shares)
 
 
 def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:

@@ -15,8 +15,6 @@ FAMILIES = (
 )
 """Prefixes of the traits that are shown together."""
 
-_STATUS = "COMPUTE_STATUS_"
-
 
 def folded(traits: Iterable[str]) -> list[str]:
     """Return traits with families folded: COMPUTE_STATUS_* first, then CUSTOM_*, then others.
@@ -24,8 +22,13 @@ def folded(traits: Iterable[str]) -> list[str]:
     >>> folded(["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX", "CUSTOM_FAST"])
     ['CUSTOM_FAST', 'HW_CPU_X86_{AVX,AVX2}']
     """
-    families = by_family(traits, FAMILIES)
-    return [_word(family, families[family]) for family in sorted(families, key=_rank)]
+    words = []
+    for family, members in by_family(traits, FAMILIES).items():
+        inner = ",".join(member.removeprefix(family) for member in members)
+        word = members[0] if len(members) == 1 else f"{family}{{{inner}}}"
+        rank = 0 if family.startswith("COMPUTE_STATUS_") else 2
+        words.append((1 if family.startswith("CUSTOM_") else rank, family, word))
+    return [word for _, _, word in sorted(words)]
 
 
 def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[str]]:
@@ -55,18 +58,6 @@ def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
         room -= len(word) + 2
     if line:
         yield line
-
-
-def _word(family: str, members: list[str]) -> str:
-    if len(members) == 1:
-        return members[0]
-    return f"{family}{{{','.join(member.removeprefix(family) for member in members)}}}"
-
-
-def _rank(word: str) -> tuple[int, str]:
-    if word.startswith(_STATUS):
-        return 0, word
-    return (1 if word.startswith("CUSTOM_") else 2), word
 
 
 def _broken(word: str, width: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from computectl.drawing.trait_groups import folded
+from computectl.shared.screen import counted
 from reportclient import plan as ops
 from reportclient.model import MAX_INT, Inventory
 from reportclient.plain_text import plain
@@ -30,22 +31,30 @@ class Wording:
                 return f"create the trait {trait}"
             case ops.EnsureClass(resource_class):
                 return f"create the resource class {resource_class}"
-            case ops.CreateProvider():
-                return self._create(operation)
+            case ops.CreateProvider(uuid, name, None):
+                return f"create root provider {name} ({uuid})"
+            case ops.CreateProvider(uuid, name, parent):
+                return f"create provider {name} ({uuid}) below {self.name(str(parent))}"
             case ops.UpdateProvider():
                 return self._update(operation)
             case ops.DeleteProvider(uuid):
                 return f"delete provider {self.name(uuid)} ({uuid})"
-            case ops.SetTraits():
-                return self._traits(operation)
-            case ops.SetAggregates():
-                return self._aggregates(operation)
+            case ops.SetTraits(uuid, traits):
+                had = before.traits if (before := self._before.get(uuid)) else frozenset[str]()
+                changes = _changes("trait", folded(traits - had), folded(had - traits))
+                return f"{changes} on {self.name(uuid)}"
+            case ops.SetAggregates(uuid, aggregates):
+                had = before.aggregates if (before := self._before.get(uuid)) else frozenset()
+                new, gone = sorted(aggregates - had), sorted(had - aggregates)
+                return f"{_changes('aggregate', new, gone)} on {self.name(uuid)}"
             case ops.SetInventory(uuid, inventory):
                 return self._inventory(uuid, inventory)
             case ops.SetInventories(inventories):
                 return "; ".join(self._inventory(*each) for each in inventories.items())
-            case ops.Reshape():
-                return self._reshape(operation)
+            case ops.Reshape(inventories, allocations):
+                parts = [self._inventory(*each) for each in inventories.items()]
+                consumers = f"the allocations of {counted(len(allocations), 'consumer')}"
+                return f"reshape, all at once: {'; '.join([*parts, consumers])}"
             case _:
                 assert_never(operation)
 
@@ -54,40 +63,17 @@ class Wording:
         before = self._before.get(uuid)
         return self._plan.names.get(uuid) or (before.name if before else uuid)
 
-    def _create(self, operation: ops.CreateProvider) -> str:
-        provider = f"provider {operation.name} ({operation.uuid})"
-        if operation.parent_uuid is None:
-            return f"create root {provider}"
-        return f"create {provider} below {self.name(operation.parent_uuid)}"
-
     def _update(self, operation: ops.UpdateProvider) -> str:
         before = self._before.providers[operation.uuid]
         done = []
         if before.name != operation.name:
             done.append(f"rename provider {before.name} to {operation.name}")
         if before.parent_uuid != operation.parent_uuid:
-            done.append(
-                f"move provider {operation.name} {self._way(before.parent_uuid, operation)}"
-            )
+            old, new = before.parent_uuid, operation.parent_uuid
+            source = "from the top" if old is None else f"from below {self.name(old)}"
+            target = "to the top" if new is None else f"to below {self.name(new)}"
+            done.append(f"move provider {operation.name} {source} {target}")
         return " and ".join(done)
-
-    def _way(self, old: str | None, operation: ops.UpdateProvider) -> str:
-        new = operation.parent_uuid
-        source = "from the top" if old is None else f"from below {self.name(old)}"
-        return f"{source} {'to the top' if new is None else f'to below {self.name(new)}'}"
-
-    def _traits(self, operation: ops.SetTraits) -> str:
-        before = self._before.get(operation.uuid)
-        had = before.traits if before else frozenset()
-        changes = _changes("trait", folded(operation.traits - had), folded(had - operation.traits))
-        return f"{changes} on {self.name(operation.uuid)}"
-
-    def _aggregates(self, operation: ops.SetAggregates) -> str:
-        before = self._before.get(operation.uuid)
-        had = before.aggregates if before else frozenset()
-        new = operation.aggregates
-        changes = _changes("aggregate", sorted(new - had), sorted(had - new))
-        return f"{changes} on {self.name(operation.uuid)}"
 
     def _inventory(self, uuid: str, inventory: Mapping[str, Inventory]) -> str:
         before = self._before.get(uuid)
@@ -116,12 +102,6 @@ class Wording:
         for key, value in now.items():
             if old[key] != value:
                 yield f"{_plain(key)} {_amount(old[key])} {self._arrow} {_amount(value)}"
-
-    def _reshape(self, operation: ops.Reshape) -> str:
-        parts = [self._inventory(uuid, new) for uuid, new in operation.inventories.items()]
-        count = len(operation.allocations)
-        consumers = f"the allocations of {count} consumer{'s' if count != 1 else ''}"
-        return f"reshape, all at once: {'; '.join([*parts, consumers])}"
 
 
 def _amounts(record: Inventory) -> Iterator[str]:

@@ -118,19 +118,13 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         ]
         texts = [] if holding else nodes.provider_files.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in texts)
-        forecasts += _awaited(nodes)
-        return [*forecasts[:-1], *(_with(last, warnings) for last in forecasts[-1:])]
-
-
-def _with(planned: Forecast, warnings: tuple[Condition, ...]) -> Forecast:
-    return replace(planned, conditions=(*planned.conditions, *warnings))
-
-
-def _awaited(nodes: Nodes) -> Iterator[Forecast]:
-    """Yield the forecasts of nodes that wait for another service to create their root."""
-    for name, err in nodes.foreign_roots.awaited.items():
-        conditions = Report(name, error=err).conditions().values()
-        yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(conditions))
+        for name, err in nodes.foreign_roots.awaited.items():  # another service creates these
+            conditions = tuple(Report(name, error=err).conditions().values())
+            forecasts.append(Forecast(name, "", EMPTY, ops.Plan(), (), conditions))
+        if forecasts:
+            conditions = (*forecasts[-1].conditions, *warnings)
+            forecasts[-1] = replace(forecasts[-1], conditions=conditions)
+        return forecasts
 
 
 def forecast_root(
@@ -228,18 +222,13 @@ def open_nodes(
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
         try:
             service.open()
-            _name_nodes(nodes)
+            try:
+                nodes.current()
+            except IdentityError:
+                raise
+            except (Exception, SystemExit) as err:
+                what = f"driver {nodes.drivers[0].name} can't name its nodes: {error_text(err)}"
+                raise DriverError(what) from err
             yield nodes
         finally:
             service.close()
-
-
-def _name_nodes(nodes: Nodes) -> None:
-    try:
-        nodes.current()
-    except IdentityError:
-        raise
-    except (Exception, SystemExit) as err:
-        raise DriverError(
-            f"driver {nodes.drivers[0].name} can't name its nodes: {error_text(err)}"
-        ) from err

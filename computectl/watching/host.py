@@ -175,7 +175,7 @@ def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
             ("well", "green") if status.well else ("not well", "red"),
         ],
         status.out_of_date,
-        _nodes(status, width),
+        [line for node in status.written.nodes for line in _node(node, status.now, width)],
         padded,
         KEYS,
         (_grid(facts), Text("")),
@@ -231,11 +231,6 @@ def _drift(status: ObservedStatus) -> Text:
     if pending := sum(len(node.reshape_pending) for node in nodes):
         pieces.append((f"{counted(pending, 'reshape')} pending", "yellow"))
     return Text(", ").join(Text(*piece) for piece in pieces or [("none", "green")])
-
-
-def _nodes(status: ObservedStatus, width: int) -> list[Text]:
-    """Return the lines of all nodes; long messages are wrapped, not cut off."""
-    return [line for node in status.written.nodes for line in _node(node, status.now, width)]
 
 
 def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
