@@ -20,19 +20,11 @@ LINES = {
     "agent/period": 1278,
     "agent/provider_config": 551,
     "agent/registry": 1592,
-<<<<<<< HEAD
     "agent/reporting": 851,
     "agent/state": 1003,
     "agent/switching": 1018,
     "compute_registry": 2598,
     "computectl": 7293,
-=======
-    "agent/reporting": 836,
-    "agent/state": 1240,
-    "agent/switching": 1035,
-    "compute_registry": 2597,
-    "computectl": 7293,
->>>>>>> 56d8ce7 (Commands of computectl: functions of one caller are read where they are called)
     "driverkit": 4408,
     "drivers": 2139,
     "drivers/libvirt": 5235,
