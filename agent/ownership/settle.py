@@ -192,7 +192,7 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
     """Return the new ledger; it begins with the first statement of a driver."""
     before, statements, seen = inputs.ledger, inputs.answers.statements, NOTHING
     root = inputs.observed.get(inputs.policy.root) if inputs.policy.attached else None
-    if root is not None:  # this agent's traits on another service's root that Placement has had
+    if root is not None:
         row = before.holdings_on(root.uuid)
         claims = [held for manager, held in row.items() if manager in inputs.silent]
         claims += [
@@ -200,8 +200,7 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
             for statement in statements
             if root.uuid in statement.assertions
         ]
-        seen = before.seen | joined(row.values()).traits & root.traits
-        seen &= joined(claims).traits
+        seen = before.seen_on(root).seen & joined(claims).traits
     changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
     if before.begun and not changed and seen == before.seen:
         return before

@@ -139,14 +139,12 @@ def _read(text: str, name: str, warnings: list[Diagnostic]) -> list[Entry]:
     why = "the file is empty; give it a meta.schema_version, or remove it"
     file = _File(name, yaml_file.read(text, name, why).plain(lines, MOST_VALUES), lines)
     newer = _newer_minor(file)
-    wrong, unknown = _breaches(file)
+    wrong, ignored = _breaches(file, is_newer=newer is not None)
     if newer:
         warnings.append(newer)
-    else:
-        wrong += [diagnostic for diagnostic, is_typo in unknown if is_typo]
     if wrong:
-        raise BadFile(sorted(wrong, key=lambda diagnostic: (diagnostic.line, diagnostic.path)))
-    warnings += [diagnostic for diagnostic, is_typo in unknown if newer or not is_typo]
+        raise BadFile(wrong)
+    warnings += ignored
     entries = []
     for number, provider in enumerate(file.data.get("providers", ())):
         path = ("providers", number)
@@ -194,46 +192,46 @@ def _strict(schema: Any) -> Any:
 
 
 def _breaches(  # noqa: C901  a branch for each kind of error
-    file: _File,
-) -> tuple[list[Diagnostic], list[tuple[Diagnostic, bool]]]:
-    """Check a file by the schema.
+    file: _File, *, is_newer: bool
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
+    """Check a file by the schema; return errors, and warnings of ignored keys, by line.
 
-    Return a diagnostic for each violation, and for each unknown key that the schema tolerates,
-    with whether it resembles a known one.
+    An unknown key that resembles a known one is an error, unless the file ``is_newer``.
     """
     import jsonschema  # noqa: PLC0415  loaded only with provider files
 
-    wrong: dict[Diagnostic, None] = {}
-    unknown: list[tuple[Diagnostic, bool]] = []
+    found: dict[Diagnostic, bool] = {}
 
-    def refuse(path: Path, text: str) -> None:
-        wrong[file.diagnostic(path, text)] = None
+    def note(path: Path, text: str, *, is_error: bool = True) -> None:
+        found[file.diagnostic(path, text)] = is_error
 
     schema = _strict(json.loads(published()))
     for error in jsonschema.Draft202012Validator(schema).iter_errors(file.data):
         path: Path = tuple(error.absolute_path)
         kind, value = error.validator, error.instance
         if "propertyNames" in error.schema_path:
-            refuse((*path, value), f"has to be {error.schema['description']}")
+            note((*path, value), f"has to be {error.schema['description']}")
         elif kind == "not":
-            refuse(path, "is reserved, and can't be set")
+            note(path, "is reserved, and can't be set")
         elif kind == "required":
             for name in error.validator_value:
                 if name not in value:
-                    refuse(path, f"{name!r} is missing")
+                    note(path, f"{name!r} is missing")
         elif kind == "additionalProperties":
-            keys = [name for name in error.schema["properties"] if not name.startswith("__")]
+            keys = sorted(name for name in error.schema["properties"] if name[:2] != "__")
             for name in value.keys() - error.schema["properties"].keys():
-                if "tolerant" not in error.schema:
-                    text = f"unknown key; known are {', '.join(sorted(keys))}"
-                    refuse((*path, name), text)
-                    continue
                 near = difflib.get_close_matches(name, keys, 1, 0.7)
-                text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
-                unknown.append((file.diagnostic((*path, name), text), bool(near)))
+                if "tolerant" not in error.schema:
+                    note((*path, name), f"unknown key; known are {', '.join(keys)}")
+                elif near:
+                    text = f"unknown key; is {near[0]} meant?"
+                    note((*path, name), text, is_error=not is_newer)
+                else:
+                    note((*path, name), "unknown key: ignored", is_error=False)
         else:
-            refuse(path, f"has to be {error.schema['description']}, not {_shown(value)}")
-    return list(wrong), sorted(unknown, key=lambda pair: (pair[0].line, pair[0].path))
+            note(path, f"has to be {error.schema['description']}, not {_shown(value)}")
+    by_line = sorted(found, key=lambda diagnostic: (diagnostic.line, diagnostic.path))
+    return [each for each in by_line if found[each]], [each for each in by_line if not found[each]]
 
 
 def _shown(value: Any) -> str:
