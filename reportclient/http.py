@@ -35,7 +35,6 @@ _AT_ONCE = contextlib.nullcontext()
 request slept for as long as the clock had been ahead."""
 
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
-_MICROVERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
 _POOL = re.compile(r": \w*Pool\(")
 """Where urllib3's error texts begin to describe its connection pool."""
 
@@ -151,8 +150,11 @@ class PlacementAPI:
 
 def _version(response: Any, key: str) -> str | None:
     """Return the microversion that a 406 names under ``key``, if Placement sent it."""
-    version = first_error(response).get(key)
-    return version if isinstance(version, str) and _MICROVERSION.fullmatch(version) else None
+    version: Any = first_error(response).get(key)
+    with contextlib.suppress(TypeError, ValueError):
+        parse_microversion(version)
+        return str(version)
+    return None
 
 
 def as_api(adapter: Any, max_version: str | None = None) -> API:

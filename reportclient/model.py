@@ -103,7 +103,14 @@ class Inventory:
                 f"allocation_ratio is {full.allocation_ratio:g}, it has to be above 0 "
                 f"and at most {MAX_RATIO:g}"
             )
-        return _unit_problem(full)
+        for name in ("min_unit", "max_unit", "step_size"):
+            value = getattr(full, name)
+            if not 1 <= value <= MAX_INT:
+                return f"{name} is {value}, it has to be from 1 to {MAX_INT}"
+        assert full.min_unit is not None and full.max_unit is not None
+        if full.min_unit > full.max_unit:
+            return f"min_unit is {full.min_unit}, above max_unit, {full.max_unit}"
+        return None
 
 
 def _values(record: Inventory) -> tuple[Any, ...]:
@@ -115,14 +122,6 @@ def _values(record: Inventory) -> tuple[Any, ...]:
         record.step_size,
         record.allocation_ratio,
     )
-
-
-def _unit_problem(full: Inventory) -> str | None:
-    for name in ("min_unit", "max_unit", "step_size"):
-        value = getattr(full, name)
-        if not 1 <= value <= MAX_INT:
-            return f"{name} is {value}, it has to be from 1 to {MAX_INT}"
-    return None
 
 
 def _number(key: str, value: Any) -> Any:

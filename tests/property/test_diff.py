@@ -255,6 +255,7 @@ BAD = [
     Inventory(2, allocation_ratio=float("inf")),
     Inventory(2, max_unit=0),
     Inventory(2, step_size=2**31),
+    Inventory(2, min_unit=3, max_unit=2),
 ]
 
 

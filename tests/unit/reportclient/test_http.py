@@ -189,6 +189,12 @@ def test_an_error_has_placements_status_code_and_detail():
     assert (err.status, err.code, err.detail) == (409, "placement.concurrent_update", "late")
 
 
+@pytest.mark.parametrize("text", ["1.1_0", " 1.39", "1.-3", "1", "1.2.3", "latest", "", "1.٣"])
+def test_a_microversion_is_two_decimal_numbers(text):
+    with pytest.raises(ValueError, match="is not a microversion such as '1.39'"):
+        parse_microversion(text)
+
+
 def test_a_newest_microversion_can_be_given():
     adapter = Adapter("1.39")
     http.PlacementAPI(adapter, max_version="1.35").request("GET", "/resource_providers")
