@@ -65,12 +65,8 @@ class Nodes:
     """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
-<<<<<<< HEAD
     _new_state: bool = True
     """Whether the agent had no file in the state directory when it started."""
-=======
-    store: RootStore | None = None
->>>>>>> 202632c (Changes of a record are sent for the version that was read; a restored claim is known by an equal generation)
     _searched: bool = False
     """Whether the state directory was searched for nodes that vanished before this start."""
 
@@ -78,11 +74,7 @@ class Nodes:
         self.breaker = Breaker(api, self.rules.nodes_at_once)
         self.workers.at_once = self.rules.nodes_at_once
         if self.state_path is not None:
-<<<<<<< HEAD
             self._new_state = is_new(self.state_path)
-=======
-            self.store = RootStore.in_directory(self.state_path, writing=self.writing)
->>>>>>> 202632c (Changes of a record are sent for the version that was read; a restored claim is known by an equal generation)
 
     @classmethod
     def from_settings(
@@ -162,14 +154,9 @@ class Nodes:
 
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
-<<<<<<< HEAD
         roots = (tracker.saved.file.problem for tracker in self.trackers.values() if tracker.saved)
         root = next(filter(None, roots), "")
         return [text for text in (root, self.table.problem, self.provider_files.problem) if text]
-=======
-        store = "" if self.store is None else self.store.problem
-        return [text for text in (store, self.table.problem, self.provider_files.problem) if text]
->>>>>>> 202632c (Changes of a record are sent for the version that was read; a restored claim is known by an equal generation)
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED.
@@ -234,12 +221,8 @@ class Nodes:
 
         Without ``name`` the node has the name of the saved root, else its UUID.
         """
-<<<<<<< HEAD
         path = self.state_path
         saved = None if path is None else SavedRoot.in_directory(path, uuid, writing=self.writing)
-=======
-        saved = None if self.store is None else SavedRoot(self.store, uuid)
->>>>>>> 202632c (Changes of a record are sent for the version that was read; a restored claim is known by an equal generation)
         root = Root(uuid, self.breaker, self.rules, self.bulk, saved)
         root.load_saved_view()
         provider = root.view.snapshot.get(uuid)
@@ -248,11 +231,7 @@ class Nodes:
         if not self.writing:
             root.view = View(drained=root.view.drained)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
-<<<<<<< HEAD
         tracker.new_state = self._new_state
-=======
-        tracker.new_state = self.store is None or self.store.is_new
->>>>>>> 202632c (Changes of a record are sent for the version that was read; a restored claim is known by an equal generation)
         return tracker
 
     def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:

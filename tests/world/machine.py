@@ -257,7 +257,6 @@ class Machine:
         nodes = process.nodes = Nodes.from_settings(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2
-        nodes.store.lock = Lock(self.scheduler)  # an RLock does not part greenlets of one thread
         nodes.provider_files.load_files()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
