@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4408,
     "drivers": 2139,
     "drivers/libvirt": 5235,
-    "reportclient": 7383,
+    "reportclient": 7391,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
