@@ -44,7 +44,7 @@ read_arguments() {
 }
 
 read_arguments "$@"
-set_up dev
+set_up dev,bus
 REFERENCE=()
 if [ ${#QUICK[@]} -eq 0 ]; then
     install_reference

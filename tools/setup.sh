@@ -219,7 +219,15 @@ install_project() {
     say "installing compute-agent[$1] and its dependencies (a minute or two)"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
         "$VENV/bin/python" -m pip install --disable-pip-version-check \
-        -c "$ROOT/constraints.txt" -e "${ROOT}[$1]"
+        -c <(constraints) -e "${ROOT}[$1]"
+}
+
+constraints() {
+    if [ -z "${LOWEST:-}" ]; then
+        cat "$ROOT/constraints.txt"
+    else
+        sed -nE 's/^ +([A-Za-z0-9._-]+)(\[.*\])?>=/\1==/p' "$ROOT/setup.cfg"
+    fi
 }
 
 # -- Nova in a separate environment, for benchmarks and tests that compare with it

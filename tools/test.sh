@@ -2,6 +2,7 @@
 # Runs all checks and tests on a machine with Debian 12: installs what is missing, then runs
 # ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.  First argument:
 # --fast: only ruff, mypy and the tests that start no server and do not wait.
+# --lowest: those tests on the lowest versions that setup.cfg allows, in an environment of its own.
 # --lab: only the tests on the hypervisor of tools/lab.sh, which is started for them.
 # --faults: only the tests that take too long for every run, one after the other.
 set -euo pipefail
@@ -10,7 +11,7 @@ set -euo pipefail
 
 case ${1:-} in
     -h | --help)
-        sed -n '2,6s/^# //p' "$0"
+        sed -n '2,7s/^# //p' "$0"
         echo 'COMPUTE_AGENT_VENV is another path for the virtual environment,'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
         echo 'COMPUTE_AGENT_TEST_WORKERS is the number of test processes; 0: only this one.'
@@ -60,11 +61,12 @@ run_tests() {
     exit "$status"
 }
 
-if [ "${1:-}" = --fast ]; then
+if [ "${1:-}" = --fast ] || [ "${1:-}" = --lowest ]; then
+    if [ "$1" = --lowest ]; then VENV=$VENV-lowest LOWEST=yes; fi
     shift
     set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}"
     enter_environment
-    check_source
+    if [ -z "${LOWEST:-}" ]; then check_source; fi
     say "pytest $*"
     export COMPUTE_AGENT_TEST_FAST=yes HYPOTHESIS_PROFILE=fast
     run_tests pytest "${spread[@]}" "$@"
