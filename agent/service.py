@@ -10,7 +10,7 @@ from agent.reporting.narrator import Narrator
 from agent.reporting.reports import Condition, Report, errors
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
-from drivers.api import Lifecycle, Switched
+from drivers.abilities import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import LoadedDriver

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from driverkit.author_file import author_file
 from driverkit.rulebook import RULES, Rule
 
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
@@ -95,7 +94,7 @@ def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> l
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
     arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
-    authors = author_file(driver.fixtures).modules if driver.fixtures else ()
+    authors = author_modules(driver.fixtures)[1] if driver.fixtures else ()
     arguments += [word for plugin in (*_PLUGINS, *authors) for word in ("-p", plugin)]
     return [*arguments, "--real-placement"] if real_placement else arguments
 
@@ -184,7 +183,7 @@ class _Run:
 
 def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dict[str, str]:
     ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
-    first = [str(author_file(driver.fixtures).folder)] if driver.fixtures else []
+    first = [str(author_modules(driver.fixtures)[0])] if driver.fixtures else []
     path = os.pathsep.join([*first, *(item for item in sys.path if item)])
     checked = json.dumps({"driver": asdict(driver), "verdicts": writer})
     return {
@@ -193,6 +192,26 @@ def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dic
         "PYTHONPATH": path,
         CHECKED: checked,
     }
+
+
+def author_modules(fixtures: str) -> tuple[Path, list[str]]:
+    """Return how pytest imports an author's test file: a folder for ``sys.path``, and modules.
+
+    The modules are those of its conftest.py files, the outermost first, then its own: fixtures of
+    later ones override those of earlier ones.
+    """
+    file = Path(fixtures)
+    packages: list[Path] = []
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        packages.insert(0, folder)
+        folder = folder.parent
+    prefix, modules = "", []
+    for each in (folder, *packages):
+        prefix += f"{each.name}." if each != folder else ""
+        if (each / "conftest.py").is_file():
+            modules.append(f"{prefix}conftest")
+    return folder, [*modules, f"{prefix}{file.stem}"]
 
 
 def driver_under_check() -> tuple[Installed, int]:

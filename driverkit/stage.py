@@ -15,7 +15,8 @@ from agent.period.rules import Rules
 from agent.period.tracker import Decision, Tracker
 from agent.reporting.reports import Report
 from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
-from drivers.api import Allocations, ComputeDriver, DriverContext, Lifecycle, ProviderTree
+from drivers.abilities import Lifecycle
+from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.deadline import WITHIN, Calls, DriverHangs
 from drivers.loaded import LoadedDriver
 from reportclient.client import Client
@@ -67,7 +68,7 @@ class Stage:
         if driver is None:
             raise BadFixture("make_driver returned None: a driver is needed")
         if any(driver is earlier.driver for earlier in self.opened):
-            raise BadFixture("make_driver gave the same driver twice: a fresh one is needed")
+            raise BadFixture("make_driver returned the same driver twice: a fresh one is needed")
         self.opened.append(LoadedDriver.from_driver(type(driver).__name__, driver, self.within))
         return self.opened[-1]
 

@@ -20,18 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from drivers.abilities import (
-    Configurable,
-    Degradable,
-    Identified,
-    LegacyInventory,
-    LegacyResources,
-    LegacyTraits,
-    Lifecycle,
-    Switched,
-    Timed,
-    Watched,
-)
 from drivers.errors import (
     DriverError,
     DriverNotReady,
@@ -48,24 +36,14 @@ __all__ = [
     "OLDEST_API_VERSION",
     "Allocations",
     "ComputeDriver",
-    "Configurable",
-    "Degradable",
     "DriverContext",
     "DriverError",
     "DriverNotReady",
-    "Identified",
-    "LegacyInventory",
-    "LegacyResources",
-    "LegacyTraits",
-    "Lifecycle",
     "ProviderData",
     "ProviderTree",
     "ReshapeFailed",
     "ReshapeNeeded",
     "Store",
-    "Switched",
-    "Timed",
-    "Watched",
 ]
 
 API_VERSION = (1, 0)

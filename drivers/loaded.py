@@ -14,7 +14,6 @@ from drivers.abilities import ABILITY_OF, OPTIONAL, Degradable, Identified, Time
 from drivers.api import ComputeDriver
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
-from drivers.fitness import capabilities_problem
 from drivers.legacy import older_methods, update_by_older_methods
 from reportclient.model import Allocations, canonical_uuid, provider_name
 from reportclient.plain_text import error_text
@@ -205,3 +204,13 @@ def _node_names(driver: ComputeDriver) -> object:
     """Call ``get_available_nodes``; read an iterator to its end, since only here is a deadline."""
     answer: object = driver.get_available_nodes()
     return list(answer) if isinstance(answer, Iterator) else answer
+
+
+def capabilities_problem(capabilities: object) -> str | None:
+    """Return why these capabilities can't be mapped to traits, or ``None``."""
+    if not isinstance(capabilities, Mapping):
+        return f"capabilities is {capabilities!r}, not a mapping of names to True or False"
+    for name, able in capabilities.items():
+        if not isinstance(name, str) or not isinstance(able, bool):
+            return f"capabilities has {name!r}: {able!r}: a name, and True or False, are needed"
+    return None

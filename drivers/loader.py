@@ -5,20 +5,21 @@ entry point.
 """
 
 import difflib
+import inspect
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 from stevedore.driver import DriverManager
 from stevedore.extension import Extension
 
-from drivers.api import ComputeDriver, Configurable, DriverContext
+from drivers.abilities import LEGACY, OPTIONAL, Configurable, methods
+from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver, DriverContext
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
-from drivers.fitness import capabilities_problem, class_problem, uses_older_methods
 from drivers.legacy import older_methods, policy_from
-from drivers.loaded import LoadedDriver
+from drivers.loaded import LoadedDriver, capabilities_problem
 from drivers.opts import CALL_OPTS, register, where_read
 from reportclient.plain_text import error_text
 
@@ -27,6 +28,8 @@ LOG = logging.getLogger(__name__)
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load_drivers", "not_found"]
 
 GROUP = "compute_agent.drivers"
+_NOVAS = ("update_provider_tree", *methods(*LEGACY))
+_METHODS = ("get_available_nodes", "update_provider_tree", *methods(*OPTIONAL))
 
 
 def load_drivers(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
@@ -162,3 +165,83 @@ def _origin(point: metadata.EntryPoint) -> str:
 def _described(err: BaseException) -> str:
     text, kind = where_read(error_text(err)), type(err).__name__
     return text if text.startswith(kind) else f"{kind}: {text}"
+
+
+# -- which classes can be drivers
+
+
+def class_problem(candidate: object) -> str | None:
+    """Return why the candidate can't be used as a driver's class, or ``None``."""
+    return next(_problems(candidate), None)
+
+
+def uses_older_methods(driver_class: type[ComputeDriver]) -> bool:
+    """Return whether the class does not define ``update_provider_tree`` itself."""
+    return driver_class.update_provider_tree is ComputeDriver.update_provider_tree
+
+
+def _problems(candidate: object) -> Iterator[str]:
+    if not (inspect.isclass(candidate) and issubclass(candidate, ComputeDriver)):
+        yield _no_subclass(candidate)
+        return
+    yield from _version_problems(candidate.api_version)
+    missing = sorted(getattr(candidate, "__abstractmethods__", ()))
+    if uses_older_methods(candidate) and not older_methods(candidate):
+        missing.append("update_provider_tree")
+    if missing:
+        yield f"{candidate.__name__} does not define {' and '.join(missing)}"
+    # A driver has an ability only with all of its methods: fewer would never be called.
+    for names in map(methods, OPTIONAL):
+        lacking = [name for name in names if not hasattr(candidate, name)]
+        for name in [name for name in names if name not in lacking] if lacking else ():
+            yield f"{candidate.__name__} defines {name} but not {lacking[0]}: define both or none"
+    yield from _kind_problems(candidate)
+
+
+def _no_subclass(candidate: object) -> str:
+    problem = f"{candidate!r} is not a subclass of drivers.api.ComputeDriver"
+    if inspect.isclass(candidate) and any(hasattr(candidate, name) for name in _NOVAS):
+        return (
+            f"{problem}, though it has methods of a Nova driver: derive it from ComputeDriver"
+            " (`computectl driver port-check FILE` says what else has to change)"
+        )
+    return problem
+
+
+def _version_problems(version: object) -> Iterator[str]:
+    if not _is_version(version):
+        yield f"api_version is {version!r}: a tuple of two whole numbers is needed, like (1, 0)"
+        return
+    assert isinstance(version, tuple)
+    if version > API_VERSION:
+        yield (
+            f"written for version {_dotted(version)} of the driver API, "
+            f"this agent has {_dotted(API_VERSION)}: upgrade compute-agent"
+        )
+    if version < OLDEST_API_VERSION:
+        yield (
+            f"written for version {_dotted(version)} of the driver API, this agent supports"
+            f" {_dotted(OLDEST_API_VERSION)} and later: upgrade the driver"
+        )
+
+
+def _is_version(version: object) -> bool:
+    return (
+        isinstance(version, tuple)
+        and len(version) == 2
+        and all(type(number) is int and number >= 0 for number in version)
+    )
+
+
+def _kind_problems(candidate: type[ComputeDriver]) -> Iterator[str]:
+    """Find methods whose body would not run when the agent calls them as plain methods."""
+    for name in _METHODS:
+        method = getattr(candidate, name, None)
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            yield f"{candidate.__name__}.{name} is `async def`: it has to be a plain `def`"
+    if inspect.isgeneratorfunction(candidate.update_provider_tree):
+        yield f"{candidate.__name__}.update_provider_tree has a `yield` in it: it returns nothing"
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))

@@ -13,7 +13,7 @@ from functools import partial
 from agent.loop import Loop
 from agent.registry.checks import one_line
 from agent.switching.host_status import HostStatus
-from drivers.api import Watched
+from drivers.abilities import Watched
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled

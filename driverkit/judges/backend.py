@@ -1,4 +1,7 @@
-"""Judges of a lost backend and a lost device, which the author's fixtures simulate."""
+"""Judges of a node, a device or a whole backend that is gone.
+
+The author's fixtures simulate a lost device and a lost backend.
+"""
 
 import functools
 import time
@@ -10,7 +13,7 @@ from driverkit.broken import BadFixture, Broken, DriverRaised, broken_by_errors
 from driverkit.judges.foreign import add_foreign
 from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
-from drivers.errors import DriverNotReady
+from drivers.errors import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.snapshot import Snapshot
 
@@ -18,6 +21,17 @@ LoseBackend = Callable[[], Callable[[], Any] | None]
 """A callable that breaks the backend; it may return a callable that repairs it."""
 
 LOOK_EVERY = 0.1
+NOWHERE = "driver-kit-nowhere"
+DOCUMENTED = (DriverNotReady, ReshapeNeeded, ReshapeFailed)
+
+
+def documented_errors(stage: Stage) -> None:
+    """Judge the exception for a node that the backend does not have."""
+    loaded = stage.open()
+    root = stage.root(NOWHERE)
+    where = f"the node {NOWHERE} is in the tree but not in the backend, as when a node vanishes"
+    with broken_by_errors(f"{where} between two calls:\n", *DOCUMENTED):
+        root.update_provider_tree(loaded, root.fresh())
 
 
 def lost(stage: Stage, lose: LoseBackend) -> None:
@@ -60,7 +74,7 @@ def _lost(lose: LoseBackend) -> Iterator[Callable[[], bool]]:
         mend()
 
 
-NOT_READY = "with the backend lost, this is not DriverNotReady:\n"
+NOT_READY = "with the backend lost, the exception is not DriverNotReady:\n"
 
 
 def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
@@ -79,8 +93,8 @@ def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
     expect_same(root, root.view.snapshot, tree.freeze(), text)
     if returned and not loaded.degraded():
         raise Broken(
-            f"node {root.node}: with the backend lost the driver returned as if all were well, "
-            "neither with DriverNotReady nor with a word in degraded()"
+            f"node {root.node}: with the backend lost the driver returned as in a good period, "
+            "without DriverNotReady and without an entry in degraded()"
         )
 
 
@@ -93,7 +107,7 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
         except DriverRaised as raised:
             if time.monotonic() > deadline:
                 raise Broken(
-                    f"{stage.back_within:g} s after the backend was back, {raised.at_length()}"
+                    f"{stage.back_within:g} s after the backend was repaired, {raised.at_length()}"
                 ) from None
             time.sleep(LOOK_EVERY)
         else:
@@ -116,10 +130,12 @@ def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
     for root, reported in zip(roots, before, strict=True):
         desired = again(root, running, "with a device gone")
         other = again(root, fresh, "with a device gone, a fresh driver's")
-        expect_same(root, desired, other, "the driver that ran meanwhile and a fresh one differ")
+        expect_same(
+            root, desired, other, "the running driver and a fresh one report different trees"
+        )
         went = went or _takes_away(reported, desired)
     if not went:
-        raise Broken("after lose_device() the tree has all that it had before")
+        raise Broken("after lose_device() the tree has everything that it had before")
 
 
 def _reported(root: Root, loaded: LoadedDriver) -> Snapshot:

@@ -71,12 +71,12 @@ def _damages(root: Root, settled: Snapshot) -> Iterator[tuple[str, Edit]]:
     leaves = [it for it in members if it.parent_uuid and not list(settled.children(it.uuid))]
     if any(provider.inventory for provider in members):
         yield (
-            "all inventory was taken away",
+            "all inventory was removed",
             lambda tree: [tree.update_inventory(it.uuid, {}) for it in members],
         )
     if any(provider.traits for provider in members):
         yield (
-            "all traits were taken away",
+            "all traits were removed",
             lambda tree: [tree.update_traits(it.uuid, []) for it in members],
         )
     if leaves:
@@ -110,12 +110,10 @@ def _expect_kept_by(
     theirs: Callable[[Snapshot], dict[str, object]],
 ) -> None:
     before = root.read().view.snapshot
-    after = theirs(again(root, loaded, "with foreign things in the tree"))
+    after = theirs(again(root, loaded, "with data of other services in the tree"))
     lost = [text for text, value in theirs(before).items() if after.get(text) != value]
     if lost:
-        raise Broken(
-            f"node {root.node}: {driver_text} has taken away or changed\n{first_lines(lost)}"
-        )
+        raise Broken(f"node {root.node}: {driver_text} has removed or changed\n{first_lines(lost)}")
 
 
 def _foreign_providers(desired: Snapshot) -> dict[str, object]:

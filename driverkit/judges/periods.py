@@ -29,8 +29,8 @@ def agree(stage: Stage) -> None:
     loaded, other = stage.open(), stage.open()
     for root in stage.roots(loaded):
         desired = root.desired(loaded)
-        theirs = again(root, other, "asked after another driver of the same host")
-        expect_same(root, desired, theirs, "one driver's, then the other's")
+        theirs = again(root, other, "called after another driver of the same host")
+        expect_same(root, desired, theirs, "the report of one driver, then of the other")
 
 
 def restart(stage: Stage) -> None:
@@ -40,7 +40,7 @@ def restart(stage: Stage) -> None:
     for root in roots:
         root.report(before)
     after = stage.open()
-    when = "a fresh driver, asked in what another one has reported,"
+    when = "a fresh driver, called with the tree that another one has reported,"
     for root in roots:
         _expect_nothing_to_write(root, after, when, "the driver before the restart")
 
@@ -50,13 +50,15 @@ def any_order(stage: Stage) -> None:
     first, second, other = stage.open(), stage.open(), stage.open()
     roots = stage.roots(first)
     forwards = [_alike(root, first, second) for root in roots]
-    backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
+    backwards = [
+        again(root, other, "called for the nodes in reverse order") for root in reversed(roots)
+    ]
     for root, desired, later in zip(roots, forwards, reversed(backwards), strict=True):
-        expect_same(root, desired, later, "nodes asked first to last, then last to first")
+        expect_same(root, desired, later, "called for the nodes in order, then in reverse order")
         tree = ProviderTree(Snapshot.build(reversed(list(desired.walk()))))
         root.update_provider_tree(other, tree)
         expect_same(
-            root, desired, tree.freeze(), "what was reported, then the same in another order"
+            root, desired, tree.freeze(), "the reported tree, then the same tree in another order"
         )
 
 
@@ -75,7 +77,7 @@ def _alike(root: Root, loaded: LoadedDriver, other: LoadedDriver) -> Snapshot:
     """Return the tree that both drivers report.  :raises NotJudged: their trees differ."""
     first, second = root.desired(loaded), root.desired(other)
     if differences(first, second):
-        raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
+        raise NotJudged(f"node {root.node}: two equal calls report different trees")
     return first
 
 
@@ -90,13 +92,15 @@ def thread_safe(stage: Stage) -> None:
     alone = [root.desired(loaded) for root in roots]
 
     def report_together(root: Root) -> Snapshot:
-        return again(root, loaded, "asked together with others")
+        return again(root, loaded, "called for several nodes at once")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(ROUNDS):
             together = list(pool.map(report_together, roots))
             for root, desired, later in zip(roots, alone, together, strict=True):
-                expect_same(root, desired, later, "asked alone, then together with the others")
+                expect_same(
+                    root, desired, later, "called for one node at a time, then for all at once"
+                )
 
 
 def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
@@ -111,7 +115,7 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
     if plan:
         calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
         raise Broken(
-            f"node {root.node}: since {since}, although nothing has happened:\n"
+            f"node {root.node}: since {since}, although nothing has changed on the host:\n"
             f"{first_lines(sentences(plan, root.view.snapshot))}\n(to send: {calls})"
         )
 

@@ -1,4 +1,4 @@
-"""Judges of time and memory: with 1,000 devices, and over many periods.
+"""Judges of time and memory: with 1,000 devices, over many periods, and after a call.
 
 Bounds are wide, and processor time is measured rather than elapsed time, so that a slow or busy
 machine makes no difference.
@@ -8,6 +8,7 @@ import gc
 import inspect
 import time
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -95,6 +96,46 @@ def steady_memory(stage: Stage) -> None:
                     f"node {root.node}: {PERIODS} quiet periods left {stays[0] // 1024} KiB, the "
                     f"next {PERIODS} another {stays[1] // 1024} KiB{where}"
                 )
+
+
+class _Allocations(dict[str, dict[str, Any]]):
+    """A dict that can be referred to by a weakref."""
+
+
+def tree_not_kept(stage: Stage) -> None:
+    """Judge whether the driver keeps the tree or the allocations after it has returned."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        handed = _handed_over(root, loaded)
+        gc.collect()
+        for what, ref in handed.items():
+            if (left := ref()) is not None:
+                raise Broken(
+                    f"node {root.node}: {what} still exists after update_provider_tree has "
+                    f"returned{_holder(loaded, left)}"
+                )
+
+
+def _handed_over(root: Root, loaded: LoadedDriver) -> dict[str, weakref.ref[Any]]:
+    tree, allocations = root.fresh(), _Allocations()
+    root.update_provider_tree(loaded, tree)
+    again = root.fresh()
+    root.update_provider_tree(loaded, again, allocations)
+    return {
+        "the tree": weakref.ref(tree),
+        "the tree that came with allocations": weakref.ref(again),
+        "the dict of allocations": weakref.ref(allocations),
+    }
+
+
+def _holder(loaded: LoadedDriver, left: object) -> str:
+    """Return the driver's attribute that holds the object, as text; empty if unknown."""
+    for name, value in getattr(loaded.driver, "__dict__", {}).items():
+        if value is left or (isinstance(value, list | tuple | set) and left in value):
+            return f", in self.{name}"
+        if isinstance(value, dict) and any(item is left for item in value.values()):
+            return f", in self.{name}"
+    return ""
 
 
 def _stays(root: Root, loaded: LoadedDriver) -> int:

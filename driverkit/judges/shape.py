@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
 from driverkit.differences import first_lines, name_and_uuid
 from driverkit.stage import Root, Stage, checked_call
-from drivers.api import Lifecycle
+from drivers.abilities import Lifecycle
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.errors import NameTaken
@@ -160,7 +160,7 @@ def _not_own(root: Root, desired: Snapshot, host: str) -> Iterator[str]:
         above = provider.parent_uuid
         if above is not None and not is_own(provider.name, root.node, root.uuid, host):
             yield (
-                f"{name_and_uuid(provider)}: nothing in its name tells it from the same device of "
+                f"{name_and_uuid(provider)}: its name could also be that of the same device of "
                 "another host"
             )
 

@@ -14,7 +14,7 @@ from driverkit.broken import (
     explained,
     not_judged,
 )
-from driverkit.judges import backend, foreign, kept, periods, reshapes, scale, shape
+from driverkit.judges import backend, foreign, periods, reshapes, scale, shape
 from driverkit.judges.backend import LoseBackend
 from driverkit.judges.reshapes import ReshapeCase
 from driverkit.judges.scale import MakeBigDriver
@@ -143,8 +143,8 @@ class DriverContract:
     test_foreign_traits_stay = judged("foreign-traits", foreign.traits)
     test_foreign_aggregates_stay = judged("foreign-aggregates", foreign.aggregates)
     test_what_was_removed_is_reported_again = judged("drift", foreign.drift)
-    test_the_tree_is_not_kept = judged("tree-not-kept", kept.tree_not_kept)
-    test_errors_are_the_documented_ones = judged("documented-errors", kept.documented_errors)
+    test_the_tree_is_not_kept = judged("tree-not-kept", scale.tree_not_kept)
+    test_errors_are_the_documented_ones = judged("documented-errors", backend.documented_errors)
     test_reshape_is_needed_only_when_something_moves = judged("reshape-needed", reshapes.needed)
     test_reshape_is_not_needed_again = judged(
         "reshape-needed", reshapes.needed_once, "reshape_case"

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from driverkit.author_file import author_file
-from driverkit.check import driver_under_check
-from driverkit.context import Options, configuration, options_of
+from driverkit.check import author_modules, driver_under_check
 from driverkit.stage import MakeDriver
 from driverkit.testing.contract import DriverContract
+from driverkit.testing.plugin import Options, configuration, options_of
 from drivers import loader
 from drivers.api import DriverContext
 
 
 def _class_in(file: str) -> type[DriverContract]:
     """Return the test class of an author's file.  :raises ImportError: it has none."""
-    module = importlib.import_module(author_file(file).module)
+    module = importlib.import_module(author_modules(file)[1][-1])
     values = vars(module).values()
     contracts: list[type[DriverContract]]
     contracts = [value for value in values if _is_contract_of(module.__name__, value)]

@@ -1,8 +1,8 @@
-"""Hangs this host's devices beneath the root that nova-compute has made: a stranger's service.
+"""A service of its own that reports devices below the root that nova-compute has created.
 
     python devices.py COMPUTE_NODE DEVICE...
 
-It knows nothing of compute-agent: keystoneauth's adapter and ``reportclient`` are all.
+It uses only ``reportclient`` and keystoneauth, and needs no agent.
 """
 
 import os
@@ -13,23 +13,23 @@ from keystoneauth1 import adapter, session, token_endpoint
 
 from reportclient.client import Client
 
-MINE = "CUSTOM_EXAMPLE_ACCELERATOR"
+RESOURCE_CLASS = "CUSTOM_EXAMPLE_ACCELERATOR"
 
 
 def report(client: Client, node: str, devices: list[str]) -> str:
-    """Make the devices below the root of ``node`` those; a sentence on what came of it."""
+    """Report these devices below the root of ``node``; return the result as a sentence."""
     root = client.find_provider(node)
     if root is None:
-        return f"nova-compute has not made {node} yet"
+        return f"nova-compute has not created {node} yet"
     tree = client.tree(root)
     wanted = {f"{node}_accel_{device}" for device in devices}
-    mine = [one for one in map(tree.data, tree.get_provider_uuids()) if MINE in one.inventory]
-    for gone in (one for one in mine if one.name not in wanted):
-        tree.remove(gone.uuid)
+    for provider in map(tree.data, tree.get_provider_uuids()):
+        if RESOURCE_CLASS in provider.inventory and provider.name not in wanted:
+            tree.remove(provider.uuid)
     for name in sorted(wanted):
         if not tree.exists(name):
             tree.new_child(name, root)
-        tree.update_inventory(name, {MINE: {"total": 1, "max_unit": 1}})
+        tree.update_inventory(name, {RESOURCE_CLASS: {"total": 1, "max_unit": 1}})
     result = client.update(tree)
     refused = "; ".join(str(err) for err in result.failed.values())
     return f"{len(result.done)} changes, {result.calls} calls{refused and '; refused: '}{refused}"

@@ -172,7 +172,7 @@ class NoUuid(GoodDriver):
         tree.new_child(f"{node}_first", node, uuid="first")
 
 
-@breaks("own-names", "provider 0000:84:00.0 (", "nothing in its name tells it")
+@breaks("own-names", "provider 0000:84:00.0 (", "its name could also be that of the same device")
 class PlainAddresses(GoodDriver):
     def report_card(self, tree, node, name):
         super().report_card(tree, node, name.partition("_")[2])
@@ -219,7 +219,7 @@ class RandomUuids(GoodDriver):
 
 @breaks(
     "restart",
-    "a fresh driver, asked in what another one has reported, update_provider_tree",
+    "a fresh driver, called with the tree that another one has reported, update_provider_tree",
     "ValueError",
 )
 class RemembersWhatItAdded(GoodDriver):
@@ -254,7 +254,7 @@ class NeedsToWarmUp(GoodDriver):
         return "x"
 
 
-@breaks("any-order", "what was reported, then the same in another order", "CUSTOM_FIRST_CARD")
+@breaks("any-order", "the reported tree, then the same tree in another order", "CUSTOM_FIRST_CARD")
 class MarksTheFirstInTheTree(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -274,7 +274,7 @@ class BoundToAThread(GoodDriver):
         return super().cards(nodename)
 
 
-@breaks("thread-safe", "asked", "together with", nodes=("host1", "host2"))
+@breaks("thread-safe", "called for several nodes at once", nodes=("host1", "host2"))
 class SharesItsState(GoodDriver):
     thread_safe = True
     calls = 0
@@ -292,7 +292,7 @@ class SharesItsState(GoodDriver):
 
 @breaks(
     "foreign-providers",
-    "the driver has taken away or changed",
+    "the driver has removed or changed",
     "a foreign provider host1_driver_kit_foreign (",
 )
 class RemovesAllItDoesNotReport(GoodDriver):
@@ -330,7 +330,7 @@ class SetsAllAggregates(GoodDriver):
         tree.update_aggregates(node, [])
 
 
-@breaks("drift", "after all inventory was taken away", "remove inventory of VCPU on host1")
+@breaks("drift", "after all inventory was removed", "remove inventory of VCPU on host1")
 class SaysOnlyWhatIsNew(GoodDriver):
     said = None
 
@@ -340,7 +340,7 @@ class SaysOnlyWhatIsNew(GoodDriver):
         self.said = cards
 
 
-@breaks("tree-not-kept", "the tree is still there", "in self.tree")
+@breaks("tree-not-kept", "the tree still exists", "in self.tree")
 class KeepsTheTree(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -348,7 +348,7 @@ class KeepsTheTree(GoodDriver):
             self.tree = tree
 
 
-@breaks("tree-not-kept", "the dict of allocations is still there", "in self.seen")
+@breaks("tree-not-kept", "the dict of allocations still exists", "in self.seen")
 class KeepsTheAllocations(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -474,7 +474,7 @@ class TakesAForeignOneToo(GoodDriver):
 
 @breaks(
     "lost-backend",
-    "this is not DriverNotReady",
+    "the exception is not DriverNotReady",
     "ConnectionError: the backend is down",
     fixtures=("lose_backend",),
 )
@@ -509,7 +509,7 @@ class TakesLostForEmpty(GoodDriver):
             return []
 
 
-@breaks("lost-backend", "returned as if all were well", "degraded()", fixtures=("lose_backend",))
+@breaks("lost-backend", "returned as in a good period", "degraded()", fixtures=("lose_backend",))
 class ReportsFromMemory(GoodDriver):
     last: list[str] = []
 
@@ -556,7 +556,7 @@ class ConnectsInTheConstructor(GoodDriver):
 
 @breaks(
     "starts-without-backend",
-    "after the backend was back",
+    "after the backend was repaired",
     "DriverNotReady: lost for good",
     fixtures=("lose_backend",),
 )
@@ -584,7 +584,7 @@ class EnablesItself(GoodDriver):
         tree.remove_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
-@breaks("lost-device", "has all that it had before", fixtures=("lose_device",))
+@breaks("lost-device", "has everything that it had before", fixtures=("lose_device",))
 class KeepsWhatIsGone(GoodDriver):
     def remove_gone(self, tree, node, cards):
         pass
@@ -592,7 +592,7 @@ class KeepsWhatIsGone(GoodDriver):
 
 @breaks(
     "lost-device",
-    "the driver that ran meanwhile and a fresh one differ",
+    "the running driver and a fresh one report different trees",
     "host1_0000:84:00.0",
     fixtures=("lose_device",),
 )

@@ -80,10 +80,13 @@ def survives(mutant: Mutant, tests: Sequence[str], copies: SimpleQueue[Path]) ->
 def main() -> int:
     """Return 1 if any mutant survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("boundaries", nargs="*", metavar="BOUNDARY", choices=[*boundaries(), []])
+    parser.add_argument("boundaries", nargs="*", metavar="BOUNDARY", help=", ".join(boundaries()))
     parser.add_argument("--wider", nargs="+", default=[], metavar="PATH")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    for name in options.boundaries:
+        if name not in boundaries():
+            parser.error(f"no boundary {name!r}; known are {', '.join(boundaries())}")
     copies: SimpleQueue[Path] = SimpleQueue()
     made = [copied() for _ in range(options.j)]
     for copy in made:

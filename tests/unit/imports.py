@@ -21,8 +21,6 @@ MAY_USE = {
         "reportclient.plain_text",
     ),
     "reportclient": ("reportclient",),
-    # Where DriverContract was before there was a driverkit.
-    "drivers/testing.py": ("driverkit.testing",),
 }
 # Third-party libraries and the files that may import them.
 DOORS: Mapping[str, tuple[str, ...]] = {
@@ -45,7 +43,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "agent/main.py",
         "agent/bus/messaging.py",
         "compute_registry/config.py",
-        "driverkit/context.py",
+        "driverkit/testing/plugin.py",
         "*opts.py",
     ),
     "oslo_log": ("agent/reporting/logs.py",),

@@ -16,9 +16,8 @@ from agent.service import Service
 from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
 from drivers.deadline import Calls, DriverHangs
 from drivers.errors import DriverNotReady
-from drivers.fitness import class_problem
 from drivers.loaded import LoadedDriver
-from drivers.loader import driver_from
+from drivers.loader import class_problem, driver_from
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
 from tests.unit.test_nodes import OWN, service_of

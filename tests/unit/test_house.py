@@ -25,8 +25,8 @@ LINES = {
     "agent/switching": 1019,
     "compute_registry": 2607,
     "computectl": 7293,
-    "driverkit": 4408,
-    "drivers": 2139,
+    "driverkit": 4366,
+    "drivers": 2081,
     "drivers/libvirt": 5235,
     "reportclient": 7391,
 }

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from drivers.api import ComputeDriver, DriverContext, Timed
+from drivers.abilities import Timed
+from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text

@@ -12,7 +12,8 @@ from oslo_config import cfg
 from stevedore.driver import DriverManager
 from stevedore.extension import Extension, ExtensionManager
 
-from drivers.api import ComputeDriver, Degradable, DriverContext, Identified, Lifecycle
+from drivers.abilities import Degradable, Identified, Lifecycle
+from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
 from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load_drivers
 from drivers.opts import CALL_OPTS

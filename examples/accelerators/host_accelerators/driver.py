@@ -1,7 +1,7 @@
 """AcceleratorsDriver: each accelerator and NVMe disk of the host is a provider.
 
-A device that is unplugged is no longer reported.  If a guest still has it, the agent
-keeps its provider, lets nobody else have it, and names the guest.
+A device that is unplugged is no longer reported.  If a guest still uses it, the agent keeps
+its provider, reserves it completely, and names the guest in a condition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 class AcceleratorsDriver(ComputeDriver):
-    """One node: this host.  It may stand beside another driver of the same node."""
+    """One node: this host.  Another driver may report to the same node."""
 
     api_version = (1, 0)
 
@@ -30,15 +30,15 @@ class AcceleratorsDriver(ComputeDriver):
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """Registered by the agent before the driver is created."""
+        """Return the options; the agent registers them before it creates the driver."""
         return opts.list_opts()
 
     def get_available_nodes(self) -> Sequence[str]:
-        """The host, by the agent's name for it."""
+        """Return the name of this host."""
         return [self.context.host]
 
     def degraded(self) -> Mapping[str, str]:
-        """Nothing is wrong when the host uses a disk; a controller that is ill is."""
+        """Return the disks whose controller is not live; a disk that the host uses is no fault."""
         return {address: why for address, why in self._kept.items() if "controller" in why}
 
     def update_provider_tree(
@@ -69,11 +69,11 @@ class AcceleratorsDriver(ComputeDriver):
         try:
             return read_devices(root)
         except OSError as err:
-            raise DriverNotReady(f"the PCI devices can't be seen: {err}") from err
+            raise DriverNotReady(f"the PCI devices can't be read: {err}") from err
 
 
 def _ours(tree: ProviderTree, nodename: str, prefix: str) -> list[str]:
-    """By their names, which end in an address: others may have named theirs after ours."""
+    """Return the names of this driver's providers: the prefix and a PCI address, and no more."""
     found = (tree.data(uuid).name for uuid in tree.get_provider_uuids_in_tree(nodename))
     return [
         name

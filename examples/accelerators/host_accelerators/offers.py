@@ -1,4 +1,4 @@
-"""What each device is in Placement's words.  Pure: from devices to providers."""
+"""Inventories and traits of devices.  Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from host_accelerators.pci import KINDS, Device
 KIND_TRAITS = {kind: f"CUSTOM_DEVICE_{kind.upper()}" for kind in KINDS}
 NUMA = "CUSTOM_DEVICE_NUMA_"
 PREFIXES = ("CUSTOM_DEVICE_",)
-"""Traits that begin so are this driver's to set and to take away."""
+"""This driver sets and removes the traits with these prefixes."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One provider; ``suffix`` ends its name.  ``inventory`` is as the tree wants it."""
+    """A provider to report; its name ends with ``suffix``."""
 
     suffix: str
     inventory: dict[str, dict[str, int]]
@@ -25,7 +25,7 @@ class Offer:
 def offers(
     devices: Iterable[Device], kinds: Collection[str], exclude: Collection[str]
 ) -> list[Offer]:
-    """For each device that may be given out; in the order of the devices."""
+    """Return a provider for each device of these kinds, in the order of the devices."""
     return [
         Offer(device.address, _inventory(device, exclude), frozenset(_traits(device)))
         for device in devices
@@ -34,15 +34,15 @@ def offers(
 
 
 def kept(devices: Iterable[Device]) -> dict[str, str]:
-    """Why some can't be given out, by address."""
+    """Return ``{address: reason}`` for the devices that can't be allocated now."""
     every = [each for device in devices for each in (device, *device.functions)]
     return {device.address: device.kept for device in every if device.kept is not None}
 
 
 def _inventory(device: Device, exclude: Collection[str]) -> dict[str, dict[str, int]]:
-    """A device, or the functions it is cut into: never both.
+    """Return the inventory of a device: of its virtual functions if it has any, else of itself.
 
-    What is kept is reserved: it is still there, and may be free again.
+    A device that can't be allocated now is reserved: it still exists, and may be free later.
     """
     units = device.functions or (device,)
     inventory: dict[str, dict[str, int]] = {}
@@ -58,7 +58,7 @@ def _inventory(device: Device, exclude: Collection[str]) -> dict[str, dict[str, 
 
 
 def resource_class(device: Device) -> str:
-    """As Nova calls a class of PCI devices, so that its flavors fit."""
+    """Return the resource class, named as in Nova, so that Nova's flavors match."""
     return f"CUSTOM_PCI_{device.vendor}_{device.product}".upper()
 
 

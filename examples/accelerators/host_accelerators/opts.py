@@ -13,23 +13,23 @@ OPTIONS = [
     cfg.StrOpt(
         "root",
         default="/",
-        help="Where the host's /sys and /proc are. Another folder than / is for tests.",
+        help="Folder with the host's /sys and /proc. Tests use another one than /.",
     ),
     cfg.ListOpt(
         "kinds",
         default=sorted(KINDS),
         item_type=cfg.types.String(choices=sorted(KINDS)),
-        help="Which kinds of device are given out.",
+        help="The kinds of device to report.",
     ),
     cfg.ListOpt(
         "exclude",
         default=[],
         item_type=cfg.types.String(regex=r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"),
-        help="PCI addresses of devices that the host keeps, such as 0000:84:00.0.",
+        help="PCI addresses of devices to leave out, such as 0000:84:00.0.",
     ),
 ]
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """``[(group, [options])]``."""
+    """Return ``[(group, [options])]``."""
     return [(GROUP, OPTIONS)]

@@ -1,7 +1,7 @@
-"""The PCI devices of a host that can be given out, as the kernel shows them below /sys.
+"""The PCI devices of a host, as the kernel shows them below /sys.
 
-Nothing here knows of Placement.  Files that vanish while they are read belong to a
-device that is being unplugged: it is left out.
+This module does not use Placement.  If a file vanishes while it is read, the device is being
+unplugged, and is left out.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 
 DEVICES = "sys/bus/pci/devices"
 KINDS = {"gpu": "0302", "nvme": "0108", "accelerator": "1200", "coprocessor": "0b40"}
-"""By the first two bytes of the PCI class; a plain display (0300) is the host's console."""
+"""Kinds, and the first two bytes of their PCI class; 0300 is the host's own display."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """``numa_node`` is ``None`` where the host does not tell.
+    """A PCI device; ``numa_node`` is ``None`` if it is unknown.
 
-    ``functions`` are the virtual functions that the device is cut into, if it is.
+    ``functions`` are its virtual functions, if it has any.
     """
 
     address: str
@@ -28,12 +28,12 @@ class Device:
     product: str
     numa_node: int | None
     kept: str | None = None
-    """Why it can't be given out now."""
+    """Why it can't be allocated now; ``None`` if it can."""
     functions: tuple[Device, ...] = ()
 
 
 def read_devices(root: Path) -> list[Device]:
-    """Physical devices of the known kinds, in the order of their addresses.
+    """Return the physical devices of the known kinds, in the order of their addresses.
 
     :raises OSError: the kernel's folders can't be read.
     """
@@ -88,15 +88,15 @@ def _numa_node(folder: Path) -> int | None:
 
 
 def _reasons(folder: Path, mounted: set[str]) -> Iterator[str]:
-    """Why the host can't let go of it: it is ill, or something of the host is on it."""
+    """Yield why a device can't be allocated: a defect, or the host uses it itself."""
     for state in folder.glob("nvme/nvme*/state"):
-        said = state.read_text(encoding="ascii").strip()
-        if said != "live":
-            yield f"its controller is {said}"
+        controller = state.read_text(encoding="ascii").strip()
+        if controller != "live":
+            yield f"its controller is {controller}"
     for disk in folder.glob("nvme/nvme*/nvme*n*"):
         if any(disk.glob("*/partition")):
             yield f"{disk.name} has partitions"
         if any(disk.glob("holders/*")):
-            yield f"{disk.name} is part of something else"
+            yield f"{disk.name} is part of another device"
         if f"/dev/{disk.name}" in mounted:
             yield f"{disk.name} is mounted"

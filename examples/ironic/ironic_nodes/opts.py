@@ -1,4 +1,4 @@
-"""The options of ``[ironic]``: keystoneauth's own by their usual names, and which nodes."""
+"""The options of ``[ironic]``: those of keystoneauth, and which nodes to report."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SECONDS = 60
 OPTIONS = [
     cfg.StrOpt(
         "conductor_group",
-        help="Report only nodes of this conductor group. Each node has to be reported by one "
-        "agent: set this, or shard, where there are several.",
+        help="Report only nodes of this conductor group. Exactly one agent may report a node: "
+        "set this option or shard if there are several agents.",
     ),
     cfg.StrOpt("shard", help="Report only nodes of this shard."),
 ]

@@ -7,15 +7,8 @@ import pytest
 from oslo_config import cfg
 from stevedore.extension import Extension
 
-from drivers.api import (
-    Configurable,
-    Degradable,
-    DriverContext,
-    DriverNotReady,
-    Lifecycle,
-    ProviderTree,
-    ReshapeNeeded,
-)
+from drivers.abilities import Configurable, Degradable, Lifecycle
+from drivers.api import DriverContext, DriverNotReady, ProviderTree, ReshapeNeeded
 from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.loader import GROUP, driver_from

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drivers.api import DriverNotReady, ProviderTree, Timed
+from drivers.abilities import Timed
+from drivers.api import DriverNotReady, ProviderTree
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost

@@ -14,6 +14,7 @@ from driverkit.scripted import FakeDriver
 from driverkit.scripted.driver import ScriptedError
 from driverkit.scripted.script import ScriptError
 from drivers import api
+from drivers.abilities import Configurable, Degradable, Identified, Lifecycle
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -371,5 +372,5 @@ def test_a_script_that_vanishes_is_told_once_and_taken_when_it_returns(bench, ca
 
 def test_the_abilities_are_those_of_the_protocols(bench):
     bench.start("nodes: {h1: }")
-    for ability in (api.Lifecycle, api.Configurable, api.Identified, api.Degradable):
+    for ability in (Lifecycle, Configurable, Identified, Degradable):
         assert isinstance(bench.driver, ability)
