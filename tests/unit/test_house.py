@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7293,
     "driverkit": 4366,
     "drivers": 2081,
-    "drivers/libvirt": 5235,
+    "drivers/libvirt": 5232,
     "reportclient": 7391,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

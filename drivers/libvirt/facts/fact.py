@@ -10,7 +10,7 @@ since events can get lost.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -236,7 +236,3 @@ class Fact(Protocol):
 
     def build_report(self, answer: Any, context: ReportContext, /) -> HostReport:
         """Return the report for an answer of ``query_host``.  No I/O."""
-
-
-Answers = Mapping[str, Any]
-"""Results of ``query_host``, by the fact's name."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
@@ -15,7 +16,7 @@ from drivers.libvirt.facts.architecture import Architecture
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
-from drivers.libvirt.facts.fact import Answers, Fact, ReportContext, Sources
+from drivers.libvirt.facts.fact import Fact, ReportContext, Sources
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.topology import guest_cells, hugepages_known, numa_cells
@@ -48,10 +49,10 @@ def facts_from_context(context: DriverContext) -> Mapping[str, Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The host's capabilities, and the answers of its facts."""
+    """The host's capabilities, and the results of ``query_host`` by the fact's name."""
 
     capabilities: Element
-    answers: Answers
+    answers: Mapping[str, Any]
 
 
 class Reader:
