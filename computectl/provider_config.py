@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cliff.command import Command
 
-from agent.provider_config.entries import COMPUTE_NODE, Entry, Loaded, parse_files, published
+from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
 from agent.provider_config.files import ignored_files, read_files
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
@@ -111,17 +111,14 @@ def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     files = counted(len(answer.loaded.files), "file")
     yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
     for entry in answer.loaded.entries.all():
-        yield f"  {_target(entry)} ({entry.place})"
+        every = entry.identifier == COMPUTE_NODE and entry.by == "uuid"
+        one = f"the provider with the {entry.by} {entry.identifier}"
+        target = "each root that no other entry describes" if every else one
+        yield f"  {target} ({entry.place})"
         for name, record in sorted(entry.inventory.items()):
             yield f"    inventory of {name}: {', '.join(_amounts(record))}"
         if entry.traits:
             yield f"    traits: {', '.join(sorted(entry.traits))}"
-
-
-def _target(entry: Entry) -> str:
-    if entry.identifier == COMPUTE_NODE and entry.by == "uuid":
-        return "each root that no other entry describes"
-    return f"the provider with the {entry.by} {entry.identifier}"
 
 
 def _amounts(record: Inventory) -> Iterator[str]:

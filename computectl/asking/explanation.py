@@ -51,7 +51,9 @@ def explanations(why: Why, question: Question, api: API) -> list[Explained]:
     """Return all constraints explained; those that alone exclude something come first."""
     facts = Facts(api, question)
     explained = [_decides(effect, why, facts) for effect in _relevant(why, facts)[:EXPLAINED]]
-    explained += [_impossible(each, facts) for each in why.impossible[:EXPLAINED]]
+    for each in why.impossible[:EXPLAINED]:
+        sentence = f"{_subject(each)}. {facts.sentence_about(each)}".strip()
+        explained.append(Explained(each, "impossible", sentence))
     explained += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     done = {each.constraint for each in explained}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
@@ -137,11 +139,6 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
         parts.append(f"without it there would be {least}{effect.more} more")
     fact = facts.sentence_about(constraint)
     return Explained(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
-
-
-def _impossible(constraint: Constraint, facts: Facts) -> Explained:
-    sentence = f"{_subject(constraint)}. {facts.sentence_about(constraint)}".strip()
-    return Explained(constraint, "impossible", sentence)
 
 
 def _subject(constraint: Constraint) -> str:

@@ -54,7 +54,11 @@ class Facts:
             case Aspect.MEMBER_OF | Aspect.NOT_MEMBER_OF:
                 return self._members(constraint)
             case Aspect.IN_TREE:
-                return self._tree(constraint.terms[0])
+                [uuid] = constraint.terms
+                name = self.tree_of(uuid)
+                if name == uuid:
+                    return "Placement has no provider with this UUID."
+                return f"It is the tree of {name}."
             case Aspect.SAME_SUBTREE:
                 return "No provider of one of these groups is an ancestor of those of the others."
             case Aspect.ISOLATE:
@@ -86,7 +90,8 @@ class Facts:
         if not providers:
             return f"No provider has {what}."
         names = self.named(provider.uuid for provider in providers)
-        sentence = f"{_have(len(providers), what)} ({names})"
+        have = "has" if len(providers) == 1 else "have"
+        sentence = f"{counted(len(providers), 'provider')} {have} {what} ({names})"
         if roots and not any(provider.uuid == provider.root_uuid for provider in providers):
             return f"{sentence}, but no root provider has it."
         groups = self.question.request.by_suffix()
@@ -107,12 +112,6 @@ class Facts:
         if constraint.suffix:
             return f"{sentence} In a group with a suffix an aggregate of the host does not count."
         return sentence
-
-    def _tree(self, uuid: str) -> str:
-        name = self.tree_of(uuid)
-        if name == uuid:
-            return "Placement has no provider with this UUID."
-        return f"It is the tree of {name}."
 
     def _amount(self, constraint: Constraint) -> str:
         if constraint not in self._amounts:
@@ -160,7 +159,10 @@ class Facts:
         path = f"/resource_providers/{best.uuid}/inventories"
         record = part_of(path, "inventories", self.api).get(name)
         free = f"{self._name(best.uuid)} has {best.free(name)} free"
-        if record is None or _fits(record, constraint.amount):
+        if record is None:
+            return free + _NOT_TOGETHER
+        low, high, step = (record[key] for key in ("min_unit", "max_unit", "step_size"))
+        if low <= constraint.amount <= high and constraint.amount % step == 0:
             return free + _NOT_TOGETHER
         units = ", ".join(f"{key} {record[key]}" for key in ("min_unit", "max_unit", "step_size"))
         return f"{free}, but its inventory has {units}."
@@ -182,12 +184,3 @@ def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[
     if not wanted or constraint.suffix:
         return [wanted] if wanted else []
     return [{name: amount} for name, amount in sorted(wanted.items())]
-
-
-def _have(number: int, what: str) -> str:
-    return f"{counted(number, 'provider')} {'has' if number == 1 else 'have'} {what}"
-
-
-def _fits(record: dict[str, int], amount: int) -> bool:
-    low, high, step = (record[key] for key in ("min_unit", "max_unit", "step_size"))
-    return low <= amount <= high and amount % step == 0

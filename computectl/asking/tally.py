@@ -40,8 +40,11 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     everything = hosts_of(api)
     left, applied = set(everything), []
     first: list[tuple[Constraint, int]] = []
-    enabled, waiting = _in_order(constraints(question))
-    if enabled is not None:
+    waiting = sorted(
+        constraints(question), key=lambda constraint: constraint.aspect is not Aspect.RESOURCES
+    )
+    for enabled in [each for each in waiting if each.aspect is Aspect.ENABLED]:
+        waiting.remove(enabled)
         applied.append(enabled)
         disabled = left & disabled_roots(api)
         first.append((enabled, len(disabled)))
@@ -67,12 +70,6 @@ def hosts_of(api: API) -> frozenset[str]:
         if roots:
             return roots
     return frozenset()
-
-
-def _in_order(unordered: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
-    enabled = next((each for each in unordered if each.aspect is Aspect.ENABLED), None)
-    others = [each for each in unordered if each is not enabled]
-    return enabled, sorted(others, key=lambda each: each.aspect is not Aspect.RESOURCES)
 
 
 def _steps(

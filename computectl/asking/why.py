@@ -6,6 +6,7 @@ set of constraints that can't be met together is searched.  The number of calls 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from computectl.asking.constraints import (
     Aspect,
@@ -94,7 +95,9 @@ class Explainer:
         diagnosis = Why(AllocationCandidates())
         try:
             diagnosis = replace(diagnosis, answer=self._query(question))
-            diagnosis = replace(diagnosis, tally=tally(question, self._all_hosts, self.api))
+            diagnosis = replace(
+                diagnosis, tally=tally(question, partial(self._query, limit=TALLIED), self.api)
+            )
             for constraint in constraints(question):
                 effect = self._effect(constraint, question, diagnosis.answer)
                 diagnosis = replace(diagnosis, effects=(*diagnosis.effects, effect))
@@ -127,20 +130,14 @@ class Explainer:
         amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
         rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
         count = len(self._query(with_constraints_only(question, ())))
-        together = self._conflict(question, rest) if count else amounts
-        return replace(diagnosis, together=tuple(together))
-
-    def _conflict(self, question: Question, rest: list[Constraint]) -> list[Constraint]:
-        """Return a smallest set of constraints that can't be met together."""
-        conflict = list(rest)
+        if not count:
+            return replace(diagnosis, together=tuple(amounts))
+        conflict = list(rest)  # becomes a smallest set that can't be met together
         for constraint in rest:
             fewer = [each for each in conflict if each != constraint]
             if len(self._query(with_constraints_only(question, fewer))) == 0:
                 conflict = fewer
-        return conflict
-
-    def _all_hosts(self, question: Question) -> AllocationCandidates:
-        return self._query(question, TALLIED)
+        return replace(diagnosis, together=tuple(conflict))
 
     def _query(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
         key = (to_query_string(replace(question.request, limit=None)), question.include_disabled)

@@ -8,7 +8,7 @@ allocations has.  At most a page of trees with their allocations is in memory.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.registry.record import ServiceRecord, is_alive
@@ -63,8 +63,23 @@ class FleetAudit:
             self.audit.recording_failures(ALLOCATIONS),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         ):
-            everything = _in_trees(roots, self.api, pool) if listed is None else listed.values()
-            self._allocations(everything, pool, None if listed is None else len(listed))
+            everything: Iterable[Listed] = (
+                listed.values()
+                if listed is not None
+                else (
+                    item
+                    for page in checks.pages(roots, TREES)
+                    for members in pool.map(lambda root: members_of(root, self.api), page)
+                    for item in members
+                )
+            )
+            total = "" if listed is None else f" of {len(listed)}"
+            wrong = checks.judged(everything, self.api, pool, self._inventory)
+            for number, (item, conditions) in enumerate(wrong, 1):
+                self.audit.providers = number
+                self.audit.add(ALLOCATIONS, conditions, item["uuid"])
+                if number % checks.PAGE == 0:
+                    self.progress(f"allocations of {number}{total} providers")
         with self.audit.recording_failures(OWNERSHIP):
             self.audit.add(OWNERSHIP, unused_traits(self.api))
             self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
@@ -119,27 +134,10 @@ class FleetAudit:
                 condition = Condition(text, item["name"], next_step=step)
                 self.audit.add(ORPHANS, [condition], item["uuid"])
 
-    def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
-        total = "" if of is None else f" of {of}"
-
-        wrong = checks.judged(listed, self.api, pool, self._inventory)
-        for number, (item, conditions) in enumerate(wrong, 1):
-            self.audit.providers = number
-            self.audit.add(ALLOCATIONS, conditions, item["uuid"])
-            if number % checks.PAGE == 0:
-                self.progress(f"allocations of {number}{total} providers")
-
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
         inventory = inventory_of(item["uuid"], self.api)
         self.used.update(inventory)
         return inventory
-
-
-def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:
-    """Yield the providers of the trees of these roots, ``TREES`` trees at a time."""
-    for page in checks.pages(roots, TREES):
-        for members in pool.map(lambda root: members_of(root, api), page):
-            yield from members
 
 
 def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from computectl.drawing.trait_groups import folded
-from computectl.shared.screen import counted
 from reportclient import plan as ops
 from reportclient.model import MAX_INT, Inventory
 from reportclient.plain_text import plain
@@ -53,7 +52,8 @@ class Wording:
                 return "; ".join(self._inventory(*each) for each in inventories.items())
             case ops.Reshape(inventories, allocations):
                 parts = [self._inventory(*each) for each in inventories.items()]
-                consumers = f"the allocations of {counted(len(allocations), 'consumer')}"
+                count = len(allocations)
+                consumers = f"the allocations of {count} consumer{'s' if count != 1 else ''}"
                 return f"reshape, all at once: {'; '.join([*parts, consumers])}"
             case _:
                 assert_never(operation)

@@ -4,7 +4,7 @@ Finding them takes 2 GETs for a root, and 1 for the consumers of each provider b
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import Ledger, joined
@@ -133,9 +133,18 @@ def leaving(  # noqa: PLR0913  by name
             others = tags_of_others(traits, own) if own not in traits else others
     if others:
         return Leaving(root, (), reported_by=others)
-    below = [_leaver(item, ledger, root, api) for item in _ours(listed, root, ledger, attached)]
-    beside = [leaver for uuid in _lone(listed, ledger) for leaver in _sharing(uuid, listed, api)]
-    traits_left = _kept_traits(root, ledger, api) if attached and root in listed else None
+    below = []
+    for item in _ours(listed, root, ledger, attached):
+        foreign = item["uuid"] != root and not ledger.is_ours(item["uuid"])
+        users = () if foreign else tuple(consumers_of(item["uuid"], api))
+        below.append(Leaver(_provider(item), users, foreign))
+    lone = sorted(uuid for uuid in ledger.holders if uuid not in listed and ledger.is_ours(uuid))
+    beside = [leaver for uuid in lone for leaver in _sharing(uuid, listed, api)]
+    traits_left = None
+    if attached and root in listed:
+        traits = traits_of(root, api)
+        own_traits = joined(ledger.holdings_on(root).values()).traits & traits
+        traits_left = traits - own_traits if own_traits else None
     generations = {uuid: item["generation"] for uuid, item in listed.items()}
     return Leaving(root, (*reversed(below), *beside), generations, traits_left)
 
@@ -152,16 +161,6 @@ def _ours(
         if is_ours or provider.parent_uuid in going:
             going.add(provider.uuid)
             yield listed[provider.uuid]
-
-
-def _leaver(item: Listed, ledger: Ledger, root: str, api: API) -> Leaver:
-    foreign = item["uuid"] != root and not ledger.is_ours(item["uuid"])
-    users = () if foreign else tuple(consumers_of(item["uuid"], api))
-    return Leaver(_provider(item), users, foreign)
-
-
-def _lone(listed: Mapping[str, Listed], ledger: Ledger) -> Iterable[str]:
-    return sorted(uuid for uuid in ledger.holders if uuid not in listed and ledger.is_ours(uuid))
 
 
 def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leaver]:
@@ -181,13 +180,6 @@ def sharing_with(uuid: str, api: API) -> list[Listed]:
     path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
     members = part_of(path, "resource_providers", api) if aggregates else []
     return [member for member in members if member["uuid"] != uuid]
-
-
-def _kept_traits(root: str, ledger: Ledger, api: API) -> frozenset[str] | None:
-    """Return an attached root's traits without ours; ``None`` if none is ours."""
-    traits = traits_of(root, api)
-    ours = joined(ledger.holdings_on(root).values()).traits & traits
-    return traits - ours if ours else None
 
 
 def _provider(item: Listed) -> Provider:

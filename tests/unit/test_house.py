@@ -24,7 +24,7 @@ LINES = {
     "agent/state": 1003,
     "agent/switching": 1019,
     "compute_registry": 2607,
-    "computectl": 7293,
+    "computectl": 7264,
     "driverkit": 4366,
     "drivers": 2081,
     "drivers/libvirt": 5232,
