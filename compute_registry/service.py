@@ -33,16 +33,19 @@ from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from compute_registry import config
 from compute_registry.calls import AgentCalls
-from compute_registry.database.opening import open_database
+from compute_registry.database import open_database
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.rest.server import listen
 from compute_registry.web import application
+from reportclient.schedule import doubled
 
 if TYPE_CHECKING:
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
+LONGEST_PAUSE = 15.0
+"""Seconds between two attempts to reach the database, at most."""
 STOP_WITHIN = 10.0
 """Seconds to wait for running calls when the process stops."""
 
@@ -163,7 +166,7 @@ class _Process:
                 self._refuse_unsigned()
             store = self.store = self._store(database, stack)
             self.reload.follow = self._follow
-            self._wait_for_database(database.upgrade, database.safe_url)
+            self._wait_for_database(database)
             if self.stop.is_set():
                 return
             if transport is not None:
@@ -218,19 +221,19 @@ class _Process:
             option=option_place(self.conf, "transport_url"),
         )
 
-    def _wait_for_database(self, upgrade: Callable[[], None], url: str) -> None:
-        """Retry ``upgrade`` until the database answers or the process stops; log once."""
-        wait, logged = 0.5, False
+    def _wait_for_database(self, database: Database) -> None:
+        """Upgrade the schema once the database answers, or stop; log each new reason."""
+        logged, tries = "", 0
         while not self.stop.is_set():
             try:
-                return upgrade()
+                return database.upgrade()
             except RegistryUnavailable as err:
-                if not logged:
+                if str(err) != logged:
                     LOG.warning("Waiting for the database: %s", err)
-                    self.systemd.status(f"waiting for {url}")
-                logged = True
-            self.stop.wait(random.uniform(wait / 2, wait))
-            wait = min(wait * 2, 15.0)
+                    self.systemd.status(f"waiting for {database.safe_url}")
+                logged = str(err)
+            self.stop.wait(doubled(1.0, tries, LONGEST_PAUSE) * random.uniform(0.5, 1))
+            tries += 1
         return None
 
     def _refuse_unsigned(self) -> None:

@@ -13,7 +13,7 @@ from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_database import SqliteTransaction, make_table
 from agent.registry.store import SqlRegistry
-from compute_registry.database.opening import open_database
+from compute_registry.database import open_database
 
 FILE = "services.sqlite"
 """In a state directory."""

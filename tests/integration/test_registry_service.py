@@ -166,6 +166,22 @@ def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time
         no_database.stop()
 
 
+def test_each_new_reason_to_wait_for_the_database_is_logged_once(tmp_path: Path) -> None:
+    file = tmp_path / "missing" / "registry.sqlite"
+    more = f"connection = sqlite:///{file}\nrest_port = {free_port()}\nauth_strategy = noauth"
+    registry = RegistryProcess(tmp_path, more=more)
+    registry.start(says="Waiting for the database: ")
+    try:
+        file.parent.mkdir()
+        file.write_bytes(b"no database at all" * 300)
+        registry.wait_for(lambda: "file is not a database" in registry.log)
+        file.unlink()
+        registry.wait_for(lambda: "Serving the service records" in registry.log)
+        assert registry.log.count("Waiting for the database: ") == 2
+    finally:
+        assert registry.stop() == 0
+
+
 def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_path: Path) -> None:
     number = free_port()
     port = f"rest_port = {number}\nauth_strategy = noauth\n"

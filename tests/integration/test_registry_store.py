@@ -35,9 +35,9 @@ from agent.registry.errors import (
 )
 from agent.registry.host_database import HostDatabase
 from agent.registry.store import VERSION_EPOCH
+from compute_registry.database import open_database
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
-from compute_registry.database.opening import open_database
 from compute_registry.endpoint import RegistryEndpoint
 from tests.registries import registry_at
 from tests.servers import records
@@ -597,7 +597,7 @@ def test_a_service_that_is_up_can_not_be_deleted(
 
 STARTS = """
 import sys
-from compute_registry.database.opening import open_database
+from compute_registry.database import open_database
 sys.stdin.readline()
 open_database(sys.argv[1]).upgrade()
 """

@@ -18,7 +18,7 @@ from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
-from compute_registry.database.opening import open_database
+from compute_registry.database import open_database
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot

@@ -11,7 +11,7 @@ from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from agent.registry.store import WatchedRegistry
-from compute_registry.database.opening import open_database
+from compute_registry.database import open_database
 from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
 from compute_registry.web import route_of
 from tests.unit.registry.fakes import record

@@ -10,9 +10,9 @@ from alembic.script import ScriptDirectory
 
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_database import TABLE
+from compute_registry.database import open_database
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
-from compute_registry.database.opening import open_database
 from tests import registries
 from tests.registries import registry_at
 
