@@ -10,6 +10,7 @@ from agent.bus.messaging import Target
 from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.errors import RegistryError
+from agent.registry.record import ServiceRecord
 from agent.registry.store import SqlRegistry
 
 Answer = dict[str, Any]
@@ -17,14 +18,17 @@ Context = dict[str, Any]
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
-    """Return registry errors as answers."""
+    """Answer with records, or errors of the registry, as JSON values."""
 
     @functools.wraps(method)
     def answer(endpoint: "RegistryEndpoint", *args: Any, **arguments: Any) -> Answer:
         try:
-            return {"value": method(endpoint, *args, **arguments)}
+            value = method(endpoint, *args, **arguments)
         except RegistryError as err:
             return wire.failure(err)
+        if isinstance(value, list):
+            return {"value": [wire.to_wire(each) for each in value]}
+        return {"value": value and wire.to_wire(value)}
 
     return answer
 
@@ -38,21 +42,20 @@ class RegistryEndpoint:
     store: SqlRegistry
 
     @_answered
-    def list_services(self, _: Context, after: str, limit: int | None) -> list[Answer]:
+    def list_services(self, _: Context, after: str, limit: int | None) -> list[ServiceRecord]:
         """Return at most ``limit`` records, of hosts after this one."""
         checks.page(after, limit)
-        records = self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
-        return [wire.to_wire(each) for each in records]
+        return self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
 
     @_answered
-    def get_service(self, _: Context, host: str) -> Answer:
+    def get_service(self, _: Context, host: str) -> ServiceRecord:
         """Return the record of a host."""
-        return wire.to_wire(self.store.get_service(host))
+        return self.store.get_service(host)
 
     @_answered
-    def find_service(self, _: Context, uuid: str) -> Answer:
+    def find_service(self, _: Context, uuid: str) -> ServiceRecord:
         """Return the record of this UUID."""
-        return wire.to_wire(self.store.find_service(uuid))
+        return self.store.find_service(uuid)
 
     @_answered
     def heartbeat(
@@ -64,10 +67,9 @@ class RegistryEndpoint:
         roots: list[str],
         attached: bool = False,
         **_unknown: Any,
-    ) -> Answer:
+    ) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored."""
-        record = self.store.heartbeat(host, address, rpc_version, roots, attached=attached)
-        return wire.to_wire(record)
+        return self.store.heartbeat(host, address, rpc_version, roots, attached=attached)
 
     @_answered
     def set_status(  # noqa: PLR0913  the arguments on the wire
@@ -79,7 +81,7 @@ class RegistryEndpoint:
         reason: str | None,
         expected_version: int | None,
         new_version: int | None,
-    ) -> Answer:
+    ) -> ServiceRecord:
         """Disable or enable a host."""
         changed = self.store.set_status(
             host,
@@ -89,18 +91,18 @@ class RegistryEndpoint:
             new_version=new_version,
         )
         log_switched(changed, Caller.from_context(context))
-        return wire.to_wire(changed)
+        return changed
 
     @_answered
     def set_forced_down(
         self, context: Context, host: str, *, forced_down: bool, expected_version: int | None
-    ) -> Answer:
+    ) -> ServiceRecord:
         """Force a host down, or take that back."""
         changed = self.store.set_forced_down(
             host, forced_down=forced_down, expected_version=expected_version
         )
         log_forced(changed, Caller.from_context(context))
-        return wire.to_wire(changed)
+        return changed
 
     @_answered
     def delete(self, context: Context, host: str) -> None:

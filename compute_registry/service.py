@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -50,39 +50,6 @@ STOP_WITHIN = 10.0
 """Seconds to wait for running calls when the process stops."""
 
 
-@dataclass(slots=True)
-class Reload:
-    """Reloads the configuration on SIGHUP; ``args`` are the command line's arguments."""
-
-    conf: Any
-    args: Sequence[str]
-    systemd: Systemd
-    follow: Callable[[opts.RegistrySettings], object] = lambda _settings: None
-    """Called with the new settings."""
-    _requested: threading.Event = field(default_factory=threading.Event)
-
-    def request(self) -> None:
-        """Have the main thread reload soon.  Signal handlers may call it."""
-        self._requested.set()
-
-    def reload_if_requested(self) -> None:
-        """Read the files again; an invalid configuration changes nothing."""
-        if not self._requested.is_set():
-            return
-        self._requested.clear()
-        self.systemd.reloading()
-        try:
-            config.read_again(self.conf, self.args)
-            self.follow(opts.settings(self.conf))
-        except opts.RegistryConfigError as err:
-            LOG.warning(
-                "The configuration was not reloaded, the previous one stays in use: %s", err
-            )
-        except Exception:
-            LOG.exception("The configuration was not reloaded")
-        self.systemd.reloaded()
-
-
 def main(args: Sequence[str] | None = None) -> None:
     """Run compute-registry; the console script."""
     stop = threading.Event()
@@ -101,10 +68,9 @@ def main(args: Sequence[str] | None = None) -> None:
         LOG.info("%s %s", config.PROG, version())
         for warning in open_secrets(files_of(conf)):
             LOG.warning("%s", warning)
-        systemd = Systemd.from_environment()
-        reload = Reload(conf, arguments, systemd)
-        signal.signal(signal.SIGHUP, lambda *_: reload.request())
-        process = _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf))
+        systemd, settings = Systemd.from_environment(), opts.settings(conf)
+        process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
+        signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         sections = {"Serving": process.serving}
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
         process.run()
@@ -140,11 +106,13 @@ class _Process:
     """An instance of compute-registry, from its start to its stop."""
 
     conf: Any
+    args: Sequence[str]
+    """Of the command line."""
     settings: opts.RegistrySettings
     stop: threading.Event
     systemd: Systemd
-    reload: Reload
     monitoring: "RegistryMonitoring | None" = None
+    reload_requested: threading.Event = field(default_factory=threading.Event)
     rpc: RpcServer | None = None
     control: Control | None = None
     store: WatchedRegistry | None = None
@@ -162,10 +130,12 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
-            if transport is not None and not settings.master_key:
-                self._refuse_unsigned()
-            store = self.store = self._store(database, stack)
-            self.reload.follow = self._follow
+            store = self.store = WatchedRegistry(database, settings.down_after, settings.binary)
+            if (monitoring := self.monitoring) is not None:  # shows the wait for the database
+                store.listener = monitoring.numbers.count_transaction
+                monitoring.observe(store, self._broker)
+                monitoring.start()
+                stack.callback(monitoring.stop)
             self._wait_for_database(database)
             if self.stop.is_set():
                 return
@@ -177,7 +147,8 @@ class _Process:
             self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
-                self.reload.reload_if_requested()
+                if self.reload_requested.is_set():
+                    self._reload()
             self.systemd.stopping()
         LOG.info("Stopped")
 
@@ -191,20 +162,23 @@ class _Process:
             "calls to agents": [] if self.agents is None else self.agents.under_way(),
         }
 
-    def _follow(self, settings: opts.RegistrySettings) -> None:
-        for part in (self.store, self.control):
-            if part is not None:
-                part.down_after = settings.down_after
-
-    def _store(self, database: Database, stack: ExitStack) -> WatchedRegistry:
-        """Return the registry and start monitoring, so that waiting for the database is visible."""
-        store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
-        if (monitoring := self.monitoring) is not None:
-            store.listener = monitoring.numbers.count_transaction
-            monitoring.observe(store, self._broker)
-            monitoring.start()
-            stack.callback(monitoring.stop)
-        return store
+    def _reload(self) -> None:
+        """Read the files again; an invalid configuration changes nothing."""
+        self.reload_requested.clear()
+        self.systemd.reloading()
+        try:
+            config.read_again(self.conf, self.args)
+            down_after = opts.settings(self.conf).down_after
+            for part in (self.store, self.control):
+                if part is not None:
+                    part.down_after = down_after
+        except opts.RegistryConfigError as err:
+            LOG.warning(
+                "The configuration was not reloaded, the previous one stays in use: %s", err
+            )
+        except Exception:
+            LOG.exception("The configuration was not reloaded")
+        self.systemd.reloaded()
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
@@ -213,13 +187,30 @@ class _Process:
         return "no connection to the message broker: RPC calls do not arrive"
 
     def _transport(self) -> Any:
+        """Return the message bus, ``None`` without one.
+
+        :raises RegistryConfigError: neither master_key nor unsigned_calls is set.
+        """
         if not self.conf.transport_url:
             return None
-        return messaging.transport(
+        transport = messaging.transport(
             self.conf.transport_url,
             self.conf.config_file or (),
             option=option_place(self.conf, "transport_url"),
         )
+        if self.settings.unsigned_calls and not self.settings.master_key:
+            LOG.warning(
+                "Calls over the message bus are not signed ([registry] unsigned_calls): anyone "
+                "with a credential of the broker can disable, force down and delete every host"
+            )
+        elif not self.settings.master_key:
+            raise opts.RegistryConfigError(
+                "[registry] master_key is not set: anyone with a credential of the broker could "
+                "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
+                "give each agent its host_key (--host-key-of HOST), or set [registry] "
+                "unsigned_calls = true"
+            )
+        return transport
 
     def _wait_for_database(self, database: Database) -> None:
         """Upgrade the schema once the database answers, or stop; log each new reason."""
@@ -235,20 +226,6 @@ class _Process:
             self.stop.wait(doubled(1.0, tries, LONGEST_PAUSE) * random.uniform(0.5, 1))
             tries += 1
         return None
-
-    def _refuse_unsigned(self) -> None:
-        """:raises RegistryConfigError: neither master_key nor unsigned_calls is set."""
-        if not self.settings.unsigned_calls:
-            raise opts.RegistryConfigError(
-                "[registry] master_key is not set: anyone with a credential of the broker could "
-                "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
-                "give each agent its host_key (--host-key-of HOST), or set [registry] "
-                "unsigned_calls = true"
-            )
-        LOG.warning(
-            "Calls over the message bus are not signed ([registry] unsigned_calls): anyone with a "
-            "credential of the broker can disable, force down and delete every host"
-        )
 
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"

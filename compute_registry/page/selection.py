@@ -1,8 +1,8 @@
 """The hosts that a list shows and their order, from the URL's query."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,8 +13,6 @@ from reportclient.plain_text import natural_key
 PER_PAGE = 1000
 """Hosts on a page; more would be slow in a browser."""
 EVERYBODY = "all"
-_NEVER = float("inf")
-
 
 GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     EVERYBODY: lambda _: True,
@@ -93,8 +91,12 @@ def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Flee
     """Return one page of the hosts."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
-    belongs = GROUPS[selection.group]
-    matching = [host for host in hosts if belongs(host) and text in _searched(host)]
+    matching = []
+    for host in filter(GROUPS[selection.group], hosts):
+        record = host.record
+        searched = record.host, record.disabled_reason or "", record.address or ""
+        if text in "\n".join(searched).casefold():
+            matching.append(host)
     matching.sort(key=_ORDERS["host"])
     matching.sort(key=_ORDERS[selection.order], reverse=selection.descending)
     first = (selection.page - 1) * PER_PAGE
@@ -104,31 +106,19 @@ def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Flee
 
 def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
     """Return the services of records; times are by the database's clock."""
-    now = _clock(records)
-    return [
-        ObservedService(record, record.is_up(down_after), since=_since(record, now))
-        for record in records
-    ]
-
-
-def _clock(records: Iterable[ServiceRecord]) -> datetime | None:
-    """Return when the records were read, ``None`` if none has a heartbeat."""
+    now = None
     for record in records:
         if record.last_seen is not None and record.silent_for is not None:
-            return record.last_seen + timedelta(seconds=record.silent_for)
-    return None
-
-
-def _since(record: ServiceRecord, now: datetime | None) -> float | None:
-    if now is None or record.disabled_at is None:
-        return None
-    return max(0.0, (now - record.disabled_at).total_seconds())
+            now = record.last_seen + timedelta(seconds=record.silent_for)  # when it was read
+            break
+    services = []
+    for record in records:
+        since = None
+        if now is not None and record.disabled_at is not None:
+            since = max(0.0, (now - record.disabled_at).total_seconds())
+        services.append(ObservedService(record, record.is_up(down_after), since=since))
+    return services
 
 
 def _or_never(seconds: float | None) -> float:
-    return _NEVER if seconds is None else seconds
-
-
-def _searched(service: ObservedService) -> str:
-    record = service.record
-    return f"{record.host}\n{record.disabled_reason or ''}\n{record.address or ''}".casefold()
+    return float("inf") if seconds is None else seconds

@@ -1,7 +1,7 @@
 """A host's provider tree in Placement, read for the page: what the template shows."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,35 +115,34 @@ def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:
 
 
 def _shown(provider: Provider, tree: ObservedTree) -> ShownProvider:
+    used_amounts = (tree.usage.usages or {}).get(provider.uuid, {})
+    inventory = []
+    for resource_class, stored in sorted(provider.inventory.items()):
+        record, capacity = stored.with_defaults(None), stored.capacity
+        used = used_amounts.get(resource_class, 0)
+        inventory.append(
+            ShownInventory(
+                resource_class,
+                record.total,
+                record.reserved or 0,
+                f"{record.allocation_ratio:g}",
+                capacity,
+                used,
+                free=capacity - used,
+                nearly_full=used > capacity * NEARLY_FULL,
+            )
+        )
+    # COMPUTE_STATUS_DISABLED first, then CUSTOM_*, then all others.
+    traits = sorted(
+        provider.traits,
+        key=lambda trait: (trait != DISABLED, not trait.startswith("CUSTOM_"), trait),
+    )
     return ShownProvider(
         provider,
         tree.usage.generations.get(provider.uuid),
         tree.usage.consumers.get(provider.uuid, 0),
-        list(_inventory(provider, (tree.usage.usages or {}).get(provider.uuid, {}))),
-        _sorted_traits(provider.traits),
+        inventory,
+        traits,
         sorted(provider.aggregates),
         DISABLED in provider.traits,
-    )
-
-
-def _inventory(provider: Provider, used_amounts: Mapping[str, int]) -> Iterator[ShownInventory]:
-    for resource_class, stored in sorted(provider.inventory.items()):
-        record, capacity = stored.with_defaults(None), stored.capacity
-        used = used_amounts.get(resource_class, 0)
-        yield ShownInventory(
-            resource_class,
-            record.total,
-            record.reserved or 0,
-            f"{record.allocation_ratio:g}",
-            capacity,
-            used,
-            capacity - used,
-            used > capacity * NEARLY_FULL,
-        )
-
-
-def _sorted_traits(traits: Iterable[str]) -> list[str]:
-    """Return COMPUTE_STATUS_DISABLED first, then CUSTOM_*, then all others."""
-    return sorted(
-        traits, key=lambda trait: (trait != DISABLED, not trait.startswith("CUSTOM_"), trait)
     )

@@ -23,7 +23,7 @@ LINES = {
     "agent/reporting": 851,
     "agent/state": 1003,
     "agent/switching": 1019,
-    "compute_registry": 2607,
+    "compute_registry": 2577,
     "computectl": 7264,
     "driverkit": 4366,
     "drivers": 2081,
