@@ -168,9 +168,11 @@ class Root:
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
-        self._note_answer(result, counted.calls, now)
+        error = getattr(result, "error", None)
+        met = error if isinstance(error, PLAN_ANEW) else result
+        self._note_answer(met, counted.calls, now)
         if not urgent:
-            self._note_faults(result, now)
+            self._note_faults(met, now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted

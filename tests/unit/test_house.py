@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4366,
     "drivers": 2081,
     "drivers/libvirt": 5232,
-    "reportclient": 7391,
+    "reportclient": 7393,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

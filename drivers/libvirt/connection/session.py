@@ -103,7 +103,7 @@ class Session:
             self.close()
         problem = self._open(where)
         if problem is not None:
-            raise ConnectionFailed(f"no connection to {where}: {problem}")
+            raise ConnectionFailed(f"no connection to libvirt at {self._uri}: {problem}")
         interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
         if interval:  # libvirt then ends calls to a daemon that does not respond
             self._attempt(
