@@ -121,7 +121,10 @@ class Service:
                 self._enabled[loaded.name] = not disabled
 
     def after_switch(self, reports: Sequence[Report]) -> None:
-        """Notify drivers, then listeners with the conditions of the last period, of a switch."""
+        """After a switch notify the drivers, then the listeners, with the last period's conditions.
+
+        ``reports`` are those of writing the trait.
+        """
         self.notify_drivers(self.status.disabled if self.status is not None else None)
         if self._last:
             last = self._last

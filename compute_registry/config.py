@@ -35,8 +35,12 @@ COMMAND_LINE: list[cfg.Opt] = [
 ]
 
 
-def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
+def load_config(
+    args: Sequence[str], step: str = "correct it, or give another file with --config-file"
+) -> cfg.ConfigOpts:
     """Parse the command line and the configuration files, and check every value.
+
+    ``step`` ends the text of an error.
 
     :raises RegistryConfigError: they can't be used.
     """
@@ -54,7 +58,6 @@ def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
         settings(conf)
         metrics_opts.settings(conf)
     except (ConfigError, ValueError) as err:
-        step = "correct it, or give another file with --config-file"
         raise RegistryConfigError(f"{err}; {step}") from err
     return conf
 
@@ -64,7 +67,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
     :raises RegistryConfigError: the configuration is invalid; nothing is changed.
     """
-    load_config(args)
+    load_config(args, "correct it, and reload again")
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:

@@ -26,9 +26,11 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
             value = method(endpoint, *args, **arguments)
         except RegistryError as err:
             return wire.failure(err)
+        if value is None:
+            return {"value": None}
         if isinstance(value, list):
             return {"value": [wire.to_wire(each) for each in value]}
-        return {"value": value and wire.to_wire(value)}
+        return {"value": wire.to_wire(value)}
 
     return answer
 
@@ -79,8 +81,8 @@ class RegistryEndpoint:
         *,
         disabled: bool,
         reason: str | None,
-        expected_version: int | None,
-        new_version: int | None,
+        expected_version: int | None = None,
+        new_version: int | None = None,
     ) -> ServiceRecord:
         """Disable or enable a host."""
         changed = self.store.set_status(
@@ -95,7 +97,7 @@ class RegistryEndpoint:
 
     @_answered
     def set_forced_down(
-        self, context: Context, host: str, *, forced_down: bool, expected_version: int | None
+        self, context: Context, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         """Force a host down, or take that back."""
         changed = self.store.set_forced_down(

@@ -107,7 +107,7 @@ class _Process:
 
     conf: Any
     args: Sequence[str]
-    """Of the command line."""
+    """The arguments of the command line."""
     settings: opts.RegistrySettings
     stop: threading.Event
     systemd: Systemd
@@ -217,15 +217,16 @@ class _Process:
         logged, tries = "", 0
         while not self.stop.is_set():
             try:
-                return database.upgrade()
+                database.upgrade()
             except RegistryUnavailable as err:
                 if str(err) != logged:
                     LOG.warning("Waiting for the database: %s", err)
                     self.systemd.status(f"waiting for {database.safe_url}")
                 logged = str(err)
+            else:
+                return
             self.stop.wait(doubled(1.0, tries, LONGEST_PAUSE) * random.uniform(0.5, 1))
             tries += 1
-        return None
 
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"

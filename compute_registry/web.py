@@ -9,6 +9,7 @@ from keystonemiddleware import opts as keystone_opts
 
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
+from agent.reporting.reports import with_agents_step
 from compute_registry.page.application import PATH, FleetPage, Pages, is_page
 from compute_registry.page.login import GROUP, keystone_login
 from compute_registry.page.trees import TreesOfHosts
@@ -80,7 +81,7 @@ def _placement(conf: Any) -> API | None:
     try:
         return PlacementAPI(adapter_from_conf(conf))
     except AuthenticationFailed as err:
-        raise RegistryConfigError(str(err)) from err
+        raise RegistryConfigError(with_agents_step(err)) from err
 
 
 def route_of(environ: Environ) -> str | None:

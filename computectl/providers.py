@@ -72,11 +72,12 @@ class FindProviders(DrawnOrListed[Answered]):
             )
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
-        shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
-        names = {provider.uuid: provider.name for provider in listed.providers}
-        roots = {provider.root_uuid for provider in listed.providers}
-        names |= names_in(sorted(roots - names.keys()), api) if shown else {}
-        return Answered(listed, names if shown else {}, api.calls)
+        names: dict[str, str] = {}
+        if options.formatter == self.drawn or not options.columns or "host" in options.columns:
+            names = {provider.uuid: provider.name for provider in listed.providers}
+            roots = {provider.root_uuid for provider in listed.providers}
+            names |= names_in(sorted(roots - names.keys()), api)
+        return Answered(listed, names, api.calls)
 
     @classmethod
     def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:

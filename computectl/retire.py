@@ -1,23 +1,30 @@
 """``computectl retire``: remove this host's providers from Placement."""
 
 import argparse
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from agent.ownership.policy import DISABLED
+from agent.period.attach import LeavingChildren
 from agent.period.traits import identifying_traits, is_service_tag, service_of
 from agent.reporting.reports import Condition
-from computectl.reading.retirement import NODE, Leaving, leaving, removed_in_steps
+from agent.state.saved_root import SavedRoot
+from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, Unreachable
+from reportclient.errors import Conflict, PlacementError, TooOld, Unreachable
 from reportclient.http import API
-from reportclient.plain_text import plain
+from reportclient.plain_text import ago, plain
 from reportclient.reader import refresh
 from reportclient.view import View
+
+MOST_CONFLICTS = 5
+PROGRESS_EVERY = 60.0
+"""Seconds between two lines of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ class Retire(DrawnOrListed[Retired]):
             removed_here, errors = removed_in_steps(root, saved, wait, api, self._print_progress)
             gone |= removed_here
             failed += errors
-            if not errors:
+            goes = {each.provider.uuid for each in root.leavers if each.fate == "goes"}
+            if goes <= removed_here:  # else the ledger is needed to remove the others
                 saved.forget()
         return replace(planned, gone=frozenset(gone), failed=failed)
 
@@ -197,6 +205,62 @@ def removed(session: Session, planned: Retired, api: API) -> Retired:
         if isinstance(outcome.stopped_by, Unreachable):
             break  # each further root would wait for the same timeout
     return Retired(planned.host, planned.roots, frozenset(gone), failed)
+
+
+def removed_in_steps(
+    leaving_root: Leaving,
+    saved: SavedRoot,
+    wait: float | None,
+    api: API,
+    progress: Callable[[str], None],
+) -> tuple[set[str], list[PlacementError]]:
+    """Remove an attached root's children in the steps of :mod:`agent.period.attach`.
+
+    ``wait``: seconds before a delete; ``None``: never delete.  Returns the UUIDs of the providers
+    removed, and the errors.
+    """
+    uuid, view = leaving_root.root, saved.load()
+    going = {leaver.provider.uuid for leaver in leaving_root.leavers if leaver.fate == "goes"}
+    steps = LeavingChildren(uuid)
+    last_progress, conflicts = 0.0, 0
+    while True:
+        view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
+        now, observed = time.monotonic(), view.snapshot
+        desired = observed.with_changes({child: None for child in going if child in observed})
+        desired = steps.with_next_steps(observed, desired, wait, now)
+        root = observed.get(uuid)
+        if root is not None and leaving_root.traits is not None:
+            desired = desired.with_changes({uuid: replace(root, traits=leaving_root.traits)})
+        outcome = apply(diff(observed, desired, names=view.names), view, api)
+        view = outcome.view
+        saved.save(uuid, view)  # an interrupted command can be continued
+        failed: list[PlacementError] = list(outcome.failed.values())
+        if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS and not failed:
+            conflicts += 1  # nova-compute wrote meanwhile: read again
+            continue
+        failed += filter(None, [outcome.stopped_by])
+        gone = going - set(view.snapshot.providers)
+        left = counted(len(going) - len(gone), "provider")
+        verb = "stays" if len(going) - len(gone) == 1 else "stay"
+        if gone == going:
+            return gone, failed
+        if failed and not any(isinstance(err, TooOld) for err in failed):
+            return gone, failed
+        if wait is None or failed:
+            progress(
+                f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "
+                "--nova-stopped"
+            )
+            return gone, failed
+        if not outcome.done:
+            rest = max(wait - (now - began) for began in steps.since.values())
+            if now - last_progress >= PROGRESS_EVERY or not last_progress:
+                last_progress = now
+                progress(
+                    f"{left} {verb} outside the tree, emptied, for {ago(rest)}, until nova-compute "
+                    "has read the tree again"
+                )
+            time.sleep(min(max(rest, 0.1), 5.0))
 
 
 def _handed_back(session: Session, api: API) -> Retired:

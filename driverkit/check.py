@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from driverkit.rulebook import RULES, Rule
 
@@ -94,7 +94,10 @@ def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> l
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
     arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
-    authors = author_modules(driver.fixtures)[1] if driver.fixtures else ()
+    authors: tuple[str, ...] = ()
+    if driver.fixtures:
+        author = author_modules(driver.fixtures)
+        authors = (*author.conftests, author.own)
     arguments += [word for plugin in (*_PLUGINS, *authors) for word in ("-p", plugin)]
     return [*arguments, "--real-placement"] if real_placement else arguments
 
@@ -183,7 +186,7 @@ class _Run:
 
 def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dict[str, str]:
     ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
-    first = [str(author_modules(driver.fixtures)[0])] if driver.fixtures else []
+    first = [str(author_modules(driver.fixtures).folder)] if driver.fixtures else []
     path = os.pathsep.join([*first, *(item for item in sys.path if item)])
     checked = json.dumps({"driver": asdict(driver), "verdicts": writer})
     return {
@@ -194,12 +197,21 @@ def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dic
     }
 
 
-def author_modules(fixtures: str) -> tuple[Path, list[str]]:
-    """Return how pytest imports an author's test file: a folder for ``sys.path``, and modules.
+class AuthorModules(NamedTuple):
+    """The modules of an author's test file as pytest imports them.
 
-    The modules are those of its conftest.py files, the outermost first, then its own: fixtures of
-    later ones override those of earlier ones.
+    Fixtures of its own module override those of conftest.py files, inner ones those of outer ones.
     """
+
+    folder: Path
+    """To be in ``sys.path``."""
+    conftests: list[str]
+    """The outermost first."""
+    own: str
+
+
+def author_modules(fixtures: str) -> AuthorModules:
+    """Return the modules of an author's test file."""
     file = Path(fixtures)
     packages: list[Path] = []
     folder = file.parent
@@ -211,7 +223,7 @@ def author_modules(fixtures: str) -> tuple[Path, list[str]]:
         prefix += f"{each.name}." if each != folder else ""
         if (each / "conftest.py").is_file():
             modules.append(f"{prefix}conftest")
-    return folder, [*modules, f"{prefix}{file.stem}"]
+    return AuthorModules(folder, modules, f"{prefix}{file.stem}")
 
 
 def driver_under_check() -> tuple[Installed, int]:

@@ -217,9 +217,10 @@ install_project() {
         quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$VENV"
     fi
     say "installing compute-agent[$1] and its dependencies (a minute or two)"
+    constraints >"$VENV/constraints.txt"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
         "$VENV/bin/python" -m pip install --disable-pip-version-check \
-        -c <(constraints) -e "${ROOT}[$1]"
+        -c "$VENV/constraints.txt" -e "${ROOT}[$1]"
 }
 
 constraints() {

@@ -27,7 +27,7 @@ OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
 TRIES = 4
-"""How often a record is read and changed, if other callers change it meanwhile."""
+"""How often a change of a record is tried if other callers change it meanwhile."""
 LATER = "its agent applies the record at its next heartbeat"
 
 
@@ -67,7 +67,7 @@ class Control:
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
-        record = self._changed(
+        record = self._change(
             host,
             "--disable" if disabled else "--enable",
             lambda version: self.registry.set_status(
@@ -92,7 +92,7 @@ class Control:
 
         :raises RegistryError: the record could not be changed.
         """
-        record = self._changed(
+        record = self._change(
             host,
             "--down" if forced_down else "--up",
             lambda version: self.registry.set_forced_down(
@@ -110,30 +110,32 @@ class Control:
         self.registry.delete(host)
         log_deleted(host, caller)
 
-    def _changed(
-        self, host: str, option: str, change: Callable[[int], ServiceRecord]
+    def _change(
+        self,
+        host: str,
+        option: str,
+        change: Callable[[int], ServiceRecord],
+        tries: int = TRIES,
     ) -> ServiceRecord:
-        """Read a record, change it if nobody has changed it since, and return it.
+        """Read a record and change the version that was read; return the changed record.
 
         ``option`` is the one of ``openstack compute service set`` that does the same.
 
         :raises Attached: the host's agent would not follow the record.
-        :raises Changed: other callers changed the record at each of ``TRIES`` tries.
+        :raises Changed: other callers changed the record during each of the tries.
         """
-        for tries_left in reversed(range(TRIES)):
-            record = self.registry.get_service(host)
-            if record.attached:
-                raise Attached(
-                    f"nothing was changed: {host} runs in attach mode, where nova-compute owns "
-                    "the compute service; run: openstack compute service set "
-                    f"{option} {host} nova-compute"
-                )
-            try:
-                return change(record.version)
-            except Changed:
-                if not tries_left:
-                    raise
-        raise AssertionError
+        record = self.registry.get_service(host)
+        if record.attached:
+            raise Attached(
+                f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
+                f"compute service; run: openstack compute service set {option} {host} nova-compute"
+            )
+        try:
+            return change(record.version)
+        except Changed:
+            if tries == 1:
+                raise
+        return self._change(host, option, change, tries - 1)
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         why_not = reason_not_to_call(record, self.down_after)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.registry.record import ServiceRecord, unreadable
+from agent.registry.record import RECREATE, ServiceRecord, unreadable
 from agent.reporting.reports import Condition
 
 
@@ -43,7 +43,7 @@ class ObservedService:
     def conditions(self) -> Iterator[Condition]:
         """Yield a condition for an unreadable record, and one for a host name of two agents."""
         if self.record.unreadable:
-            yield Condition(unreadable(self.record.host))
+            yield Condition(unreadable(self.record.host), next_step=RECREATE)
         if self.record.contested_by is not None:
             yield Condition(
                 f"two agents use the host name {self.record.host}: the agent at "

@@ -81,12 +81,15 @@ def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     return record.silent_for is not None and record.silent_for <= down_after
 
 
+RECREATE = (
+    "delete it with computectl service delete, after which its agent's next heartbeat creates it "
+    "again, or overwrite its row"
+)
+
+
 def unreadable(host: str) -> str:
-    """Return the message about a record that can't be read, with the next step."""
-    return (
-        f"The record of {plain(host)} is unreadable: delete it with computectl service delete, "
-        "after which its agent's next heartbeat creates it again, or overwrite its row"
-    )
+    """Return the message about a record that can't be read; ``RECREATE`` is the next step."""
+    return f"The record of {plain(host)} is unreadable"
 
 
 def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:

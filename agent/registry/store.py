@@ -15,7 +15,14 @@ from agent.registry import checks, errors
 from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Transaction
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
-from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord, record_from_row, unreadable
+from agent.registry.record import (
+    BINARY,
+    DOWN_AFTER,
+    RECREATE,
+    ServiceRecord,
+    record_from_row,
+    unreadable,
+)
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
@@ -242,8 +249,9 @@ class SqlRegistry:
         change = f"UPDATE services SET {assignments}, version = {version} WHERE host = :host"
         if expected is not None:
             change += " AND version = :expected"
-        given = {"expected": expected, "new": new}
-        values = {**values, **{name: value for name, value in given.items() if value is not None}}
+            values = {**values, "expected": expected}
+        if new is not None:
+            values = {**values, "new": new}
 
         def work(sql: Transaction) -> tuple[int, ServiceRecord]:
             return sql.change(change, host=host, **values), self._existing(sql, host)
@@ -272,14 +280,14 @@ class SqlRegistry:
         """Return the record of a row.  :raises Unreadable: a column can't be read."""
         record = self._listed(row)
         if record.unreadable:
-            raise Unreadable(unreadable(record.host))
+            raise Unreadable(f"{unreadable(record.host)}: {RECREATE}")
         return record
 
     def _listed(self, row: Mapping[str, Any]) -> ServiceRecord:
         """Return the record of a row; log once that it can't be read, and once that it can."""
         record = record_from_row(row)
         if record.unreadable and record.host not in self.unreadable:
-            LOG.warning("%s", unreadable(record.host))
+            LOG.warning("%s: %s", unreadable(record.host), RECREATE)
             self.unreadable.add(record.host)
         elif not record.unreadable and record.host in self.unreadable:
             LOG.info("The record of %s can be read again", record.host)

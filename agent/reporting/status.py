@@ -139,10 +139,19 @@ class StatusFile:
         now = self.clock()
         self._reports = reports
         self.last_ok |= {report.node: now for report in reports if report.ok}
-        nodes = (NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports)
-        pid, started = os.getpid(), started_at(os.getpid())
-        status = AgentStatus(self.host, pid, started, now, self.interval, tuple(nodes), version())
-        self._write(replace(status, service=self.service()))
+        status = AgentStatus(
+            host=self.host,
+            pid=os.getpid(),
+            started=started_at(os.getpid()),
+            updated=now,
+            interval=self.interval,
+            nodes=tuple(
+                NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports
+            ),
+            agent_version=version(),
+            service=self.service(),
+        )
+        self._write(status)
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,6 @@ LOG = logging.getLogger(__name__)
 VERSION_5, VERSION_6 = "5.13", "6.5"
 """The versions of Nova's compute RPC API that are answered."""
 FILE_NAME = "service.json"
-_KEYS = ("disabled", "reason", "record_version", "acknowledged", "by_program")
-"""Keys of the file: the fields of :class:`ServiceStatus`, in their order."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0
@@ -75,13 +73,13 @@ def saved_status(document: Document) -> ServiceStatus:
 
 def save_status(document: Document, status: ServiceStatus) -> None:
     """Save a status so that it survives a crash and a power cut.  :raises OSError:"""
-    document.save(dict(zip(_KEYS, astuple(status), strict=True)))
+    document.save(asdict(status))
 
 
 def _parsed(fields: Mapping[str, Any]) -> ServiceStatus:
     if not isinstance(fields["disabled"], bool | None):
         raise TypeError(f"disabled is {fields['disabled']!r}")
-    return ServiceStatus(*(fields[key] for key in _KEYS))
+    return ServiceStatus(**{name: fields[name] for name in asdict(ServiceStatus())})
 
 
 @dataclass(slots=True)
@@ -142,13 +140,13 @@ class HostStatus:
         """
         if version is None:
             self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
-            return self.recheck()
-        with self.lock:
-            changed = after_call(self.current, disabled=disabled, version=version)
-            if changed is not self.current:
-                self._changed_at = self.wall()
-                self._keep(changed)
-                LOG.info("This host is %s", changed)
+        else:
+            with self.lock:
+                changed = after_call(self.current, disabled=disabled, version=version)
+                if changed is not self.current:
+                    self._changed_at = self.wall()
+                    self._keep(changed)
+                    LOG.info("This host is %s", changed)
         return self.recheck()
 
     def recheck(self) -> Future[list[Report]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent.reporting.reports import with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
@@ -80,7 +81,7 @@ class TreesOfHosts:
         try:
             tree = read_tree(root, self.placement)
         except PlacementError as err:
-            raise NoTree(str(err)) from err
+            raise NoTree(with_agents_step(err)) from err
         finally:
             self.turns.release()
         if tree is None:

@@ -110,7 +110,7 @@ def _hypervisors(control: Control) -> Sequence[Hypervisor]:
 
 def _hypervisor(control: Control, hypervisor_id: str) -> Hypervisor:
     if not is_uuid(hypervisor_id):
-        raise Refused(400, f"{hypervisor_id!a} is not a UUID: see the ids in microversion 2.53")
+        raise Refused(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
     for hypervisor in _hypervisors(control):
         if _has_id(hypervisor, hypervisor_id):
             return hypervisor

@@ -136,7 +136,7 @@ def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> An
 
 def _record(control: Control, service_id: str) -> ServiceRecord:
     if not checks.is_uuid(service_id):
-        raise Refused(400, f"{service_id!a} is not a UUID: see the ids in microversion 2.53")
+        raise Refused(400, f"{service_id!a} is not a UUID: list with microversion 2.53 or later")
     return control.registry.find_service(service_id)
 
 
@@ -186,6 +186,7 @@ _STATUSES: Mapping[type[errors.RegistryError], int] = {
     errors.StillUp: 409,
     errors.Changed: 409,
     errors.Attached: 409,
+    errors.Unreadable: 409,
     errors.HostTaken: 409,
     errors.RegistryUnavailable: 503,
 }

@@ -161,11 +161,12 @@ class Facts:
         free = f"{self._name(best.uuid)} has {best.free(name)} free"
         if record is None:
             return free + _NOT_TOGETHER
-        low, high, step = (record[key] for key in ("min_unit", "max_unit", "step_size"))
+        units = {key: record[key] for key in ("min_unit", "max_unit", "step_size")}
+        low, high, step = units.values()
         if low <= constraint.amount <= high and constraint.amount % step == 0:
             return free + _NOT_TOGETHER
-        units = ", ".join(f"{key} {record[key]}" for key in ("min_unit", "max_unit", "step_size"))
-        return f"{free}, but its inventory has {units}."
+        text = ", ".join(f"{key} {value}" for key, value in units.items())
+        return f"{free}, but its inventory has {text}."
 
     def _find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
         providers = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers

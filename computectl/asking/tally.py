@@ -43,7 +43,8 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     waiting = sorted(
         constraints(question), key=lambda constraint: constraint.aspect is not Aspect.RESOURCES
     )
-    for enabled in [each for each in waiting if each.aspect is Aspect.ENABLED]:
+    enabled = next((each for each in waiting if each.aspect is Aspect.ENABLED), None)
+    if enabled is not None:
         waiting.remove(enabled)
         applied.append(enabled)
         disabled = left & disabled_roots(api)

@@ -11,7 +11,7 @@ from agent.ownership.policy import DISABLED
 from agent.registry.errors import RegistryError
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
-from agent.reporting.reports import Condition, Severity
+from agent.reporting.reports import Condition, Severity, with_agents_step
 from computectl.reading.retirement import SHOWN
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
@@ -68,7 +68,7 @@ class Audit:
             yield
         except (PlacementError, RegistryError) as err:
             for check in checks:
-                self.unknown.setdefault(check, str(err))
+                self.unknown.setdefault(check, with_agents_step(err))
 
     @property
     def faults(self) -> list[Finding]:
@@ -86,6 +86,8 @@ def reporting(
     record = service.record
     host = record.host
     yield from service.conditions()
+    if record.unreadable:
+        return
     if record.attached:
         text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)

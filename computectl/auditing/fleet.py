@@ -63,17 +63,14 @@ class FleetAudit:
             self.audit.recording_failures(ALLOCATIONS),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         ):
-            everything: Iterable[Listed] = (
-                listed.values()
-                if listed is not None
-                else (
-                    item
-                    for page in checks.pages(roots, TREES)
-                    for members in pool.map(lambda root: members_of(root, self.api), page)
-                    for item in members
-                )
-            )
-            total = "" if listed is None else f" of {len(listed)}"
+            everything: Iterable[Listed]
+            if listed is None:
+                pages = checks.pages(roots, TREES)
+                trees = (pool.map(lambda root: members_of(root, self.api), page) for page in pages)
+                everything = (item for page in trees for members in page for item in members)
+                total = ""
+            else:
+                everything, total = listed.values(), f" of {len(listed)}"
             wrong = checks.judged(everything, self.api, pool, self._inventory)
             for number, (item, conditions) in enumerate(wrong, 1):
                 self.audit.providers = number
@@ -109,6 +106,11 @@ class FleetAudit:
         hosts: Mapping[str, Listed],
         ours: Iterable[Listed],
     ) -> None:
+        if broken := [record.host for record in records if record.unreadable]:
+            self.audit.unknown[ORPHANS] = (
+                f"the roots of {', '.join(broken)} are not known: their records are unreadable"
+            )
+            return
         reported = {root for record in records for root in record.roots}
         left = [item for item in ours if item["uuid"] not in reported]
         nodes = [item for item in left if item["uuid"] in hosts]

@@ -26,8 +26,9 @@ def folded(traits: Iterable[str]) -> list[str]:
     for family, members in by_family(traits, FAMILIES).items():
         inner = ",".join(member.removeprefix(family) for member in members)
         word = members[0] if len(members) == 1 else f"{family}{{{inner}}}"
-        rank = 0 if family.startswith("COMPUTE_STATUS_") else 2
-        words.append((1 if family.startswith("CUSTOM_") else rank, family, word))
+        first = ("COMPUTE_STATUS_", "CUSTOM_")
+        rank = next((rank for rank, prefix in enumerate(first) if family.startswith(prefix)), 2)
+        words.append((rank, family, word))
     return [word for _, _, word in sorted(words)]
 
 

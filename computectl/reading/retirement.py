@@ -1,24 +1,16 @@
-"""The providers of a host to retire, what prevents their removal, and removal in steps.
+"""The providers of a host to retire, and what prevents their removal.  GETs only.
 
 Finding them takes 2 GETs for a root, and 1 for the consumers of each provider below and beside it.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.attach import LeavingChildren
 from agent.period.traits import tag_of, tags_of_others
 from agent.reporting.reports import Condition
-from agent.state.saved_root import SavedRoot
-from computectl.shared.screen import counted
-from reportclient.apply import apply
-from reportclient.diff import diff
-from reportclient.errors import Conflict, PlacementError, TooOld
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.plain_text import ago
 from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
 from reportclient.reader import (
     Listed,
@@ -26,7 +18,6 @@ from reportclient.reader import (
     members_of,
     part_of,
     provider_by_uuid,
-    refresh,
     traits_of,
 )
 from reportclient.snapshot import Snapshot
@@ -184,64 +175,3 @@ def sharing_with(uuid: str, api: API) -> list[Listed]:
 
 def _provider(item: Listed) -> Provider:
     return Provider(item["uuid"], item["name"], item["parent_provider_uuid"])
-
-
-MOST_CONFLICTS = 5
-PROGRESS_EVERY = 60.0
-"""Seconds between two lines of progress."""
-
-
-def removed_in_steps(
-    leaving_root: Leaving,
-    saved: SavedRoot,
-    wait: float | None,
-    api: API,
-    progress: Callable[[str], None],
-) -> tuple[set[str], list[PlacementError]]:
-    """Remove an attached root's children in the steps of :mod:`agent.period.attach`.
-
-    ``wait``: seconds before a delete; ``None``: never delete.  Returns the UUIDs of the providers
-    removed, and the errors.
-    """
-    uuid, view = leaving_root.root, saved.load()
-    going = {leaver.provider.uuid for leaver in leaving_root.leavers if leaver.fate == "goes"}
-    steps = LeavingChildren(uuid)
-    last_progress, conflicts = 0.0, 0
-    while True:
-        view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
-        now, observed = time.monotonic(), view.snapshot
-        desired = observed.with_changes({child: None for child in going if child in observed})
-        desired = steps.with_next_steps(observed, desired, wait, now)
-        root = observed.get(uuid)
-        if root is not None and leaving_root.traits is not None:
-            desired = desired.with_changes({uuid: replace(root, traits=leaving_root.traits)})
-        outcome = apply(diff(observed, desired, names=view.names), view, api)
-        view = outcome.view
-        saved.save(uuid, view)  # an interrupted command can be continued
-        failed: list[PlacementError] = list(outcome.failed.values())
-        if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS and not failed:
-            conflicts += 1  # nova-compute wrote meanwhile: read again
-            continue
-        failed += filter(None, [outcome.stopped_by])
-        gone = going - set(view.snapshot.providers)
-        left = counted(len(going) - len(gone), "provider")
-        verb = "stays" if len(going) - len(gone) == 1 else "stay"
-        if gone == going:
-            return gone, failed
-        if wait is None or any(isinstance(err, TooOld) for err in failed):
-            progress(
-                f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "
-                "--nova-stopped"
-            )
-            return gone, [] if wait is None else failed
-        if failed:
-            return gone, failed
-        if not outcome.done:
-            rest = max(wait - (now - began) for began in steps.since.values())
-            if now - last_progress >= PROGRESS_EVERY or not last_progress:
-                last_progress = now
-                progress(
-                    f"{left} {verb} outside the tree, emptied, for {ago(rest)}, until nova-compute "
-                    "has read the tree again"
-                )
-            time.sleep(min(max(rest, 0.1), 5.0))

@@ -17,6 +17,7 @@ from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
+from agent.reporting.reports import with_agents_step
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from reportclient.errors import PlacementError
@@ -68,7 +69,7 @@ class Services:
         try:
             disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
-            disabled, placement_error = None, str(err)
+            disabled, placement_error = None, with_agents_step(err)
         services = []
         for record in records:
             count = None if disabled is None else len(disabled.intersection(record.roots))

@@ -168,7 +168,9 @@ def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
 def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
     record = service.record
     reason = (record.disabled_reason or "", "yellow")
-    if record.contested_by:
+    if record.unreadable:
+        reason = ("computectl service delete, or overwrite its row", "red")
+    elif record.contested_by:
         reason = (f"another agent has this name: {record.contested_by}", "red")
     return {
         "host": (record.host, "bold"),

@@ -190,17 +190,19 @@ def show(
         stdout.reconfigure(errors="replace")  # for characters that the encoding lacks
     console = Console(file=stdout, highlight=False)
     ended = _caught(signal.SIGINT, signal.SIGTERM)
-    with (
-        Keyboard(keyboard) as keys,
-        Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
-    ):
-        while not controls.left and not ended:
-            size = (console.size.width, console.size.height)
-            drawn = view(feed.latest, controls, size[0])
-            live.update(drawn.on(feed, controls, size), refresh=True)
-            for key in keys.keys(DRAWN_EVERY):
-                controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
-    feed.stop()
+    try:
+        with (
+            Keyboard(keyboard) as keys,
+            Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+        ):
+            while not controls.left and not ended:
+                size = (console.size.width, console.size.height)
+                drawn = view(feed.latest, controls, size[0])
+                live.update(drawn.on(feed, controls, size), refresh=True)
+                for key in keys.keys(DRAWN_EVERY):
+                    controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
+    finally:
+        feed.stop()
     if signal.SIGTERM in ended:
         raise SystemExit(128 + signal.SIGTERM)
 

@@ -82,8 +82,8 @@ class FakeDriver(ComputeDriver):
         allocations: Allocations | None = None,
     ) -> None:
         """Make the tree as the script describes the node now, or fail as the script demands."""
-        again = allocations is not None and self._periods[nodename] > 0
-        period = self._periods[nodename] - again
+        done = self._periods[nodename]
+        period = done if allocations is None else max(done - 1, 0)  # a reshape's second call
         state = self._file.current().at(period)
         node = state.nodes.get(nodename)
         if node is None:

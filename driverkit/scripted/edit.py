@@ -15,7 +15,7 @@ SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
 """The namespace for UUIDs of sharing providers that several nodes list by the same name."""
 
 Marks = dict[str, tuple[frozenset[str], frozenset[str]]]
-"""By provider UUID, the traits and aggregates that this process set and may have to remove."""
+"""Traits and aggregates that this process set and may have to remove, by provider UUID."""
 
 
 def own_uuid(root: str, name: str) -> str:
@@ -35,21 +35,22 @@ def edit(
     leaving = _leaving(tree, root, node)
     if leaving and allocations is None:
         raise ReshapeNeeded(f"the script moves {', '.join(sorted(leaving))} of {nodename}")
-    wanted: set[str] = set()
+    placed: dict[str, str] = {}  # UUIDs by name
     for spec in node.providers:
         if spec.awaited and not tree.exists(spec.name):
             continue
-        uuid = _place(tree, root, nodename, spec)
-        wanted.add(uuid)
+        uuid = placed[spec.name] = _place(tree, root, nodename, spec)
         tree.update_inventory(uuid, spec.inventory)
         _mark(tree, uuid, spec.traits, spec.aggregates, marks)
     if allocations is not None:
-        for name, sources in leaving.items():
-            specs = (spec for spec in node.providers if name in spec.inventory)
-            move = Move(sources, tuple(tree.data(spec.name).uuid for spec in specs))
-            move_allocations(tree, [move], allocations)
+        specs = [spec for spec in node.providers if spec.name in placed]
+        moves = [
+            Move(sources, tuple(placed[spec.name] for spec in specs if name in spec.inventory))
+            for name, sources in leaving.items()
+        ]
+        move_allocations(tree, moves, allocations)
     # Last: a provider to be removed may have had a child that was moved to another parent.
-    _remove_unwanted(tree, root, wanted, marks)
+    _remove_unwanted(tree, root, set(placed.values()), marks)
 
 
 def _leaving(

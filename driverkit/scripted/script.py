@@ -58,7 +58,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the driver reports from period ``after`` of a node on, and how it fails then."""
+    """State of the host from period ``after`` of a node on, and how the driver fails then."""
 
     after: int
     nodes: Mapping[str, NodeSpec]
@@ -103,6 +103,8 @@ def _state(item: Field, previous: State | None, host: str) -> State:
         raise fields["after"].error("the first state begins at 0")
     if previous is not None and after <= previous.after:
         raise fields.get("after", item).error(f"needs an 'after' above {previous.after}")
+    if previous is not None and not previous.nodes:
+        raise item.error("is never reached: the state before it has no nodes")
     nodes: Mapping[str, NodeSpec]
     if "nodes" in fields:
         nodes = _nodes(fields["nodes"], host)
@@ -113,9 +115,10 @@ def _state(item: Field, previous: State | None, host: str) -> State:
     sleep = fields["sleep"].number() if "sleep" in fields else 0.0
     if not 0 <= sleep < threading.TIMEOUT_MAX:
         raise fields["sleep"].error("has to be a number of seconds")
-    not_ready, error = (
-        fields[key].text() if key in fields else None for key in ("not_ready", "error")
-    )
+    if {"not_ready", "error"} <= fields.keys():
+        raise item.error("can have not_ready or error, not both")
+    not_ready = fields["not_ready"].text() if "not_ready" in fields else None
+    error = fields["error"].text() if "error" in fields else None
     return State(after, nodes, not_ready, error, sleep)
 
 
@@ -178,7 +181,11 @@ def _node(name: str, field: Field, names: Names) -> NodeSpec:
             raise field.error(f"provider {provider.name!r} is listed twice")
         seen.add(provider.name)
     uuid = _uuid(fields["uuid"], names) if "uuid" in fields else None
-    return NodeSpec(uuid, providers, _texts(fields.get("moves"), names))
+    moves = _texts(fields.get("moves"), names)
+    unknown = moves.difference(*(provider.inventory for provider in providers))
+    if unknown:
+        raise fields["moves"].error(f"no provider has {', '.join(sorted(unknown))} in this state")
+    return NodeSpec(uuid, providers, moves)
 
 
 def _children(block: Field | None, names: Names, parent: str) -> Iterator[ProviderSpec]:

@@ -17,7 +17,7 @@ from drivers.api import DriverContext
 
 def _class_in(file: str) -> type[DriverContract]:
     """Return the test class of an author's file.  :raises ImportError: it has none."""
-    module = importlib.import_module(author_modules(file)[1][-1])
+    module = importlib.import_module(author_modules(file).own)
     values = vars(module).values()
     contracts: list[type[DriverContract]]
     contracts = [value for value in values if _is_contract_of(module.__name__, value)]

@@ -23,7 +23,7 @@ def report(client: Client, node: str, devices: list[str]) -> str:
         return f"nova-compute has not created {node} yet"
     tree = client.tree(root)
     wanted = {f"{node}_accel_{device}" for device in devices}
-    for provider in map(tree.data, tree.get_provider_uuids()):
+    for provider in [tree.data(uuid) for uuid in tree.get_provider_uuids()]:
         if RESOURCE_CLASS in provider.inventory and provider.name not in wanted:
             tree.remove(provider.uuid)
     for name in sorted(wanted):

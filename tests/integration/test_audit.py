@@ -221,6 +221,17 @@ def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None
     assert {check for check, _ in found[0]} == {"orphans", "allocations", "status"}
 
 
+def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placement) -> None:
+    for name in ("one", "two"):
+        registry.heartbeat(name, name, "6.5", [root(placement, name, NODE)])
+    with closing(sqlite3.connect(host.directory / "state/services.sqlite")) as database, database:
+        database.execute("UPDATE services SET version = 'new' WHERE host = 'two'")
+    said = host.ctl("audit", "--all", "-f", "json")
+    assert [row["text"] for row in said.json()] == ["The record of two is unreadable"]
+    assert "computectl service delete" in said.json()[0]["next_step"]
+    assert "the roots of two are not known" in said.err
+
+
 def test_a_registry_of_one_host_can_not_tell_orphans(host, registry, placement) -> None:
     registry.heartbeat("host1", "a", "6.5", [root(placement, "host1", NODE)])
     root(placement, "host2", NODE)

@@ -1,4 +1,4 @@
-"""What ``pip install compute-agent[libvirt]`` brings, by size: ``python -m tests.unit.packages``.
+"""Packages that ``pip install compute-agent[libvirt]`` brings: ``python -m tests.unit.packages``.
 
 It is read from what is installed here, and from the requirements in setup.cfg.
 """

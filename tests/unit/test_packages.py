@@ -23,4 +23,4 @@ def test_the_page_says_what_the_largest_are_for() -> None:
     table = PAGE.read_text().partition("What it installs\n")[2]
     listed = re.findall(r"^``([\w.-]+)`` +[\d.]+ +\S", table, re.MULTILINE)
     assert len(listed) == 10
-    assert set(listed) <= packages_of("libvirt").keys()
+    assert set(listed) <= set(list(packages_of("libvirt"))[:15]), "their sizes differ a little"

@@ -70,11 +70,13 @@ class NodeDevices:
 
     def query_host(self, sources: Sources) -> DevicesAnswer:
         """List the devices that the options need; an unreadable one keeps its last document."""
-        kinds = dict.fromkeys(("PCI_DEV",) if self.pci.specs else ())
+        kinds = set[str]()
+        if self.pci.specs:
+            kinds.add("PCI_DEV")
         if any(spec.devname for spec in self.pci.specs):
-            kinds |= dict.fromkeys(("NET",))
+            kinds.add("NET")
         if self.mdev.types:
-            kinds |= dict.fromkeys(("PCI_DEV", "MDEV_TYPES", "MDEV"))
+            kinds |= {"PCI_DEV", "MDEV_TYPES", "MDEV"}
         binding = sources.host.binding
         # A kind that the binding does not know is skipped.
         names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
@@ -105,7 +107,7 @@ class NodeDevices:
         documents, notes = one_document_per_address(answer.documents or ())
         bus, parents = pci_bus(documents), mdev_parents(documents)
         divided = mdev_parent_addresses(parents, self.mdev)
-        of_pfs = {  # who gets a PF takes its VFs along
+        of_pfs = {  # a guest with a PF has its VFs, too
             device.physical: f"its VF {address} {why}"
             for address, why in divided.items()
             if (device := bus.devices.get(address)) is not None and device.physical is not None

@@ -136,7 +136,7 @@ def pci_address(capability: Element) -> str | None:
 
 
 def _device(document: Element) -> PciDevice | None:
-    """Return the device; ``None`` for bridges, to another bus or to the host: not for guests."""
+    """Return the device; ``None`` for a bridge, or without an address, a vendor or a product."""
     pci = document.find("capability[@type='pci']")
     if pci is None or pci.find("capability[@type='pci-bridge']") is not None:
         return None

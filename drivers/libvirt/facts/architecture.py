@@ -90,10 +90,10 @@ def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
     if arch is None or virt_type not in QEMU_TYPES:
         return ()
     guests = guests_of_virt_type(capabilities, virt_type)
-    names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
-    machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
     if not guests:
         return ()
+    names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
+    machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
     return tuple(GuestType(arch, machine, virt_type) for machine in machines or [None])
 
 

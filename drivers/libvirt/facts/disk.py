@@ -4,6 +4,7 @@ The functions that read files get the root of the host's file systems.  They may
 in a thread (``Host.read_files``).
 """
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -185,7 +186,7 @@ class Disk:
             )
         amounts, policy = {DISK_GB: answer.size // GIB}, self.policy
         if answer.cached:  # reserved too, in whole GiB
-            reserved = policy.reserved(DISK_GB) - (-answer.cached // GIB)
+            reserved = policy.reserved(DISK_GB) + math.ceil(answer.cached / GIB)
             policy = replace(policy, reserved_disk_mb=reserved * 1024)
         return HostReport(
             root_inventory(amounts, policy, context.current),

@@ -61,7 +61,7 @@ def read_documents(
     not_found = {getattr(binding, name) for name in NOT_FOUND_ERRORS}
     listed = ListedDocuments()
     for number, item in enumerate(objects):
-        name = f"number {number}"  # unless its name can be decoded
+        name = f"number {number}"  # until its name is read: decoding may fail
         try:
             name = str(item.name())
             text = require_document(str(item.XMLDesc(0)), tag)

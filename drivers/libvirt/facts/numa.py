@@ -80,7 +80,7 @@ class MemoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One provider's amounts by class, hugepages by size (KiB), and policy."""
+    """Amounts of a provider by class, its hugepages by size (KiB), and its policy."""
 
     amounts: Mapping[str, int]
     policy: InventoryPolicy
@@ -115,31 +115,20 @@ class Capacity:
             parts = {cell_name(node, cell.number): ([cell], cell.cpus) for cell in self.cells}
         weights = [sum(cell.memory_kib for cell in cells) for cells, _ in parts.values()]
         memory = apportion(self.memory_kib or 0, weights)
-        amounts = [
-            {
-                VCPU: len(self.cpus.shared & cpus),
-                PCPU: len(self.cpus.dedicated & cpus),
-                MEMORY_MB: memory_mb(
-                    kib, sum(cell.huge_kib for cell in cells), self.memory.report_hugepages
-                ),
-            }
-            for (cells, cpus), kib in zip(parts.values(), memory, strict=True)
-        ]
-        reserved = zip(
-            apportion(self.policy.reserved_cpus, [amount[VCPU] for amount in amounts]),
-            apportion(self.policy.reserved_memory_mb, [amount[MEMORY_MB] for amount in amounts]),
-            strict=True,
-        )
-        return {
-            name: Share(
-                amount,
-                replace(self.policy, reserved_cpus=cpus, reserved_memory_mb=mib),
-                *self._pages(cells),
-            )
-            for (name, (cells, _)), amount, (cpus, mib) in zip(
-                parts.items(), amounts, reserved, strict=True
-            )
-        }
+        amounts = []
+        for (cells, cpus), kib in zip(parts.values(), memory, strict=True):
+            huge_kib = sum(cell.huge_kib for cell in cells)
+            amount = {VCPU: len(self.cpus.shared & cpus), PCPU: len(self.cpus.dedicated & cpus)}
+            amount[MEMORY_MB] = memory_mb(kib, huge_kib, self.memory.report_hugepages)
+            amounts.append(amount)
+        policy = self.policy
+        vcpus = apportion(policy.reserved_cpus, [amount[VCPU] for amount in amounts])
+        mib = apportion(policy.reserved_memory_mb, [amount[MEMORY_MB] for amount in amounts])
+        shares = {}
+        for number, (name, (cells, _)) in enumerate(parts.items()):
+            reserved = replace(policy, reserved_cpus=vcpus[number], reserved_memory_mb=mib[number])
+            shares[name] = Share(amounts[number], reserved, *self._pages(cells))
+        return shares
 
     def _pages(self, cells: Sequence[Cell]) -> tuple[Counter[int], Counter[int]]:
         """Return the number of hugepages, and of reserved ones, by size; none if not reported."""

@@ -99,8 +99,10 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
             for name, record in records
             if report.source_by_class.get(name, HOST) == source
         }
-        with tree.source(source):
-            tree.update_inventory(root, asserted)
+        claims = tree.claims.get(source)
+        if asserted or (claims is not None and root in claims.classes):
+            with tree.source(source):
+                tree.update_inventory(root, asserted)
     with tree.source(TRAITS):
         tree.remove_traits(root, *(name for name, has in report.traits.items() if not has))
         tree.add_traits(root, *(name for name, has in report.traits.items() if has))
@@ -126,8 +128,9 @@ def _gone_children(
         is_ours = uuid == child_uuid(root.uuid, data.name) or created_by_nova(data)
         if not is_ours or data.name in reported or uuid in wanted:
             continue
-        renamed = any(is_renamed_from(root.name, name, data.name) for name in created)
-        if renamed or not incomplete & sources_of(data.name):
+        if not incomplete & sources_of(data.name) or any(
+            is_renamed_from(root.name, name, data.name) for name in created
+        ):
             gone.append(data)
     return gone
 

@@ -20,7 +20,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 class AcceleratorsDriver(ComputeDriver):
-    """One node: this host.  Another driver may report to the same node."""
+    """Return this host as the node.  Another driver may report to the same node."""
 
     api_version = (1, 0)
 

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaver, Leaving
-from computectl.retire import Retired, removed
-from reportclient.errors import Conflict, PlacementError, Unreachable
+from computectl.retire import Retired, removed, removed_in_steps
+from reportclient.errors import Conflict, PlacementError, ServerFault, Unreachable
 from reportclient.model import Provider
+from reportclient.testing.fake_placement import FakePlacement
 
 ROOTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
 
@@ -32,9 +34,28 @@ def test_a_placement_that_is_away_is_not_waited_for_at_each_root(
 ) -> None:
     planned = Retired("host1", [Leaving(one, (Leaver(Provider(one, one)),)) for one in ROOTS])
     kept = SimpleNamespace(forget=lambda: pytest.fail("it is still in Placement"))
-    session = SimpleNamespace(kept=lambda *_, **__: kept)
+    session = SimpleNamespace(saved_root=lambda *_, **__: kept)
     placement = Refusing(error)
     answer = removed(session, planned, placement)
     assert len(placement.asked) == tried
     assert [str(one) for one in answer.failed] == [str(error)] * tried
     assert answer.gone == frozenset()
+
+
+@pytest.mark.parametrize("error", [ServerFault("500 made up"), None])
+def test_children_that_stay_below_an_attached_root_hide_no_error(error, tmp_path) -> None:
+    """Without a wait they are emptied only; what could not be emptied is named."""
+    placement = FakePlacement()
+    root, child = ROOTS[:2]
+    placement.stranger.create_provider("host1", root)
+    placement.stranger.create_child(root, "disk", child)
+    placement.stranger.set_inventory(child, {"VCPU": {"total": 8}})
+    for _ in range(5 if error else 0):
+        placement.fail_next("PUT", child, error)
+    leaving = Leaving(root, (Leaver(Provider(child, "disk", root)),))
+    progress: list[str] = []
+    saved = SavedRoot.in_directory(tmp_path, root)
+    gone, errors = removed_in_steps(leaving, saved, None, placement, progress.append)
+    assert (gone, errors) == (set(), [error] if error else [])
+    assert bool(progress) is not bool(error)
+    assert bool(placement.store.providers[child].inventory) is bool(error)

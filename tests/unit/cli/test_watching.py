@@ -88,6 +88,14 @@ def test_those_that_want_attention_are_first() -> None:
     assert lines[0].startswith("4 hosts  3 up  1 disabled  1 down  1 differ from Placement")
 
 
+def test_an_unreadable_record_is_first_and_what_to_do_with_it_stands_beside_it() -> None:
+    broken = service(2, unreadable=True, disabled=True, roots=(), silent_for=None)
+    lines = drawn(fleet_view, fleet(service(1), broken), Controls(), (120, 24))
+    row = next(line for line in lines if "host2" in line)
+    assert lines.index(row) == 3
+    assert "unreadable" in row and "computectl service delete" in row
+
+
 def test_a_filter_takes_words_of_everything_that_is_said() -> None:
     services = [service(1), service(2, disabled=True, disabled_reason="New disks"), service(3)]
     assert [one.record.host for one in hosts.chosen(services, "new disk", "host")] == ["host2"]

@@ -62,6 +62,9 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
         ("down", "enabled"): 1,
         ("down", "disabled"): 0,
     }
+    database.run(lambda sent: sent.change("UPDATE services SET version = 'new' WHERE host = 'c'"))
+    unreadable = {"state": "down", "status": "unreadable"}
+    assert value(watched.collected, "hosts", **unreadable) == 1
     assert value(watched.collected, "database_transaction_seconds_count") > 5
     assert value(watched.collected, "database_failures_total") == 0
     database.dispose()

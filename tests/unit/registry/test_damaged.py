@@ -41,14 +41,14 @@ def damage(registry: SqlRegistry, said: str) -> None:
     registry.database.run(lambda sent: sent.change(change))
 
 
-def get(registry: SqlRegistry, path: str) -> Any:
+def get(registry: SqlRegistry, path: str, status: str = "200 OK") -> Any:
     application = with_discovery(ComputeApplication(Control(registry, None)))
     environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
     environ |= {"wsgi.input": io.BytesIO(), "HTTP_OPENSTACK_API_VERSION": "compute 2.100"}
     setup_testing_defaults(environ)
     statuses: list[str] = []
     answer = b"".join(application(environ, lambda status, _: statuses.append(status)))
-    assert statuses == ["200 OK"], answer
+    assert statuses == [status], answer
     return json.loads(answer)
 
 
@@ -87,7 +87,10 @@ def test_an_unreadable_record_is_a_line_and_hides_no_other(
 def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
     registry: SqlRegistry,
 ) -> None:
+    uuid = registry.get_service("host2").uuid
     damage(registry, "version = 'new', last_seen = 'now'")
+    conflict = get(registry, f"/v2.1/os-services/{uuid}", "409 Conflict")["conflictingRequest"]
+    assert "computectl service delete" in conflict["message"]
     for call in (
         lambda: registry.get_service("host2"),
         lambda: registry.heartbeat("host2", "a1", "6.1", (ROOT,)),
@@ -111,10 +114,11 @@ def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_anothe
             for one in registry.list_services()
             for condition in ObservedService(one, up=True).conditions()
         ]
-    assert condition.text.startswith("The record of host2 is unreadable: delete it with ")
+    assert condition.text == "The record of host2 is unreadable"
+    assert condition.next_step.startswith("delete it with computectl service delete")
     assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
     first, last = caplog.messages
-    assert first == condition.text
+    assert first == f"{condition.text}: {condition.next_step}"
     assert last == "The record of host2 can be read again"
 
 

@@ -151,6 +151,15 @@ BAD = {
     "a list of texts": ("- nodes", "demo.yaml:1: [0]: has to be a mapping"),
     "an empty list": ("[]", "demo.yaml:1: has no state"),
     "no nodes": ("sleep: 1", "demo.yaml:1: 'nodes' is missing"),
+    "both ends": (
+        "nodes: {h1: }\nnot_ready: a\nerror: b",
+        "demo.yaml:1: can have not_ready or error, not both",
+    ),
+    "after a state without nodes": (
+        "- nodes: {}\n- after: 1\n  nodes: {h1: }",
+        "demo.yaml:2: [1]: is never reached: the state before it has no nodes",
+    ),
+    "a class that nobody gets": (inside("moves: [VGPUU]"), "no provider has VGPUU in this state"),
     "unknown at top": ("node: {}", "demo.yaml:1: node: unknown key; did you mean 'nodes'?"),
     "unknown key": (
         inside("inventroy: {}"),

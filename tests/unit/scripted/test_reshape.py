@@ -50,6 +50,30 @@ def reshaped(bench: Bench, allocations: dict) -> ProviderTree:
     return tree
 
 
+def test_a_move_to_a_sharing_provider_that_another_node_creates_later_fails_with_its_reason(bench):
+    bench.start(
+        "- nodes: {h2: , h1: {aggregates: [&rack aaaaaaaa-0000-4000-8000-000000000001],"
+        " inventory: {VGPU: 8}}}\n"
+        "- after: 1\n"
+        "  nodes:\n"
+        "    h2: &with\n"
+        "      aggregates: [*rack]\n"
+        "      sharing: {nfs: {name: nfs, aggregates: [*rack], inventory: {VGPU: 8}}}\n"
+        "    h1: {aggregates: [*rack], sharing: {nfs: {name: nfs, aggregates: [*rack],"
+        " inventory: {VGPU: 8}}}, moves: [VGPU]}\n"
+    )
+    bench.driver.get_available_nodes()
+    tree = ProviderTree(bench.before("h1"))
+    bench.driver.update_provider_tree(tree, "h1")
+    bench.snapshots["h1"] = tree.freeze()
+    allocations = {"a": {"allocations": {ROOT: {"generation": 1, "resources": {"VGPU": 3}}}}}
+    tree = ProviderTree(bench.before("h1"))
+    with pytest.raises(ReshapeNeeded):
+        bench.driver.update_provider_tree(tree, "h1")
+    with pytest.raises(ReshapeFailed):
+        bench.driver.update_provider_tree(ProviderTree(bench.before("h1")), "h1", allocations)
+
+
 def test_inventory_and_allocations_move_together(bench):
     bench.start(SCRIPT).period()
     allocations = {
