@@ -168,11 +168,10 @@ class Root:
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
-        error = getattr(result, "error", None)
-        met = error if isinstance(error, PLAN_ANEW) else result
-        self._note_answer(met, counted.calls, now)
+        error = _error_of(result)
+        self._note_answer(error, counted.calls, now)
         if not urgent:
-            self._note_faults(met, now)
+            self._note_faults(error, now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -308,11 +307,10 @@ class Root:
                 self._read_existing(operation, api)
         return replace(outcome, stopped_by=existing[0][1]) if existing else outcome
 
-    def _note_answer(self, result: object, calls: int, now: float) -> None:
+    def _note_answer(self, err: Exception | None, calls: int, now: float) -> None:
         """Note whether Placement answered, if there were any requests."""
         if not calls:
             return
-        err = result if isinstance(result, Exception) else getattr(result, "error", None)
         self.hold = None
         if isinstance(err, Unreachable) and err.retry_after:
             until = now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)
@@ -323,13 +321,13 @@ class Root:
         else:
             self.schedule.unanswered(now, self.times, certain=self.view.certain)
 
-    def _note_faults(self, result: object, now: float) -> None:
+    def _note_faults(self, err: Exception | None, now: float) -> None:
         """Double the wait before faulted operations are sent again, or end it.
 
         If the attempt also wrote nothing, only urgent requests are sent meanwhile (``rest``).  An
         attempt that writes after such a wait ends it: Placement works again.
         """
-        if isinstance(result, FAULTY) or self._faulted:
+        if isinstance(err, FAULTY) or self._faulted:
             longest = self.times.verify_every or RETRY_REFUSED_EVERY
             gap = doubled(self.times.period, self.setbacks, longest)
             self.setbacks += 1
@@ -337,7 +335,7 @@ class Root:
             met = next(
                 (e for _, e in self.refusals.by_subject.values() if isinstance(e, FAULTY)), None
             )
-            why = result if isinstance(result, PlacementError) else met
+            why = err if isinstance(err, PlacementError) else met
             self.rest = None if self._written or why is None else (now + gap, why)
         elif self._written and self.rest is not None:
             self.refusals.forget_faults()
@@ -365,12 +363,17 @@ class Root:
 
     def _plan_anew(self, state: RetryCallState) -> bool:
         assert state.outcome is not None
-        err = state.outcome.exception() or getattr(state.outcome.result(), "error", None)
+        err = state.outcome.exception() or _error_of(state.outcome.result())
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))
         same, self._met = met == self._met, met  # the same error again: no race, so stop
         return not same and bool(self._written or not (self.setbacks or self._is_old))
+
+
+def _error_of(result: object) -> Exception | None:
+    """Return an attempt's exception, or the error that its result has."""
+    return result if isinstance(result, Exception) else getattr(result, "error", None)
 
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

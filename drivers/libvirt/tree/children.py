@@ -99,10 +99,8 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
             for name, record in records
             if report.source_by_class.get(name, HOST) == source
         }
-        claims = tree.claims.get(source)
-        if asserted or (claims is not None and root in claims.classes):
-            with tree.source(source):
-                tree.update_inventory(root, asserted)
+        with tree.source(source):
+            tree.update_inventory(root, asserted)
     with tree.source(TRAITS):
         tree.remove_traits(root, *(name for name, has in report.traits.items() if not has))
         tree.add_traits(root, *(name for name, has in report.traits.items() if has))
