@@ -12,23 +12,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1417,
+    "agent": 1420,
     "agent/bus": 685,
     "agent/metrics": 739,
     "agent/nodes": 889,
     "agent/ownership": 1099,
     "agent/period": 1278,
     "agent/provider_config": 549,
-    "agent/registry": 1640,
-    "agent/reporting": 851,
+    "agent/registry": 1653,
+    "agent/reporting": 860,
     "agent/state": 1003,
-    "agent/switching": 1019,
-    "compute_registry": 2577,
-    "computectl": 7264,
-    "driverkit": 4366,
+    "agent/switching": 1017,
+    "compute_registry": 2586,
+    "computectl": 7271,
+    "driverkit": 4386,
     "drivers": 2081,
-    "drivers/libvirt": 5232,
-    "reportclient": 7393,
+    "drivers/libvirt": 5225,
+    "reportclient": 7396,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
