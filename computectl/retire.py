@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.policy import DISABLED
 from agent.period.attach import LeavingChildren
 from agent.period.traits import identifying_traits, is_service_tag, service_of
-from agent.reporting.reports import Condition
+from agent.reporting.reports import Condition, with_agents_step
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.shared.command_session import Session
@@ -57,7 +57,7 @@ class Retired:
             yield Condition("nothing was removed", next_step=step)
         for err in self.failed:
             step = "providers removed so far stay removed; run the command again for the others"
-            yield Condition(str(err), next_step=step)
+            yield Condition(with_agents_step(err), next_step=step)
 
     @property
     def going(self) -> int:

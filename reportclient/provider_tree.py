@@ -56,7 +56,7 @@ class ProviderTree:
         """UUIDs of the providers that were removed together with an ancestor."""
         self.claims = {"": SourceClaims()}
         """Claims by the name of the source; ``""`` is the driver itself."""
-        self._own = self.claims[""]
+        self._source = ""
         self._closed = False
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
@@ -69,7 +69,7 @@ class ProviderTree:
         claims = {source: claims.copy() for source, claims in self.claims.items()}
         vars(copy).update(
             claims=claims,
-            _own=next(claims[name] for name, own in self.claims.items() if own is self._own),
+            _source=self._source,
             _changed=self._changed.copy(),
             _names=self._names.copy(),
             _children={parent: dict(uuids) for parent, uuids in self._children.items()},
@@ -77,6 +77,10 @@ class ProviderTree:
             _resources=copylib.deepcopy(self._resources, memo),
         )
         return copy
+
+    @property
+    def _own(self) -> SourceClaims:
+        return self.claims[self._source]
 
     @property
     def lock(self) -> AbstractContextManager[None]:
@@ -196,14 +200,15 @@ class ProviderTree:
         makes the source silent; see :meth:`silent`.
         """
         self._refuse_if_closed()
-        before, self._own = self._own, self.claims.setdefault(name, SourceClaims())
+        self.claims.setdefault(name, SourceClaims())
+        before, self._source = self._source, name
         try:
             yield
         except BaseException:
             self.claims[name].silent = True
             raise
         finally:
-            self._own = before
+            self._source = before
 
     def silent(self, name: str) -> None:
         """Mark a source that could not answer: what it asserted earlier stays in Placement."""
@@ -365,7 +370,7 @@ class ProviderTree:
             )
         whole = inventory
         if len(self.claims) > 1:  # what other sources set on this provider stays
-            others = (claims for claims in self.claims.values() if claims is not self._own)
+            others = (claims for name, claims in self.claims.items() if name != self._source)
             theirs = {name for claims in others for name in claims.classes.get(provider.uuid, ())}
             stays = {name: r for name, r in provider.inventory.items() if name in theirs}
             whole = {**stays, **inventory}
@@ -501,7 +506,7 @@ class ProviderTree:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise ValueError(
-                "this tree is closed: a driver may edit it only until update_provider_tree returns"
+                "this tree is closed: a driver may edit its tree only until it returns"
             )
 
     def _children_of(self, uuid: str | None) -> Iterable[str]:

@@ -220,7 +220,7 @@ def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:
         f"Placement already has a provider named {name} with UUID {other['uuid']} (root "
         f"{other['root_provider_uuid']}), here its UUID is {uuid}. If that provider is a leftover: "
         "delete it in Placement. If it is in use: rename one of the two, or stop the service that "
-        "reports it. Until then it is not reported, and nothing is deleted."
+        f"reports it. Until then {name} ({uuid}) is not reported, and nothing is deleted."
     )
 
 

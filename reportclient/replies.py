@@ -39,7 +39,7 @@ _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
-ROLE = "the user needs the role that Placement's policy requires, 'service' by default."
+ROLE = "the user needs the role that Placement's policy requires, 'service' by default"
 
 
 def answer(method: str, path: str, response: Any) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 A root is used by one thread at a time.  All reads and writes of its tree go through this class:
 only what Placement acknowledged changes the view; after a conflict, the tree is read and planned
-again, a few times in one attempt (:meth:`Root.attempt`, and nowhere else); a refused operation
-waits for the next verification.  A conflict
+again, a few times in one attempt; a refused operation waits for the next verification.  A conflict
 that repeats although nothing has changed is treated like a refusal.
 """
 
@@ -136,8 +135,8 @@ class Root:
     ) -> tuple[T | Exception, Counting]:
         """Call ``function``, several times if other clients' writes conflict; save the view.
 
-        A conflict is an error of ``PLAN_ANEW`` that it raises, or that its result has as ``error``.
-        Return its result, or its exception as a value, and the API with its count of calls.
+        A conflict is an error of ``PLAN_ANEW`` that it raises.  Return its result, or its exception
+        as a value, and the API with its count of calls.
         Acknowledged operations stay in the view even if it fails.
 
         :param now: seconds of a monotonic clock.
@@ -156,7 +155,7 @@ class Root:
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
             sleep=self.times.pause or sleep,
-            retry_error_callback=lambda last: last.outcome and last.outcome.result(),
+            reraise=True,
         )
         result: T | Exception
         try:
@@ -168,10 +167,10 @@ class Root:
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
-        error = _error_of(result)
-        self._note_answer(error, counted.calls, now)
+        raised = result if isinstance(result, Exception) else None
+        self._note_answer(raised or getattr(result, "error", None), counted.calls, now)
         if not urgent:
-            self._note_faults(error, now)
+            self._note_faults(raised, now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -232,11 +231,11 @@ class Root:
     ) -> Outcome:
         """Send a plan without refused operations; drain what can't be removed yet.
 
-        Draining reserves all of an inventory that consumers still use.
+        Draining reserves all of an inventory that consumers still use.  If the outcome is
+        ``stopped_by`` an error of ``PLAN_ANEW``, another client wrote first.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-        If the outcome is ``stopped_by`` an error of ``PLAN_ANEW``, another client wrote first.
 
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
@@ -298,10 +297,10 @@ class Root:
             faulted[subject_of(stop)] = stop, stopped_by
         self.refusals.by_subject |= faulted  # they wait, so that the rest of the plan is sent
         self._faulted |= bool(faulted)
-        existing = [(each, errors[key]) for key, each in outcome.refused.items()]
+        met = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
-            existing.append((stop, stopped_by))
-        existing = [(each, err) for each, err in existing if isinstance(err, AlreadyThere)]
+            met.append((stop, stopped_by))
+        existing = [(each, err) for each, err in met if isinstance(err, AlreadyThere)]
         for operation, _ in existing if not self.setbacks else ():
             if isinstance(operation, CreateProvider):
                 self._read_existing(operation, api)
@@ -363,17 +362,12 @@ class Root:
 
     def _plan_anew(self, state: RetryCallState) -> bool:
         assert state.outcome is not None
-        err = state.outcome.exception() or _error_of(state.outcome.result())
+        err = state.outcome.exception()
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))
         same, self._met = met == self._met, met  # the same error again: no race, so stop
         return not same and bool(self._written or not (self.setbacks or self._is_old))
-
-
-def _error_of(result: object) -> Exception | None:
-    """Return an attempt's exception, or the error that its result has."""
-    return result if isinstance(result, Exception) else getattr(result, "error", None)
 
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

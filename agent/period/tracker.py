@@ -176,7 +176,7 @@ class Tracker:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
                 too_old = self._note_too_old()
         if isinstance(outcome.stopped_by, PLAN_ANEW):
-            return Report(self.node, error=outcome.stopped_by)
+            raise outcome.stopped_by
         failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
         return self._report(decision, failed, outcome.stopped_by)
@@ -232,6 +232,8 @@ class Tracker:
             self.root.read(api)
             plan = self._switched(disabled=disabled)
         outcome = self.root.remember_refusals(self.root.send(plan, api), api)
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            raise outcome.stopped_by
         return Report(
             self.node,
             plan=plan,

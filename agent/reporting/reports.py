@@ -75,7 +75,7 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     ``root`` is the name of the host's root, if the error is about that.
     """
     text = error_text(err)
-    if isinstance(err, (AuthenticationFailed, Forbidden)):
+    if isinstance(err, (AuthenticationFailed, Forbidden)) and "[placement]" not in text:
         return f"{text}; see [placement]"
     if root and isinstance(err, NameTaken):
         return f"{text} If that provider is this host: computectl adopt {root}."

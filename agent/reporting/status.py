@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import version
-from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
+from agent.reporting.reports import Check, Condition, Occasion, Report, Severity, with_agents_step
 from agent.state import files
 from reportclient.errors import PlacementError
 from reportclient.plain_text import ago, error_text
@@ -185,7 +185,9 @@ def checks(
     be written.
     """
     wrong: Mapping[str, Iterable[str | None]] = {
-        "placement": [error_text(r.error) for r in reports if isinstance(r.error, PlacementError)],
+        "placement": [
+            with_agents_step(r.error) for r in reports if isinstance(r.error, PlacementError)
+        ],
         "drivers": [
             f"driver {name}: {error_text(err)}"
             for report in reports

@@ -20,7 +20,7 @@ from typing import Any
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, one_line
 from agent.registry.record import ServiceRecord
-from agent.reporting.reports import Condition, Report
+from agent.reporting.reports import Condition, Report, with_agents_step
 from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.switching.machine import (
@@ -31,7 +31,6 @@ from agent.switching.machine import (
     after_call,
     after_record,
 )
-from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
 
 LOG = logging.getLogger(__name__)
@@ -296,6 +295,6 @@ class HostStatus:
 def _write_error(report: Report) -> str | None:
     """Return the error that may have kept the trait of this root from being written."""
     if report.error is not None:
-        return error_text(report.error)
+        return with_agents_step(report.error)
     errors = [*report.failed.values(), *report.driver_errors.values()]
-    return error_text(errors[0]) if errors else None
+    return with_agents_step(errors[0]) if errors else None

@@ -98,6 +98,21 @@ def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
     assert host.custom("child0") == {"CUSTOM_NEW"}
 
 
+def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
+    """While the view is certain they are no faults of writes, which would have to wait."""
+    for number in range(4):
+        placement = Steady("GET", "")
+        rules = {"period": PERIOD}
+        host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path / str(number), rules=rules)
+        host.settled()
+        placement.error = errors.ServerFault("500 made up")
+        for _ in range(40):
+            host.period(PERIOD)
+        host.says(d=inventory(VCPU=9))
+        host.period(PERIOD)
+        assert host.totals()["VCPU"] == 9
+
+
 def test_a_disabled_host_is_tried_while_the_root_rests(tmp_path) -> None:
     placement = Steady(*EVERY_WRITE)
     host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, rules={"period": PERIOD})

@@ -17,18 +17,18 @@ LINES = {
     "agent/metrics": 739,
     "agent/nodes": 889,
     "agent/ownership": 1099,
-    "agent/period": 1278,
+    "agent/period": 1280,
     "agent/provider_config": 549,
     "agent/registry": 1653,
-    "agent/reporting": 860,
+    "agent/reporting": 862,
     "agent/state": 1003,
-    "agent/switching": 1017,
+    "agent/switching": 1016,
     "compute_registry": 2586,
     "computectl": 7271,
     "driverkit": 4386,
     "drivers": 2081,
     "drivers/libvirt": 5225,
-    "reportclient": 7396,
+    "reportclient": 7395,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

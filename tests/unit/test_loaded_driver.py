@@ -153,7 +153,7 @@ def test_a_driver_edits_its_tree_only_until_it_returns(error: Exception | None) 
     driver, tree = KeepsTheTree(), ProviderTree()
     with nullcontext() if error is None else pytest.raises(ReshapeNeeded):
         LoadedDriver.from_driver("mine", driver).update_provider_tree(tree, "a", None)
-    with pytest.raises(ValueError, match="only until update_provider_tree returns"):
+    with pytest.raises(ValueError, match="only until it returns"):
         driver.tree.update_inventory("a", {"VCPU": {"total": 1}})
     assert tree.data("a").inventory == {}
 

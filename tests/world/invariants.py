@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ ALLOWED = (
     "below it is owned by another service",
     "its providers may have been changed, and are checked again",
     "not set again: the owner of this root removed it",
-    "Unable to delete parent resource provider",
 )
 """Conditions that are correct even after faults have ended: of foreign children, or foreign roots."""
 RESHAPE = "needs a reshape, which is not allowed now"
@@ -206,7 +205,10 @@ class Invariants:
                 if node.gone
                 else self._node_differences(machine, node)
             )
-        yield from _unexpected_conditions(machine)
+        rows = self.world.placement.rows
+        parents = [uuid for uuid in rows if self._has_foreign_child(uuid)]
+        stays = [f"Unable to delete parent resource provider {uuid}" for uuid in parents]
+        yield from _unexpected_conditions(machine, stays)
 
     def _node_differences(self, machine: Machine, node: Hypervisor) -> Iterator[str]:
         placement = self.world.placement
@@ -221,8 +223,8 @@ class Invariants:
                 f"the tree has {sorted(named.get(each, each) for each in present)}, "
                 f"not {sorted(named.get(each, each) for each in wanted)}"
             )
-        # A restore may bring back a child outside of the tree; computectl audit names it.
-        for uuid in () if machine.forgot or placement.restores else outside:
+        # What a restore brought back outside of the tree, computectl audit names.
+        for uuid in () if machine.forgot else outside - placement.restored_outside:
             if not self._has_foreign_child(uuid):
                 yield f"{named[uuid]} is still outside of the tree"
         for name in node.parts:
@@ -318,7 +320,8 @@ def _value_of(row: Any, kind: str, name: str) -> Any:
     return name in (row.traits if kind == "trait" else row.aggregates)
 
 
-def _unexpected_conditions(machine: Machine) -> Iterator[str]:
+def _unexpected_conditions(machine: Machine, stays: Sequence[str]) -> Iterator[str]:
+    """Yield a text for each; ``stays`` are Placement's texts about providers that have to stay."""
     process = machine.process
     if process is None:
         return
@@ -326,7 +329,7 @@ def _unexpected_conditions(machine: Machine) -> Iterator[str]:
         yield "its agent has not reported yet"
     for report in process.reports:
         texts = [str(each) for key, each in sorted(report.conditions().items()) if key != TWIN]
-        allowed = (*ALLOWED, RESHAPE) if machine.twin_uuids else ALLOWED
+        allowed = (*ALLOWED, *stays, *([RESHAPE] if machine.twin_uuids else []))
         unexpected = (text for text in texts if not any(part in text for part in allowed))
         yield from (f"its agent has the condition: {text}" for text in unexpected)
 

@@ -54,6 +54,8 @@ class Placement:
         """Providers that were deleted once; if created again, their generations start anew."""
         self.restored_at = -inf
         self.restores = 0
+        self.restored_outside: set[str] = set()
+        """Providers that a restore brought back outside of the tree that they had left."""
         self.is_late = False
         """Whether the current request was given up by its client before."""
         self._backup: tuple[Any, ...] = ({}, {}, Foreign())
@@ -126,6 +128,9 @@ class Placement:
         self.restores += 1
         store = self.fake.store
         store.providers, store.consumers, self.foreign = copy.deepcopy(self._backup)
+        self.restored_outside |= {
+            uuid for uuid, row in self.rows.items() if row.name.endswith(f"_removed_{uuid}")
+        }
 
 
 def is_accepted(act: Any, *args: Any, **named: Any) -> bool:

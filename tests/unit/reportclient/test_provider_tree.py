@@ -566,6 +566,21 @@ def listed(uuid: str, name: str, parent: str | None = None, generation: int = 1)
     }
 
 
+def test_a_refused_listing_inside_a_source_leaves_the_claims_as_they_were() -> None:
+    tree = ProviderTree()
+    tree.new_root("cn1", CN1)
+    with tree.source("pci"):
+        with pytest.raises(ValueError, match="own ancestors|unknown|no such"):
+            tree.populate_from_iterable(
+                [{"uuid": PF, "name": "pf", "parent_provider_uuid": NOBODY}]
+            )
+        tree.add_traits("cn1", "CUSTOM_PCI")
+    tree.add_traits("cn1", "CUSTOM_OWN")
+    for each in (tree, copy.deepcopy(tree)):
+        assert "CUSTOM_PCI" in each.claims["pci"].traits[CN1]
+        assert "CUSTOM_OWN" in each.claims[""].traits[CN1]
+
+
 def test_a_listing_populates_in_any_order() -> None:
     rows = [listed(PF, "pf", NUMA1, 4), listed(NUMA1, "numa1", CN1), listed(CN1, "cn1")]
     for order in (rows, rows[::-1], [rows[1], rows[0], rows[2]]):

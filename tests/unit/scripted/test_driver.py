@@ -195,9 +195,6 @@ def test_a_provider_of_this_name_is_taken_over_and_never_removed(bench):
 
 
 OWN_UUID = "22222222-2222-4222-8222-222222222222"
-
-
-OWN_UUID = "22222222-2222-4222-8222-222222222222"
 FLEET = f"""
 nodes:
   c{{n}}:
