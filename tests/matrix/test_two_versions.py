@@ -23,6 +23,12 @@ from tests.servers.registry import RegistryProcess
 
 LONG = 180.0
 """Seconds, for a call that nobody answers while a registry comes or goes."""
+WHERE_FROM = """
+import agent, importlib.metadata
+from agent.opts import list_opts
+[driver] = importlib.metadata.entry_points(group="compute_agent.drivers", name="fake")
+print(agent.__file__, list_opts.__code__.co_filename, driver.load().__init__.__code__.co_filename)
+"""
 Environment = Mapping[str, str]
 
 
@@ -83,11 +89,14 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     if isinstance(source, str):
         pytest.skip(source)
     environment = version_before.environment(source)
-    where = [sys.executable, "-c", "import agent, drivers; print(agent.__file__, drivers.__file__)"]
     found = subprocess.run(
-        where, env=os.environ | environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", WHERE_FROM],
+        env=os.environ | environment,
+        check=True,
+        capture_output=True,
+        text=True,
     )
-    assert found.stdout.count(str(source)) == 2, "the present one would run in its place"
+    assert found.stdout.count(str(source)) == 3, "the present one would run in its place"
     return environment
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import io
 import subprocess
 import tarfile
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from tests.servers.agent import REPOSITORY
 
-FIRST_NOTE_SINCE = "releasenotes/notes/packages-of-their-own-8b3d1c60f5e2a947.yaml"
-"""There was no release: the version before ended with the commit before this file came, with
-which formats began."""
+FIRST_NOTE_SINCE = "releasenotes/notes/lighter-base-4c9e1b7f2a63d058.yaml"
+"""There was no release: the version before ended with the commit before this file was added, the
+first whose messages, records and saved state have today's formats.  A change of a format that
+cannot be read by the version before moves it."""
 SOURCES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
 
 
@@ -21,15 +23,30 @@ def unpacked(directory: Path) -> Path | str:
     before = commit and _git("rev-parse", "--verify", "--quiet", f"{commit[-1].decode()}~1")
     if not before:
         return "no version before: this is no clone with its whole history"
-    archive = _git("archive", before.strip().decode(), *SOURCES)
+    archive = _git("archive", before.strip().decode(), "setup.cfg", *SOURCES)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(directory, filter="data")
+    _declare_entry_points(directory)
     return directory
 
 
 def environment(source: Path) -> dict[str, str]:
     """In which a program of this project runs from that source, whatever is installed."""
     return {"PYTHONPATH": str(source), "PYTHONSAFEPATH": "yes"}
+
+
+def _declare_entry_points(directory: Path) -> None:
+    """Metadata of its own: of two with one name, Python takes the first on its path."""
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(directory / "setup.cfg")
+    metadata = directory / "compute_agent-0.0.dist-info"
+    metadata.mkdir()
+    metadata.joinpath("METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {setup['metadata']['name']}\nVersion: 0.0\n"
+    )
+    metadata.joinpath("entry_points.txt").write_text(
+        "".join(f"[{group}]{lines}\n" for group, lines in setup["options.entry_points"].items())
+    )
 
 
 def _git(*words: str) -> bytes:
