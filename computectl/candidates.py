@@ -26,7 +26,6 @@ from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError, Once
 from computectl.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
-from reportclient.asking import QueryOptions, allocation_candidates
 from reportclient.calls import Counting
 from reportclient.candidates import (
     AllocationCandidates,
@@ -35,6 +34,7 @@ from reportclient.candidates import (
     ResourceRequest,
     read_request,
 )
+from reportclient.candidates.asking import QueryOptions, allocation_candidates
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 

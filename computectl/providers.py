@@ -16,9 +16,9 @@ from computectl.reading.trees import find_provider, name_of, names_in
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
-from reportclient.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.calls import Counting
 from reportclient.candidates import ProviderQuery, read_provider_query
+from reportclient.candidates.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.plain_text import plain

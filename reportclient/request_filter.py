@@ -1,7 +1,7 @@
 """The request filter: candidate queries that leave disabled hosts out.  Pure.
 
-``reportclient.asking`` applies it to every query.  A scheduler or a tool that builds and sends
-its own queries only has to filter their parameters with this module::
+``reportclient.candidates.asking`` applies it to every query.  A scheduler or a tool that builds
+and sends its own queries only has to filter their parameters with this module::
 
     import requests
     from reportclient.request_filter import only_enabled
@@ -17,14 +17,14 @@ The parameters and the header must use the same microversion.  Before 1.35 Place
 condition on roots: the trait is then forbidden for the group without a suffix, which covers
 only roots that provide resources of that group.  A query that has only groups with suffixes,
 or requests resources from below the roots, has to check the ``traits`` of the roots in
-``provider_summaries`` itself, as ``reportclient.asking`` does.
+``provider_summaries`` itself, as ``reportclient.candidates.asking`` does.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from reportclient.candidates.request import ResourceRequest
 from reportclient.microversion import parse_microversion
-from reportclient.query.request import ResourceRequest
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 FORBIDDEN = f"!{DISABLED}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from reportclient.candidates import RequestGroup, ResourceRequest
-from reportclient.query.request import UNSUFFIXED
+from reportclient.candidates.request import UNSUFFIXED
 from reportclient.request_filter import DISABLED
 
 

@@ -9,8 +9,8 @@ from computectl.asking.facts import LOOKED_AT, Facts
 from computectl.asking.tally import Tally
 from computectl.asking.why import MOST_CALLS, Effect, Why
 from computectl.shared.screen import counted
+from reportclient.candidates.request import group_title
 from reportclient.http import API
-from reportclient.query.request import group_title
 
 EXPLAINED = 8
 """Constraints that are explained in full; further ones are only listed."""

@@ -13,16 +13,16 @@ from computectl.asking.constraints import (
     with_amount_one,
 )
 from computectl.shared.screen import counted
-from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import (
     ListedProvider,
     ProviderQuery,
     ProviderSummary,
     RequestGroup,
 )
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
+from reportclient.candidates.request import resources_value
 from reportclient.http import API
 from reportclient.plain_text import plain
-from reportclient.query.terms import resources_value
 from reportclient.reader import part_of, provider_by_uuid
 
 LOOKED_AT = 1000

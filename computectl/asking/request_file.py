@@ -12,8 +12,8 @@ The keys are Placement's parameters; ``groups`` has the groups with a suffix::
 
 from drivers.yaml_file import Field, read
 from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
-from reportclient.query.request import UNSUFFIXED
-from reportclient.query.text import read_root
+from reportclient.candidates.request import UNSUFFIXED
+from reportclient.candidates.text import read_root
 
 _OF_GROUPS = ("resources", "required", "member_of", "in_tree")
 _OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit")

@@ -18,11 +18,10 @@ from itertools import pairwise
 from computectl.reading.trees import uuid_or_none
 from computectl.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.request import UNSUFFIXED, read_resources
+from reportclient.candidates.text import read_root, read_subtree
 from reportclient.errors import UnknownNames
 from reportclient.http import API
-from reportclient.query.request import UNSUFFIXED
-from reportclient.query.terms import read_resources
-from reportclient.query.text import read_root, read_subtree
 from reportclient.reader import part_of
 
 KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")

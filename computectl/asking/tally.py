@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from computectl.asking.constraints import Aspect, Constraint, Question, constraints, keeping
-from reportclient.asking import QueryOptions, disabled_roots, resource_providers
 from reportclient.candidates import AllocationCandidates, ProviderQuery, RequestGroup
+from reportclient.candidates.asking import QueryOptions, disabled_roots, resource_providers
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE
 

@@ -22,8 +22,8 @@ from computectl.asking.constraints import (
 )
 from computectl.asking.facts import LOOKED_AT
 from computectl.asking.tally import TALLIED, QueryCandidates, Tally, kept_out, tally
-from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import AllocationCandidates, ProviderQuery, to_query_string
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.http import API
 
 MOST_CALLS = 60

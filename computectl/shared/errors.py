@@ -9,8 +9,8 @@ from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from drivers.errors import DriverError
 from reportclient import errors as placement
+from reportclient.candidates.request import BadQuery
 from reportclient.plain_text import plain
-from reportclient.query.terms import BadQuery
 from reportclient.request_filter import CannotForbid
 
 PROBLEMS, UNUSABLE, CHANGES = 1, 2, 3

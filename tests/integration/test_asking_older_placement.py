@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import read_provider_query, read_request
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.errors import TooOld
 from reportclient.http import PlacementAPI, token_adapter
 from tests.servers.placement import RealPlacement
@@ -145,3 +145,13 @@ def test_providers_are_found_by_alternatives_too(api: PlacementAPI) -> None:
     found = resource_providers(query, api, QueryOptions(several=True))
     assert {one.name for one in found.providers} == {"CN1_NIC0", "CN1_NIC1", "CN2_NIC0"}
     assert found.left_out == 3
+
+
+@pytest.mark.parametrize("query", ["resources=VCPU:1", "resources1=VCPU:1&required1=!CUSTOM_A"])
+def test_a_placement_before_nested_answers_is_refused_in_a_sentence(query, tmp_path) -> None:
+    with RealPlacement(tmp_path, max_microversion="1.21") as server:
+        old = PlacementAPI(token_adapter(server.url, "admin"))
+        with pytest.raises(TooOld, match=r"needs microversion 1\.30; Placement has 1\.21$"):
+            allocation_candidates(read_request(query), old)
+        with pytest.raises(TooOld, match=r"needs microversion 1\.30; Placement has 1\.21$"):
+            resource_providers(read_provider_query("name=host1"), old)

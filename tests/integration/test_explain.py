@@ -10,9 +10,9 @@ from computectl.asking.constraints import Question
 from computectl.asking.explanation import Explained, explanations, paragraphs
 from computectl.asking.facts import LOOKED_AT, NAMED
 from computectl.asking.why import MOST_CALLS, Explainer, Why
-from reportclient.asking import allocation_candidates
 from reportclient.calls import Counting
 from reportclient.candidates import read_request
+from reportclient.candidates.asking import allocation_candidates
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.fleet import CEPH, host, load_fleet, uuid
 from tests.servers.placement import RealPlacement

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from reportclient import errors
-from reportclient.asking import allocation_candidates
 from reportclient.candidates import AllocationCandidates, read_request
+from reportclient.candidates.answers import parse_candidates
+from reportclient.candidates.asking import allocation_candidates
 from reportclient.http import PlacementAPI
-from reportclient.query.answers import parse_candidates
 from tests.servers.placement import RealPlacement
 from tests.spec.models import Node, build, uuid_of
 
@@ -84,7 +84,7 @@ def test_wrong_amounts_of_an_answer_are_counted(
     placement_server: RealPlacement, monkeypatch: pytest.MonkeyPatch, api: PlacementAPI
 ) -> None:
     monkeypatch.setattr(
-        "reportclient.query.older.with_safe_group_policy", lambda r, mappings: (r, False)
+        "reportclient.candidates.older.with_safe_group_policy", lambda r, mappings: (r, False)
     )
     answer = allocation_candidates(read_request(TWO), api)
     assert 0 < answer.miscounted < len(answer)

@@ -24,10 +24,14 @@ from reportclient.candidates import (
     read_request,
     to_query_string,
 )
-from reportclient.query.checks import problems
-from reportclient.query.needs import missing
-from reportclient.query.older import UnsupportedQuery, translate, with_safe_group_policy
-from reportclient.query.text import parameters, provider_parameters, query_string
+from reportclient.candidates.checks import problems
+from reportclient.candidates.older import (
+    UnsupportedQuery,
+    missing,
+    translate,
+    with_safe_group_policy,
+)
+from reportclient.candidates.text import parameters, provider_parameters, query_string
 from reportclient.request_filter import forbid_disabled, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.calls import Counting
 from reportclient.candidates import (
     BadQuery,
@@ -13,6 +12,7 @@ from reportclient.candidates import (
     read_provider_query,
     read_request,
 )
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.errors import Rejected
 from reportclient.http import PlacementAPI
 from tests.servers.placement import RealPlacement

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from reportclient.asking import QueryOptions, allocation_candidates
 from reportclient.candidates import (
     AllocationCandidates,
     ResourceRequest,
     read_request,
     to_query_string,
 )
+from reportclient.candidates.asking import QueryOptions, allocation_candidates
 from reportclient.http import PlacementAPI
 from tests.servers.placement import RealPlacement
 from tests.spec import models

@@ -81,14 +81,12 @@ PURE = (
     "reportclient/reshape.py",
     "reportclient/view.py",
     "reportclient/saved_view.py",
-    "reportclient/candidates.py",
-    "reportclient/query/answers.py",
-    "reportclient/query/checks.py",
-    "reportclient/query/needs.py",
-    "reportclient/query/older.py",
-    "reportclient/query/request.py",
-    "reportclient/query/terms.py",
-    "reportclient/query/text.py",
+    "reportclient/candidates/__init__.py",
+    "reportclient/candidates/answers.py",
+    "reportclient/candidates/checks.py",
+    "reportclient/candidates/older.py",
+    "reportclient/candidates/request.py",
+    "reportclient/candidates/text.py",
     "driverkit/differences.py",
     "driverkit/rulebook.py",
     "agent/ownership/ledger.py",
@@ -344,7 +342,7 @@ def _may_be_late(source: Source, found: Import) -> bool:
 
 def _is_pure(module: str) -> bool:
     path = module.replace(".", "/")
-    return f"{path}.py" in PURE
+    return f"{path}.py" in PURE or f"{path}/__init__.py" in PURE
 
 
 def _for_types_only(tree: ast.Module) -> set[int]:

@@ -24,11 +24,11 @@ LINES = {
     "agent/state": 1003,
     "agent/switching": 1016,
     "compute_registry": 2586,
-    "computectl": 7271,
+    "computectl": 7270,
     "driverkit": 4386,
     "drivers": 2081,
     "drivers/libvirt": 5225,
-    "reportclient": 7395,
+    "reportclient": 7329,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -28,7 +28,7 @@ YAML = ("yaml", "drivers.yaml_file")
 NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
 # Libraries load these where they are installed.
 GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
-ASKED = ("reportclient.query", "reportclient.candidates")
+ASKED = ("reportclient.candidates", "reportclient.candidates")
 DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.svg")
 COMMANDS = ("cliff", "computectl")
 DRIVERS = ("libvirt", "drivers.libvirt", *KIT)

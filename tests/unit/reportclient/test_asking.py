@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
 )
+from reportclient.candidates.answers import parse_candidates
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.errors import TooOld, Unreachable
-from reportclient.query.answers import parse_candidates
 
 ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 REQUEST = ResourceRequest(RequestGroup.from_values({"VCPU": 1}))

@@ -13,20 +13,19 @@
 >>> lowest_microversion(needs(request))
 '1.39'
 
-``reportclient.asking`` sends queries, and leaves disabled hosts out.
+``reportclient.candidates.asking`` sends queries, and leaves disabled hosts out.
 """
 
-from reportclient.query.answers import (
+from reportclient.candidates.answers import (
     AllocationCandidates,
     AllocationRequest,
     ListedProvider,
     ProviderSummary,
 )
-from reportclient.query.checks import checked
-from reportclient.query.needs import lowest_microversion, needs
-from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
-from reportclient.query.terms import BadQuery
-from reportclient.query.text import read_provider_query, read_request, to_query_string
+from reportclient.candidates.checks import checked
+from reportclient.candidates.older import lowest_microversion, needs
+from reportclient.candidates.request import BadQuery, ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.text import read_provider_query, read_request, to_query_string
 
 __all__ = [
     "AllocationCandidates",

@@ -9,15 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote
 
-from reportclient.query.request import (
+from reportclient.candidates.request import (
+    ANY_OF,
     UNSUFFIXED,
+    BadQuery,
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
-)
-from reportclient.query.terms import (
-    ANY_OF,
-    BadQuery,
     aggregates_values,
     read_resources,
     read_traits,

@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import TypeVar
 
-from reportclient.model import MAX_INT, canonical_uuid
-from reportclient.names import name_problem
-from reportclient.query.request import (
+from reportclient.candidates.request import (
+    FORBIDDEN,
     UNSUFFIXED,
+    BadQuery,
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
     group_title,
 )
-from reportclient.query.terms import FORBIDDEN, BadQuery
+from reportclient.model import MAX_INT, canonical_uuid
+from reportclient.names import name_problem
 
 POLICIES = ("none", "isolate")
 Query = TypeVar("Query")

@@ -1,28 +1,32 @@
 """Query Placement for allocation candidates and providers, without those of disabled hosts.
 
-A query is sent with the newest microversion first.  For an older Placement it is translated
-(``query.older``); where that is not possible, the error names the features that are missing.
+A query is sent with the newest microversion first.  For an older Placement, from 1.29 on, it is
+translated (``older``); where that is not possible, the error names the features that are missing.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from reportclient.errors import TooOld, Unreachable
-from reportclient.http import API, NEWEST
-from reportclient.query import older
-from reportclient.query.answers import (
+from reportclient.candidates import older
+from reportclient.candidates.answers import (
     AllocationCandidates,
     ListedProvider,
     merge_candidates,
     parse_candidates,
     parse_providers,
 )
-from reportclient.query.checks import checked, checked_query
-from reportclient.query.needs import lowest_microversion, provider_needs
-from reportclient.query.older import UnsupportedQuery, miscounted
-from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
-from reportclient.query.text import parameters, provider_parameters, query_string
+from reportclient.candidates.checks import checked, checked_query
+from reportclient.candidates.older import (
+    UnsupportedQuery,
+    lowest_microversion,
+    miscounted,
+    provider_needs,
+)
+from reportclient.candidates.request import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.text import parameters, provider_parameters, query_string
+from reportclient.errors import TooOld, Unreachable
+from reportclient.http import API, NEWEST
 from reportclient.request_filter import DISABLED, forbid_disabled
 
 Answer = TypeVar("Answer")
@@ -57,7 +61,7 @@ def allocation_candidates(
 
     Sends one call, or one for each combination of alternatives to an old Placement.
 
-    :raises reportclient.query.terms.BadQuery: the request is invalid; nothing is sent.
+    :raises reportclient.candidates.request.BadQuery: the request is invalid; nothing is sent.
     :raises reportclient.request_filter.CannotForbid: the request requires disabled hosts.
     :raises TooOld: this Placement lacks features of the request; the message names them.
     :raises reportclient.errors.PlacementError: the request failed.
@@ -90,7 +94,7 @@ def resource_providers(
     Sends one call, and if it finds providers one more, for the disabled roots.
 
     :raises reportclient.errors.PlacementError: the request failed.
-    :raises reportclient.query.terms.BadQuery: the query is invalid; nothing is sent.
+    :raises reportclient.candidates.request.BadQuery: the query is invalid; nothing is sent.
     :raises TooOld: this Placement lacks features of the query; the message names them.
     """
     options = options or QueryOptions()

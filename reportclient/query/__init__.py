@@ -1,4 +1,0 @@
-"""Queries to Placement and their answers as typed values.
-
-Import the public names from ``reportclient.candidates``.
-"""
