@@ -48,8 +48,8 @@ LONGEST_HOLD = 300.0
 """Maximum wait for a ``Retry-After``, in seconds."""
 ATTEMPTS = 5
 """Maximum number of tries in one attempt, if other clients write in between."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-"""Seconds between two tries: random, up to a limit that doubles from the first to the longest."""
+FIRST_PAUSE = 0.05
+"""Maximum of the random seconds between the first two tries; it doubles with each further one."""
 
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class Root:
         retrying = Retrying(
             retry=self._plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE),
             sleep=self.times.pause or sleep,
             reraise=True,
         )

@@ -3,10 +3,13 @@
 - On this agent's own root everything, and below it on all providers but those that another
   service created.
 - On a root of another service (``attached``) only traits, and below it only what this agent
-  created.
+  created; that may be below a provider of another service.
 - On a sharing provider of another service nothing.
 - A second root is allowed only if it shares its inventory.
 - The agent's own traits (the disabled status) are the agent's only.
+
+In attach mode ``agent.period.attach.agent_statement`` has what the agent itself asserts, and
+``agent.provider_config.asserted`` what provider files may.
 """
 
 from dataclasses import dataclass, replace

@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS services (
 """
 """A test compares it with the migrations of a fleet's databases."""
 VERSION = 1
-"""``user_version`` of the file.  Adding columns does not need a new version."""
+"""``user_version`` of the file.  The file of a later agent may have more columns.  A new column of
+TABLE has to be added to the files that exist, in ``_ensure_table``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ def _record(control: Control, service_id: str) -> ServiceRecord:
 
 
 def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[str, Any]:
+    """Return a record with the fields that Nova's schema has in this microversion, no others."""
     shown = {
         "id": record.uuid if version >= UUIDS else record.id,
         "binary": record.binary,
