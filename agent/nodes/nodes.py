@@ -203,10 +203,11 @@ class Nodes:
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
         """Return the tracker of a node, the one that it had before if there is one."""
-        tracker = self.trackers.get(uuid) or self.saved_trackers.pop(uuid, None)
-        if tracker is None and uuid in self.vanished:
+        tracker = self.trackers.get(uuid)
+        if uuid in self.vanished:
             tracker = self.vanished.pop(uuid).tracker
             tracker.view = tracker.view.stale()
+        tracker = tracker or self.saved_trackers.pop(uuid, None)
         if tracker is None:
             return self._create_tracker(uuid, name)
         tracker.node = name
@@ -308,7 +309,10 @@ class Nodes:
         if not self._searched and self.state_path is not None:
             tracked_uuids = {*before, *self.trackers, *self.vanished}
             saved = [uuid for uuid in saved_roots(self.state_path) if uuid not in tracked_uuids]
-            vanished += [self._create_tracker(uuid) for uuid in saved]
+            vanished += [
+                self.saved_trackers.get(uuid) or self._create_tracker(uuid) for uuid in saved
+            ]
+            self.saved_trackers = {}
         self._searched = True
         for tracker in vanished:
             root = tracker.view.snapshot.get(tracker.uuid)

@@ -73,8 +73,7 @@ class DriverAnswers:
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that may not be done now.  ``otherwise`` are the answers without the reshape, should it
-    fail.
+    reshape that may not be done now.
     """
 
     statements: Statements = field(default_factory=Statements)
@@ -82,13 +81,6 @@ class DriverAnswers:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
-    otherwise: "DriverAnswers | None" = None
-
-    def without_reshape(self, err: BaseException) -> "DriverAnswers":
-        """Return the answers without the reshape, with ``err`` for the drivers that needed it."""
-        assert self.otherwise is not None
-        failed = dict.fromkeys(self.otherwise.reshape_pending, err)
-        return replace(self.otherwise, errors={**self.otherwise.errors, **failed})
 
     def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
@@ -137,15 +129,24 @@ class DriverQueries:
             return first
         before = allocations()
         moved = copy.deepcopy(before)
-        second = replace(self._call_each(moved), otherwise=first)
+        second = self._call_each(moved)
         for name in first.reshape_pending:
             # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
-                return second.without_reshape(second.errors[name])
+                return self.collect_without_reshape(second.errors[name])
             if name in second.reshape_pending:
                 again = DriverError("raised ReshapeNeeded although the allocations were passed")
-                return second.without_reshape(again)
+                return self.collect_without_reshape(again)
         return replace(second, allocations=moved, allocations_before=before)
+
+    def collect_without_reshape(self, err: BaseException) -> DriverAnswers:
+        """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
+
+        The answers before the reshape would be older than those that a driver gave since.
+        """
+        answer = self._call_each(None)
+        failed = dict.fromkeys(answer.reshape_pending, err)
+        return replace(answer, errors={**answer.errors, **failed})
 
     def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
         managers = tuple(f"driver:{loaded.name}" for loaded in self.drivers)

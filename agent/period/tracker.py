@@ -310,7 +310,8 @@ class Tracker:
                 try:
                     moved = answer.moved(view.snapshot, settled, policy)
                 except AllocationsBroken as err:
-                    answer = answer.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
+                    failed = ReshapeFailed(f"node {self.node}: {err}")
+                    answer = queries.collect_without_reshape(failed)
                     settled = self._settled(ledger, answer, policy, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)

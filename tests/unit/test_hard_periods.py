@@ -258,6 +258,39 @@ def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
     assert [after[key] for key in kept] == [before[key] for key in kept]
 
 
+def test_a_provider_that_was_reported_beside_a_reshape_that_failed_stays(placement):
+    """A driver lists it again when it is called for the reshape of another, which then fails."""
+    answers = [True]
+
+    def disk(tree):
+        there = answers.pop(0) if len(answers) > 1 else answers[0]
+        if there and not tree.exists("disk"):
+            tree.new_child("disk", NODE)
+        if there:
+            tree.update_inventory("disk", {"CUSTOM_DISK": {"total": 1}})
+        elif tree.exists("disk"):
+            tree.remove("disk")
+
+    class Reshapes(Small):
+        ends = True
+
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            if allocations is not None:
+                raise DriverNotReady("gone meanwhile")
+            if not self.ends:
+                raise ReshapeNeeded
+
+    agent = Agent(placement, disk, disk, reshape_when_running=True)
+    driver = Reshapes(None)
+    agent.nodes.drivers[0] = LoadedDriver.from_driver("driver1", driver)
+    assert agent.period().ok
+    assert agent.seen("disk")
+    driver.ends = False
+    answers[:] = [False, True]
+    assert not agent.period().ok
+    assert agent.seen("disk"), "the last answer counts"
+
+
 def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement):
     """Python notices it where the tree is read: ``dictionary changed size during iteration``."""
 

@@ -344,6 +344,22 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     assert saved_roots(tmp_path) == [uuid_of("stays")]
 
 
+def test_a_node_that_comes_back_after_a_restart_and_a_switch_is_not_removed(
+    placement, tmp_path
+) -> None:
+    """The switch came before the driver had named its nodes: on the roots of earlier runs."""
+    driver = Rack("stays", "goes")
+    Service(placement, driver, state=tmp_path).calls()
+    driver.names = ["stays"]
+    service = Service(placement, driver, state=tmp_path)
+    service.nodes.switch(service.now, disabled=True)
+    service.calls()
+    driver.names = ["stays", "goes"]
+    service.calls()
+    service.calls(2 * WAIT)
+    assert there(placement, "goes")
+
+
 def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
     placement, tmp_path, monkeypatch
 ) -> None:

@@ -96,6 +96,9 @@ class Driver(ComputeDriver):
         return next(iter(self.nodes.values()))
 
     def get_available_nodes(self) -> list[str]:
+        for node in self.nodes.values():
+            if node.gone:  # its tree may be removed from now on, until it is reported again
+                node.answered.clear()
         return [host for host, node in self.nodes.items() if not node.gone]
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
