@@ -191,7 +191,10 @@ class HostStatus:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
-            if seen.record_version not in (None, record.version):
+            # This agent's own decision, whose answer was lost, outdates no call of an operator.
+            same = (new.disabled, new.reason) == (seen.disabled, seen.reason)
+            own = same and not seen.acknowledged
+            if seen.record_version not in (None, record.version) and not own:
                 self._changed_at = self.wall()
             changed = new.disabled != seen.disabled
             if new != seen:

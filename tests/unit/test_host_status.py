@@ -21,7 +21,7 @@ from agent.state.document import Document, Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import Hypervisor
-from agent.switching.machine import REASON_FOUND, ServiceStatus
+from agent.switching.machine import REASON_FOUND, ServiceStatus, State
 from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
 from tests.registries import MemoryDatabase, registry_at
@@ -744,6 +744,19 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     assert (world.known.disabled, world.registry.record) == (disabled, changed)
     at_once = {"timestamp": "1970-01-12T13:46:24.000000"}
     assert _called(world, disabled, context=at_once) != holds
+
+
+def test_a_call_that_was_sent_before_this_agents_own_record_is_followed(world) -> None:
+    """The registry wrote that the hypervisor is lost, and its answer did not arrive."""
+    world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
+    world.told("libvirtd is gone")
+    world.registry.operator(disabled=True, reason=world.known.reason)
+    world.beat()
+    before = {"timestamp": "1970-01-12T13:46:22.000000"}
+    assert _called(world, False, context=before) == "disabled"
+    world.told(None)
+    world.step(3600)
+    assert world.known.state is State.DISABLED
 
 
 def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_written(world) -> None:

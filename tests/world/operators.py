@@ -119,14 +119,14 @@ class Operators:
     def record_is_older(self) -> None:
         """Note that the registry was restored.
 
-        Agents keep decisions made since the backup if they know them.  An older record may disable a
-        host, but not enable it.
+        Agents keep decisions made since the backup if they know them, and, once restarted, if they
+        could save them.  An older record may disable a host, but not enable it.
         """
         self.restores += 1
         for machine in self.world.machines:
             record = self.world.registry.record(machine.host)
             record_disabled = record is not None and record.disabled
             status = machine.process.status if machine.process is not None else None
-            agent_disabled = status is not None and status.current.disabled
+            agent_disabled = status and status.unsaved is None and status.current.disabled
             if record_disabled or not agent_disabled:
                 self.doubt(machine.host, might_be=record_disabled)
