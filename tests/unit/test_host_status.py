@@ -750,6 +750,7 @@ def test_a_call_that_was_sent_before_this_agents_own_record_is_followed(world) -
     """The registry wrote that the hypervisor is lost, and its answer did not arrive."""
     world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
     world.told("libvirtd is gone")
+    world.step()
     world.registry.operator(disabled=True, reason=world.known.reason)
     world.beat()
     before = {"timestamp": "1970-01-12T13:46:22.000000"}
