@@ -3,6 +3,7 @@
 The field names are Placement's.
 """
 
+import difflib
 import re
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
@@ -47,7 +48,9 @@ class Inventory:
         """
         unknown = set(record) - set(cls.__dataclass_fields__)
         if unknown:
-            raise ValueError(f"unknown field {min(unknown)!r} in an inventory record")
+            wrong = min(unknown, key=str)
+            hint = meant(wrong, _FIELDS) or f"; known are {', '.join(_FIELDS)}"
+            raise ValueError(f"unknown field {wrong!r} in an inventory record{hint}")
         if record.get("total") is None:
             raise ValueError("an inventory record needs 'total'")
         given = {key: value for key, value in record.items() if value is not None}
@@ -169,6 +172,12 @@ class ProviderData(NamedTuple):
 
 Allocations = dict[str, dict[str, Any]]
 """Allocations by consumer UUID, each in the format of ``GET /allocations/{consumer_uuid}``."""
+
+
+def meant(name: object, names: Iterable[str]) -> str:
+    """Return "; is … meant?" for a mistyped name, with the nearest of ``names``; empty if none."""
+    near = difflib.get_close_matches(str(name), names, 1)
+    return f"; is {near[0]} meant?" if near else ""
 
 
 def read_inventory(

@@ -17,11 +17,13 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
 from reportclient.claims import SourceClaims, allow, deny, note
+from reportclient.live_provider import LiveProvider, ReadOnly, live_below
 from reportclient.model import (
     Inventory,
     Provider,
     ProviderData,
     canonical_uuid,
+    meant,
     parse_uuid,
     plain_strs,
     provider_name,
@@ -58,8 +60,10 @@ class ProviderTree:
         """Claims by the name of the source; ``""`` is the driver itself."""
         self._source = ""
         self._closed = False
+        self._lock = nullcontext()
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
+        self._removed: dict[str, Provider] = {}
         self._names: dict[str, str | None] = {}
         self._children: dict[str | None, dict[str, None]] = {}
         self._resources: dict[str, dict[str, Any]] = {}
@@ -71,6 +75,7 @@ class ProviderTree:
             claims=claims,
             _source=self._source,
             _changed=self._changed.copy(),
+            _removed=self._removed.copy(),
             _names=self._names.copy(),
             _children={parent: dict(uuids) for parent, uuids in self._children.items()},
             removed_below=self.removed_below.copy(),
@@ -85,7 +90,7 @@ class ProviderTree:
     @property
     def lock(self) -> AbstractContextManager[None]:
         """A context manager that does nothing, for code that takes the lock of Nova's tree."""
-        return nullcontext()
+        return self._lock
 
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
@@ -162,9 +167,19 @@ class ProviderTree:
         return provider.aggregates != read_aggregates(aggregates, provider.name)
 
     @property
-    def roots(self) -> list[ProviderData]:
-        """Copies of the roots: the tree's own root, and the sharing providers."""
-        return [self.data(uuid) for uuid in self._children_of(None)]
+    def roots(self) -> list[LiveProvider]:
+        """The roots, as live providers: the tree's own root, and the sharing providers."""
+        return [*self.roots_by_uuid.values()]
+
+    @property
+    def roots_by_uuid(self) -> dict[str, LiveProvider]:
+        """The roots by UUID; read-only."""
+        return live_below(self, None)
+
+    @property
+    def roots_by_name(self) -> dict[str, LiveProvider]:
+        """The roots by name; read-only."""
+        return ReadOnly({root.name: root for root in self.roots})
 
     def records(self, name_or_uuid: str) -> Mapping[str, Inventory]:
         """Return the provider's inventory as frozen records by resource class; read-only."""
@@ -254,7 +269,7 @@ class ProviderTree:
         :raises ValueError: the provider exists already, the name is taken, or there is no
             such parent.
         """
-        parent_provider = self._find(parent)
+        parent_provider = self._find_parent(parent)
         name = provider_name(name)
         uuid = uuid or own_uuid(self._root_of(parent_provider), name)
         child = Provider(canonical_uuid(uuid, f"new child {name}"), name, parent_provider.uuid)
@@ -303,7 +318,7 @@ class ProviderTree:
                 provider = Provider(uuid, listed[uuid]["name"], parent_uuid)
                 self._add(provider, listed[uuid].get("generation"))
         except Exception:
-            vars(self).update(before)
+            vars(self).update(before, _lock=self._lock)
             raise
 
     def rename(self, name_or_uuid: str, name: str) -> None:
@@ -324,7 +339,7 @@ class ProviderTree:
         :raises ValueError: there is no such parent, or it is below the provider.
         """
         provider = self._find_to_edit(name_or_uuid)
-        parent_uuid = None if parent is None else self._find(parent).uuid
+        parent_uuid = None if parent is None else self._find_parent(parent).uuid
         if parent_uuid != provider.parent_uuid:
             if parent_uuid is not None and parent_uuid in self._walk(provider.uuid):
                 text = f"provider {provider.name} can't be moved below itself ({parent_uuid})"
@@ -341,7 +356,7 @@ class ProviderTree:
             self.removed_below.add(uuid)
             provider = self.provider(uuid)
             assert provider is not None
-            self._changed[uuid] = None
+            self._changed[uuid], self._removed[uuid] = None, provider
             self._names[provider.name] = None
             self._children[uuid] = {}
             self._generations.pop(uuid, None)
@@ -497,6 +512,13 @@ class ProviderTree:
         provider = self._search(name_or_uuid)
         if provider is None:
             raise ValueError(f"no such provider: {name_or_uuid}")
+        return provider
+
+    def _find_parent(self, name_or_uuid: str) -> Provider:
+        provider = self._search(name_or_uuid)
+        if provider is None:
+            names = [one.name for uuid in self._walk(None) if (one := self.provider(uuid))]
+            raise ValueError(f"no such parent: {name_or_uuid}{meant(name_or_uuid, names)}")
         return provider
 
     def _find_to_edit(self, name_or_uuid: str) -> Provider:

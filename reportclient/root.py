@@ -162,8 +162,7 @@ class Root:
             result = retrying(function, counted)
         except PlacementError as err:
             result = err
-        except Exception as err:
-            LOG.exception("Root %s: unexpected error", self.uuid)
+        except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)

@@ -136,6 +136,8 @@ class Tracker:
         """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
         result, api = self.root.attempt(now, once, urgent=urgent)
         self.activity = ""
+        if isinstance(result, Exception) and not isinstance(result, PlacementError):
+            LOG.error("Root %s: unexpected error", self.uuid, exc_info=result)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.note_written(api.done)
         self.save_ledger()

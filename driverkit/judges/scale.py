@@ -6,8 +6,10 @@ machine makes no difference.
 
 import gc
 import inspect
+import logging
 import time
 import tracemalloc
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -86,7 +88,7 @@ def steady_memory(stage: Stage) -> None:
     for root in stage.roots(loaded)[:1]:
         root.report(loaded)
         root.read()
-        with _traced():
+        with _unheard(), _traced():
             _periods(root, loaded)
             first = tracemalloc.take_snapshot()
             stays = [_stays(root, loaded) for _ in range(2)]
@@ -202,6 +204,17 @@ def _expect_devices(snapshots: Iterable[Snapshot]) -> None:
             f"make_big_driver: {len(providers)} providers and {units} units of inventory are "
             f"reported, not {DEVICES} devices"
         )
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Drop what the driver logs or warns in the block: pytest keeps it, which is no leak."""
+    handlers, logging.root.handlers = logging.root.handlers, [logging.NullHandler()]
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.root.handlers = handlers
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from driverkit.porting.nova_api import (
     CLASS_ATTRIBUTES,
     DROP,
     HELPERS,
+    LIVE_NAMES,
     LOOK,
     MUST,
     NEWEST,
@@ -83,6 +84,7 @@ def _uses(source: DriverSource) -> Iterator[Diagnostic]:
     inner = {
         id(node.value) for node in source.alive() if isinstance(node, ast.Attribute)
     }  # of a.b.c only the whole counts
+    stored = {id(name) for node in source.alive() for name in _kept(node)}
     for node in source.alive():
         if not isinstance(node, ast.Attribute | ast.Name) or id(node) in inner:
             continue
@@ -92,13 +94,22 @@ def _uses(source: DriverSource) -> Iterator[Diagnostic]:
         advice = instead_of(dotted) if dotted is not None else None
         if advice is not None:
             yield Diagnostic(node.lineno, MUST, ast.unparse(node), advice)
-        elif _is_virtapi(node):
+        elif _is_virtapi(node) and id(node) not in stored:
             yield Diagnostic(node.lineno, MUST, ast.unparse(node), "there is no virtapi")
 
 
-def _is_virtapi(node: ast.Attribute | ast.Name) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id
-    return name.strip("_") == "virtapi"
+def _is_virtapi(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr.strip("_") == "virtapi" or _is_virtapi(node.value)
+    return isinstance(node, ast.Name) and node.id.strip("_") == "virtapi"
+
+
+def _kept(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what is only stored, or passed to the base class: our context may be called virtapi."""
+    if isinstance(node, ast.Assign):
+        yield node.value
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".__init__"):
+        yield from (*node.args, *(keyword.value for keyword in node.keywords))
 
 
 def _classes(source: DriverSource) -> Iterator[Diagnostic]:
@@ -172,8 +183,10 @@ def _constructor(init: Function | None) -> Iterator[Diagnostic]:
     arguments = [each.arg for each in init.args.args[1:]]
     required = arguments[: len(arguments) - len(init.args.defaults)]
     if arguments[:1] != ["context"] or len(required) > 1:
+        fits = bool(arguments) and len(required) <= 1
         text = "it gets one argument, a drivers.api.DriverContext"
-        yield Diagnostic(init.lineno, MUST, f"__init__(self, {', '.join(arguments)})", text)
+        verdict = LOOK if fits else MUST
+        yield Diagnostic(init.lineno, verdict, f"__init__(self, {', '.join(arguments)})", text)
 
 
 def _attributes(driver: ast.ClassDef) -> Iterator[Diagnostic]:
@@ -222,8 +235,10 @@ def _trees(source: DriverSource) -> Iterator[Diagnostic]:
     """Yield advice on uses of the provider tree in functions that get it as an argument."""
     for function in source.reached:
         for name in _tree_names(function):
+            live = _live_names(function, name)
             for node in ast.walk(function):
                 yield from _on_tree(node, name)
+                yield from _on_live(node, live)
 
 
 def _tree_names(function: Function) -> Iterator[str]:
@@ -244,6 +259,35 @@ def _on_tree(node: ast.AST, tree: str) -> Iterator[Diagnostic]:
     elif isinstance(node, ast.Assign) and _stores_tree(node, tree):
         text = "the tree is valid until the method returns: do not store it"
         yield Diagnostic(node.lineno, MUST, ast.unparse(node), text)
+
+
+def _live_names(function: Function, tree: str) -> set[str]:
+    """Return the variables that loops over ``roots`` or ``children`` set."""
+    loops = [node for node in ast.walk(function) if isinstance(node, ast.For | ast.comprehension)]
+    live: set[str] = set()
+    for _ in loops:  # until children of children are known
+        for loop in loops:
+            over = {ast.unparse(node) for node in ast.walk(loop.iter)}
+            wanted = {
+                f"{tree}.roots",
+                f"{tree}.roots_by_uuid.values",
+                f"{tree}.roots_by_name.values",
+            }
+            wanted |= {f"{name}.children.values" for name in live}
+            if over & wanted and isinstance(loop.target, ast.Name):
+                live.add(loop.target.id)
+    return live
+
+
+def _on_live(node: ast.AST, live: set[str]) -> Iterator[Diagnostic]:
+    if not isinstance(node, ast.Attribute) or getattr(node.value, "id", None) not in live:
+        return
+    what = ast.unparse(node)
+    if node.attr not in LIVE_NAMES:
+        text = "a provider of the tree has no such method here; docs/driver-api.rst lists them"
+        yield Diagnostic(node.lineno, MUST, what, text)
+    elif not isinstance(node.ctx, ast.Load):
+        yield Diagnostic(node.lineno, MUST, what, "read-only here: change the tree by its methods")
 
 
 def _stores_tree(node: ast.Assign, tree: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from inspect import getdoc
 
 from drivers.abilities import ABILITY_OF, LEGACY, methods
+from reportclient.live_provider import OF_THE_TREE, LiveProvider
 from reportclient.provider_tree import ProviderTree
 
 MUST, LOOK, DROP, FINE = "must", "look", "drop", "fine"
@@ -33,6 +34,10 @@ HELPERS = frozenset({"_get_allocation_ratios", "_get_reserved_host_disk_gb_from_
 """Helper methods of Nova's base class that ours has, too."""
 
 TREE_METHODS = frozenset(name for name in dir(ProviderTree) if not name.startswith("_"))
+LIVE_NAMES = OF_THE_TREE.union(
+    ["uuid"], (name for name in dir(LiveProvider) if not name.startswith("_"))
+)
+"""What a live provider has: an item of ``roots`` or ``children``."""
 TREE_LOOKS: Mapping[str, str] = {
     "update_traits": "sets all traits, including foreign ones: prefer add_traits and remove_traits",
     "update_aggregates": (

@@ -10,7 +10,7 @@ import pytest
 from driverkit.check import author_modules, driver_under_check
 from driverkit.stage import MakeDriver
 from driverkit.testing.contract import DriverContract
-from driverkit.testing.plugin import Options, configuration, options_of
+from driverkit.testing.fixtures import Options, configuration, options_of
 from drivers import loader
 from drivers.api import DriverContext
 

@@ -1,23 +1,19 @@
-"""The pytest plugin: an option, and the fixtures that DriverContract uses."""
+"""The pytest plugin: an option, and the fixtures that DriverContract uses.
 
-import inspect
-from collections.abc import Iterable, Iterator, Sequence
+pytest loads it in every run where compute-agent is installed.  So it imports nothing but
+``driverkit`` until a fixture is used: a checkout may have its own ``agent`` or ``drivers``.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
-from driverkit.placement.server import PlacementServer, PlacementServerError, empty
-from drivers.abilities import Configurable
-from drivers.api import DriverContext
-from drivers.opts import register
-from reportclient.http import API, PlacementAPI, token_adapter
-from reportclient.testing.fake_placement import FakePlacement
+from driverkit.shadowing import refuse_shadows
 
 OPTION = "--real-placement"
-HOST = "host1"
-Options = Sequence[tuple[str, Sequence[Any]]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _kit() -> ModuleType:
+    refuse_shadows()
+    from driverkit.testing import fixtures  # noqa: PLC0415
+
+    return fixtures
+
+
 @pytest.fixture
 def driver_config() -> str:
     """Return the text of the driver's configuration file; override it to set options."""
@@ -37,78 +40,34 @@ def driver_config() -> str:
 
 
 @pytest.fixture
-def driver_options(request: pytest.FixtureRequest) -> Options:
+def driver_options(request: pytest.FixtureRequest) -> Any:
     """Return ``[(group, [options])]`` to register: of all drivers in the test's module."""
-    return options_of(vars(request.module).values())
+    return _kit().options_of(vars(request.module).values())
 
 
 @pytest.fixture
-def driver_context(tmp_path: Path, driver_options: Options, driver_config: str) -> DriverContext:
+def driver_context(tmp_path: Path, driver_options: Any, driver_config: str) -> Any:
     """Return a context for the driver: a host name, a state path, and ``conf``.
 
     :raises oslo_config.cfg.Error: ``driver_config`` is not a configuration, or options contradict.
     """
-    state_path = tmp_path / "state"
-    state_path.mkdir(parents=True, exist_ok=True)
-    file = tmp_path / "agent.conf"
-    file.write_text(driver_config, encoding="utf-8")
-    conf = configuration([str(file)])
-    register(conf, driver_options)
-    return DriverContext(HOST, state_path, conf)
+    return _kit().context(tmp_path, driver_options, driver_config)
 
 
 @pytest.fixture(scope="session")
 def driver_placement_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PlacementServer | None]:
+) -> Iterator[Any]:
     """The real Placement of this run; ``None`` without ``--real-placement``."""
     if not request.config.getoption(OPTION):
         yield None
         return
-    server = _started(tmp_path_factory.mktemp("placement"))
+    server = _kit().started(tmp_path_factory.mktemp("placement"), OPTION)
     yield server
     server.stop()
 
 
 @pytest.fixture
-def driver_placement(driver_placement_server: PlacementServer | None) -> Iterator[API]:
+def driver_placement(driver_placement_server: Any) -> Any:
     """The API of an empty Placement: the fake in memory, or the real one."""
-    if driver_placement_server is None:
-        yield FakePlacement()
-        return
-    api = PlacementAPI(token_adapter(driver_placement_server.url, driver_placement_server.token))
-    empty(api)
-    yield api
-
-
-def _started(directory: Path) -> PlacementServer:
-    try:
-        server = PlacementServer(directory)
-        server.start()
-    except (PlacementServerError, OSError) as err:
-        pytest.fail(f"{OPTION} (needs compute-agent[dev]): {err}", pytrace=False)
-    return server
-
-
-def configuration(files: Iterable[str], directories: Iterable[str] = ()) -> Any:
-    """Return the configuration of these files only; no default files are read."""
-    conf = cfg.ConfigOpts()
-    conf(
-        [],
-        project="driver-kit",
-        default_config_files=[*files],
-        default_config_dirs=[*directories],
-    )
-    return conf
-
-
-def options_of(namespace: Iterable[Any]) -> list[tuple[str, list[Any]]]:
-    """Return the options of all driver classes among the values of a module's namespace."""
-    classes = (value for value in namespace if inspect.isclass(value))
-    drivers = (cls for cls in classes if hasattr(cls, "get_available_nodes"))
-    return [
-        option
-        for driver in dict.fromkeys(drivers)
-        if issubclass(driver, Configurable)
-        for option in driver.list_opts()
-    ]
+    return _kit().placement(driver_placement_server)

@@ -1,12 +1,13 @@
 """A fake Placement in memory, with the interface of :class:`reportclient.http.API`.
 
-It records every request and can fail on demand.  A request that it does not model raises
-:class:`AssertionError`, so that no test relies on an invented answer.
+It executes one request at a time, in any thread, records it and can fail on demand.  A request
+that it does not model raises :class:`AssertionError`, so that no test relies on an invented answer.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
@@ -49,6 +50,7 @@ class FakePlacement(Endpoints):
         self.requests: list[Recorded] = []
         self.microversion = microversion
         self._failures: list[Failure] = []
+        self._lock = Lock()
 
     # -- for the code under test
 
@@ -124,7 +126,8 @@ class FakePlacement(Endpoints):
             match = pattern.fullmatch(parts.path)
             if match and allowed == method:
                 _expect_modelled(version, parts.path)
-                answer: dict[str, Any] = _copied(handler(self, call, *match.groups()))
+                with self._lock:
+                    answer: dict[str, Any] = _copied(handler(self, call, *match.groups()))
                 return answer
         raise AssertionError(f"the fake Placement does not model {method} {path}")
 

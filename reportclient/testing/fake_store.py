@@ -84,10 +84,22 @@ def _standard_traits() -> frozenset[str]:
 
 class Store:
     def __init__(self) -> None:
-        self.providers: dict[str, Row] = {}
+        self.providers = {}
         self.consumers: dict[str, Consumer] = {}
         self.traits = set(_standard_traits())
         self.classes = set(os_resource_classes.STANDARDS)
+
+    @property
+    def providers(self) -> dict[str, Row]:
+        return self._providers
+
+    @providers.setter
+    def providers(self, rows: dict[str, Row]) -> None:
+        self._providers = rows
+        self._names: set[str] = set()
+        self._below: dict[str | None, dict[str, None]] = {}
+        for row in rows.values():
+            self._indexed(row)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -113,7 +125,7 @@ class Store:
         return row.uuid
 
     def children(self, uuid: str) -> list[str]:
-        return [row.uuid for row in self.providers.values() if row.parent == uuid]
+        return [*self._below.get(uuid, ())]
 
     def subtree(self, uuid: str) -> set[str]:
         members, waiting = set(), [uuid]
@@ -149,7 +161,7 @@ class Store:
             raise NameTaken(f"Conflicting resource provider uuid: {uuid} already exists.")
         self._refuse_taken(name)
         self.providers[uuid] = Row(uuid, name, parent)
-        return self.providers[uuid]
+        return self._indexed(self.providers[uuid])
 
     def update(self, uuid: str, name: str, parent: str | None, *, may_move: bool) -> Row:
         row = self.provider(uuid)
@@ -161,8 +173,9 @@ class Store:
             raise Rejected("parent provider UUID does not exist")
         if name != row.name:
             self._refuse_taken(name)
+        self._unindex(row)
         row.name, row.parent = name, parent
-        return row
+        return self._indexed(row)
 
     def delete(self, uuid: str) -> None:
         self.provider(uuid)
@@ -170,7 +183,16 @@ class Store:
             raise Rejected(f"Unable to delete parent resource provider {uuid}")
         if self.users(uuid):
             raise InUse(f"Unable to delete resource provider {uuid}: it has allocations")
-        del self.providers[uuid]
+        self._unindex(self.providers.pop(uuid))
+
+    def _indexed(self, row: Row) -> Row:
+        self._names.add(row.name)
+        self._below.setdefault(row.parent, {})[row.uuid] = None
+        return row
+
+    def _unindex(self, row: Row) -> None:
+        self._names.remove(row.name)
+        del self._below[row.parent][row.uuid]
 
     def _check_move(self, row: Row, parent: str | None, *, may_move: bool) -> None:
         if row.parent is not None and not may_move:
@@ -183,7 +205,7 @@ class Store:
             raise Rejected("creating loop in the provider tree is not allowed")
 
     def _refuse_taken(self, name: str) -> None:
-        if any(row.name == name for row in self.providers.values()):
+        if name in self._names:
             raise NameTaken(f"Conflicting resource provider name: {name} already exists.")
 
     # -- inventory and traits

@@ -186,15 +186,23 @@ def test_a_reshape_moves_what_was_looked_at(nova: World, client: Client) -> None
     assert GRANDCHILD not in nova.truth()
 
 
-def test_allocations_move_once_for_each_time_they_were_asked(nova: World, client: Client) -> None:
+def test_allocations_move_once_for_each_time_they_were_asked(
+    nova: World, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
     client.stale(ROOT)
     tree = client.tree(ROOT)
     held = dict(client.allocations(ROOT))
     tree.add_traits(ROOT, "HW_CPU_X86_AVX")
     assert client.update(tree, allocations=held).ok
-    with pytest.raises(ValueError, match="call Client.allocations"):
+    with (
+        caplog.at_level("WARNING"),
+        pytest.raises(ValueError, match="call Client.allocations"),
+    ):
         client.update(client.tree(ROOT), allocations=held)
+    with pytest.raises(ZeroDivisionError):
+        client.edit(ROOT, lambda tree: 1 / 0)
+    assert not caplog.records, "the caller has the error, and logs it or not"
 
 
 def test_what_can_not_be_sent_is_raised_where_the_caller_is_strict(nova: World) -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import logging
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
 
 import pytest
 
+from driverkit.judges.scale import steady_memory
 from driverkit.stage import Stage
 from driverkit.testing import RULES, DriverContract
 from driverkit.testing.contract import RuleFailed
@@ -135,3 +141,48 @@ class TestGoodDriverOfManyNodes(DriverContract):
     def make_driver(self, driver_context):
         backend = Backend(nodes=[f"node{n}" for n in range(12)])
         return lambda: GoodInThreads(driver_context, backend)
+
+
+def test_a_driver_that_says_something_in_each_period_leaves_no_memory(driver_context) -> None:
+    class Talks(GoodDriver):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            super().update_provider_tree(provider_tree, nodename, allocations)
+            logging.getLogger("talks").warning("%s", "x" * 3000)
+            warnings.warn("y" * 3000, stacklevel=1)
+
+    stage = Stage(FakePlacement(), driver_context, lambda: Talks(driver_context, Backend()))
+    with warnings.catch_warnings(record=True):  # as pytest does
+        steady_memory(stage)
+    stage.close()
+
+
+def seconds_in_memory(count: int) -> float:
+    """The processor time in which so many providers come and go."""
+    placement, uuids = FakePlacement(), [str(UUID(int=each)) for each in range(1, count + 1)]
+    start = time.process_time()
+    for uuid in uuids:
+        parent = None if uuid == uuids[0] else uuids[0]
+        body = {"name": uuid, "uuid": uuid, "parent_provider_uuid": parent}
+        placement.request("POST", "/resource_providers", json=body)
+    for uuid in reversed(uuids):
+        placement.request("DELETE", f"/resource_providers/{uuid}")
+    return time.process_time() - start
+
+
+def test_the_time_of_the_placement_in_memory_grows_with_the_providers_and_not_faster() -> None:
+    few = seconds_in_memory(1000)
+    assert seconds_in_memory(10_000) < 20 * few  # 10 times as many; it was 50 times the time
+
+
+def test_the_placement_in_memory_answers_threads_that_write_at_once() -> None:
+    placement = FakePlacement()
+
+    def write(block: int) -> None:
+        for each in range(block * 300 + 1, block * 300 + 301):
+            uuid = str(UUID(int=each))
+            placement.request("POST", "/resource_providers", json={"name": uuid, "uuid": uuid})
+            placement.request("GET", f"/resource_providers/{uuid}/allocations")
+            assert placement.request("GET", "/resource_providers")["resource_providers"]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(write, range(4))) == [None] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
+from driverkit.porting.nova_api import LIVE_NAMES, TREE_METHODS
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from tests.servers.reference import REPOSITORY, reference_python
 
+ROOT_UUID = "c0ffee00-0000-4000-8000-00000000000a"
 ROOT = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 50}
 TREES = {
     "libvirt": {
@@ -26,15 +29,35 @@ TREES = {
 }
 
 
-@pytest.fixture(scope="module")
-def told() -> dict:
+def told_by(module: str) -> dict:
+    """What a module prints in Nova's environment."""
     python = reference_python()
     if python is None:
         pytest.skip("needs an environment with Nova")
-    words = [str(python), "-W", "ignore", "-m", "tests.kit.nova_bodies"]
+    words = [str(python), "-W", "ignore", "-m", module]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def told() -> dict:
+    return told_by("tests.kit.nova_bodies")
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict:
+    return told_by("tests.kit.nova_trees")
+
+
+def test_the_same_calls_on_novas_tree_and_on_ours_give_the_same(trees: dict) -> None:
+    assert trees["ours"] == trees["nova"]
+
+
+def test_what_novas_tree_and_its_live_providers_have_in_public_is_here(trees: dict) -> None:
+    assert set(trees["tree"]) <= TREE_METHODS
+    # These are the tree's own hands: a driver says new_child and remove.
+    assert set(trees["node"]) - LIVE_NAMES == {"add_child", "from_dict", "remove_child"}
 
 
 @pytest.mark.parametrize("driver", TREES)
@@ -92,8 +115,56 @@ def test_no_traits_for_a_provider_that_is_not_there_are_nothing() -> None:
         tree.add_traits("nowhere", "CUSTOM_GOLD")
 
 
-def test_the_tree_has_novas_lock() -> None:
+def test_the_lock_is_one_object_of_a_tree_also_after_a_refused_population() -> None:
     tree = ProviderTree()
-    with tree.lock:
-        tree.new_root("host1", "c0ffee00-0000-4000-8000-00000000000a")
-    assert tree.exists("host1")
+    lock = tree.lock
+    with lock, pytest.raises(ValueError, match="nowhere"):
+        tree.populate_from_iterable(
+            [{"uuid": ROOT_UUID, "name": "x", "parent_provider_uuid": "nowhere"}]
+        )
+    assert tree.lock is lock is not copy.deepcopy(tree).lock
+
+
+def composed(tree: ProviderTree, names: set[str]) -> None:
+    """As RSD's driver does it: it walks the roots, and removes the children that are gone."""
+    for root in tree.roots:
+        for child in list(root.children.values()):
+            if child.name not in names:
+                tree.remove(child.uuid)
+        for name in names:
+            if root.find(name) is None:
+                tree.new_child(name, root.uuid)
+
+
+def test_a_body_that_walks_the_roots_adds_and_removes_children() -> None:
+    tree = ProviderTree()
+    tree.new_root("host1", ROOT_UUID)
+    composed(tree, {"a", "b"})
+    composed(tree, {"b", "c"})
+    [root] = tree.roots
+    assert {child.name for child in root.children.values()} == {"b", "c"}
+
+
+def test_a_live_provider_obeys_its_tree_and_what_it_shows_cant_be_changed() -> None:
+    tree = ProviderTree()
+    tree.new_root("host1", ROOT_UUID)
+    [root] = tree.roots
+    root.update_inventory({"VCPU": {"total": 8}})
+    for change in (
+        lambda: root.inventory.update(VGPU={}),
+        lambda: root.inventory["VCPU"].__setitem__("total", 9),
+        lambda: root.children.clear(),
+        lambda: tree.roots_by_name.pop("host1"),
+    ):
+        with pytest.raises(TypeError, match="read-only: change the tree with its methods"):
+            change()
+    with pytest.raises(AttributeError):
+        root.traits = set()
+    with pytest.raises(AttributeError, match="frobnicate"):
+        root.frobnicate()
+    tree.close()
+    with pytest.raises(ValueError, match="closed"):
+        root.update_inventory({})
+    with pytest.raises(ValueError, match="closed"):
+        root.update_traits(["HW_NUMA"])
+    assert root.inventory == {"VCPU": {"total": 8}}

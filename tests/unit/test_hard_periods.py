@@ -311,6 +311,14 @@ def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement
     assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 
+def test_an_error_that_nobody_expects_is_logged_with_its_traceback(placement, caplog):
+    agent = Agent(placement, lambda tree: None)
+    placement.fail_next("GET", "", RuntimeError("out of the blue"))
+    assert str(agent.period().error) == "out of the blue"
+    [record] = [each for each in caplog.records if "unexpected error" in each.message]
+    assert "Traceback" in caplog.text and record.levelname == "ERROR"
+
+
 def test_a_root_that_a_driver_moves_is_its_error_alone(placement):
     def moves(tree):
         tree.new_root("rack1", OTHER)

@@ -17,7 +17,7 @@ LINES = {
     "agent/metrics": 739,
     "agent/nodes": 893,
     "agent/ownership": 1102,
-    "agent/period": 1282,
+    "agent/period": 1284,
     "agent/provider_config": 549,
     "agent/registry": 1654,
     "agent/reporting": 862,
@@ -25,10 +25,10 @@ LINES = {
     "agent/switching": 1019,
     "compute_registry": 2587,
     "computectl": 7270,
-    "driverkit": 4386,
+    "driverkit": 4516,
     "drivers": 2081,
     "drivers/libvirt": 5225,
-    "reportclient": 7329,
+    "reportclient": 7500,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

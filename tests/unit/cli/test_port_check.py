@@ -114,16 +114,47 @@ def test_what_a_reached_method_calls_is_reached() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("self, context", False),
-        ("self, context, host=None", False),
-        ("self, virtapi, read_only=False", True),
-        ("self, context, other", True),
-        ("self", True),
+        ("self, context", None),
+        ("self, context, host=None", None),
+        ("self, virtapi, read_only=False", "look"),
+        ("self, context, other", "must"),
+        ("self", "must"),
     ],
 )
-def test_the_constructor_gets_one_context(arguments: str, said: bool) -> None:
+def test_the_constructor_gets_one_context(arguments: str, said: str | None) -> None:
     lines = in_the_body(f"pass\n    def __init__({arguments}):\n        pass")
-    assert any(what.startswith("__init__(self") for _, what in lines) is said
+    verdicts = [verdict for verdict, what in lines if what.startswith("__init__(self")]
+    assert verdicts == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        ("super().__init__(virtapi)", []),
+        ("self.virtapi = virtapi", []),
+        ("virtapi.wait_for_instance_event()", ["virtapi.wait_for_instance_event"]),
+        ("Operations(virtapi)", ["virtapi"]),
+    ],
+)
+def test_virtapi_may_be_handed_to_the_base_class_and_not_be_used(use: str, said: list) -> None:
+    lines = in_the_body(f"pass\n    def __init__(self, virtapi):\n        {use}")
+    assert [what for verdict, what in lines if verdict == "must"] == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("root.find(nodename).children", []),
+        ("[child.name for child in root.children.values()]", []),
+        ("root.frobnicate()", ["root.frobnicate"]),
+        ("[child.frobnicate for child in list(root.children.values())]", ["child.frobnicate"]),
+        ("root.traits = set()", ["root.traits"]),
+    ],
+)
+@pytest.mark.parametrize("roots", ["roots", "roots_by_uuid.values()", "roots_by_name.values()"])
+def test_live_providers_are_looked_at_too(line: str, said: list, roots: str) -> None:
+    lines = in_the_body(f"\n        for root in provider_tree.{roots}:\n            {line}")
+    assert lines == [("must", what) for what in said]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import uuid as uuidlib
 from collections.abc import Callable
 from enum import Enum, IntEnum
@@ -338,6 +339,26 @@ def test_a_record_that_can_not_be_read_names_provider_class_and_field(
     with pytest.raises(ValueError, match=f"cn1.*CUSTOM_GPU.*{named}"):
         tree.update_inventory("cn1", {"VCPU": FULL, "CUSTOM_GPU": record})
     assert shown(tree) == before
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("alocation_ratio", "; is allocation_ratio meant?"),
+        ("colour", "; known are total, reserved, min_unit"),
+    ],
+)
+def test_an_unknown_field_names_what_is_meant(field: str, said: str, tree: ProviderTree) -> None:
+    with pytest.raises(ValueError, match=f"unknown field '{field}' .*{re.escape(said)}"):
+        tree.update_inventory("cn1", {"VCPU": {"total": 8, field: 2}})
+
+
+def test_a_mistyped_parent_names_what_is_meant(tree: ProviderTree) -> None:
+    for change in (lambda: tree.new_child("gpu", "nmua1"), lambda: tree.move("numa1", "nc1")):
+        with pytest.raises(ValueError, match=r"no such parent: n.*; is (numa1|cn1) meant\?"):
+            change()
+    with pytest.raises(ValueError, match="no such parent: nowhere-at-all$"):
+        tree.new_child("gpu", "nowhere-at-all")
 
 
 @pytest.mark.parametrize("name", [None, 7, ("CUSTOM_A",)])
