@@ -48,30 +48,29 @@ def refresh(
 
     :param everything: read every provider again, whatever its generation.
     :param ours: UUIDs of other providers of the caller.  Sharing providers among them are read
-        even if they share no aggregate with the tree any more.  Providers without inventory that
-        left the tree are looked up: a move may have succeeded although its reply was lost.
+        even if they share no aggregate with the tree any more.  Those that are not in the tree are
+        looked up, and what is below them: a move may have succeeded although its reply was lost, or
+        have taken along a child that a restore had put below them.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
     listed = _listing(f"in_tree={root}", api)
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
-    emptied = [
-        uuid
-        for uuid in view.snapshot.providers.keys() & ours
-        if not view.snapshot.providers[uuid].inventory
-    ]
     if everything or _was_restored(view, listed, root):
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
-    looked_for = [uuid for uuid in dict.fromkeys((*lone, *sorted(emptied))) if uuid not in seen]
-    existing = filter(None, (provider_by_uuid(uuid, api) for uuid in looked_for))
-    alone = (
-        item for item in existing if item["parent_provider_uuid"] is None or item["uuid"] in lone
-    )
-    return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
+    for uuid in (*lone, *sorted(ours)):
+        if uuid not in seen:
+            subtree = _subtree(uuid, api)
+            if uuid in lone or any(item["parent_provider_uuid"] is None for item in subtree[:1]):
+                below = [item for item in subtree[1:] if item["uuid"] not in seen]
+                members += _read_all(view, subtree[:1], api, lone=True)
+                members += _read_all(view, below, api, lone=False)
+                seen |= {uuid, *(item["uuid"] for item in below)}
+    return _view_of(view, members, sharing)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -135,6 +134,15 @@ def traits_of(uuid: str, api: API) -> frozenset[str]:
 def _first(query: str, api: API) -> Listed | None:
     listed = _listing(query, api)
     return listed[0] if listed else None
+
+
+def _subtree(uuid: str, api: API) -> list[Listed]:
+    """Return a provider (UUID) and all providers below it, parents first; 1 GET."""
+    tree = members_of(uuid, api)
+    result = [item for item in tree if item["uuid"] == uuid]
+    for above in result:  # the list grows in the loop
+        result += [item for item in tree if item["parent_provider_uuid"] == above["uuid"]]
+    return result
 
 
 def _listing(query: str, api: API) -> list[Listed]:

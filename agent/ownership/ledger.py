@@ -169,7 +169,9 @@ class Ledger:
         """Return the ledger with the removed claims that Placement has again, as RESTORED's."""
         ledger = self
         for uuid, removed in self.removed.items():
-            if uuid not in view.snapshot or view.snapshot.root_of(uuid) != root:
+            if uuid not in view.snapshot:
+                continue
+            if view.snapshot.root_of(uuid) != root and not ledger.is_ours(uuid):
                 continue
             now = view.generations.get(uuid, 0)
             if removed.generation is None or now <= removed.generation:

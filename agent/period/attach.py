@@ -110,16 +110,18 @@ class LeavingChildren:
     def hidden(self, observed: Snapshot) -> frozenset[str]:
         """Return the UUIDs of the children that drivers are not shown.
 
-        They are outside the tree, or below the root but empty and with the mark in their name.
+        They are outside the tree, with all below them, or below the root but empty and with the
+        mark in their name.
         """
         return frozenset(
-            child.uuid
+            below.uuid
             for child in observed.walk()
             if _is_marked(child)
             and (
                 child.parent_uuid is None
                 or (not child.inventory and not list(observed.children(child.uuid)))
             )
+            for below in observed.walk(child.uuid)
         )
 
     def with_next_steps(

@@ -259,7 +259,10 @@ class Tracker:
         self.activity = "reading Placement"
         before, was_read = self.view.snapshot, False
         try:
-            was_read = self.root.refresh(api, now, self.ledger.holders.keys())
+            ours = set(self.ledger.holders)
+            if not self.rules.attached:  # else this agent itself takes children out of the tree
+                ours &= before.providers.keys()
+            was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
             if not self.view.certain:
                 raise

@@ -14,12 +14,14 @@ from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
+    SOON,
     Body,
     Host,
     aggregates,
     both,
     child,
     inventory,
+    removes,
     traits,
 )
 
@@ -208,6 +210,47 @@ def test_a_root_that_its_owner_made_anew_keeps_what_its_owner_gave_it(beside) ->
         beside.period()
     beside.settled()
     assert beside.custom() == {"CUSTOM_OLD"}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_child_that_a_restore_put_below_a_removed_one_is_as_it_is_reported(
+    beside, restarted
+) -> None:
+    """The removed one is taken out of the tree, and takes the child along."""
+    shelf = child("shelf", CUSTOM_SLOT=1)
+    below = both(child("card", CUSTOM_SLOT=4), lambda tree: tree.move("card", "shelf"))
+    beside.says(d=both(shelf, below))
+    beside.settled()
+    restore = backed_up(beside)
+    above = both(child("card", CUSTOM_PORT=2), lambda tree: tree.move("card", NODE))
+    beside.says(d=both(above, removes("shelf")))
+    assert beside.period(SOON).ok
+    restore()
+    assert beside.period(SOON).ok
+    assert beside.names() == {NODE}, "the card has left with the shelf"
+    if restarted:
+        beside.restart()
+    for _ in range(4):
+        assert beside.period().ok
+    assert beside.names() == {NODE, "card"} and beside.totals("card") == {"CUSTOM_PORT": 2}
+    assert len(beside.placement.store.providers) == 2, "the shelf is deleted"
+
+
+def test_a_child_below_a_removed_one_that_is_not_reported_either_goes_too(beside) -> None:
+    below = both(child("card", CUSTOM_SLOT=4), lambda tree: tree.move("card", "shelf"))
+    beside.says(d=both(child("shelf", CUSTOM_SLOT=1), below))
+    beside.settled()
+    restore = backed_up(beside)
+    beside.says(d=lambda tree: tree.exists("card") and tree.move("card", NODE))
+    assert beside.period(SOON).ok
+    beside.says(d=removes("shelf"))
+    assert beside.period(SOON).ok
+    restore()
+    assert beside.period(SOON).ok
+    beside.says(d=removes("card", "shelf"))
+    for _ in range(8):
+        assert beside.period().ok
+    assert len(beside.placement.store.providers) == 1
 
 
 def test_an_earlier_version_reads_what_is_kept(host) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent.state.root_file import RootFile, root_path
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
@@ -306,3 +307,18 @@ def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
     for _ in range(3):
         agent.period(after=10_000)
     assert names(owned) == {NODE, f"{NODE}_pci", "card0"}
+
+
+def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, tmp_path) -> None:
+    """It was killed right after it had taken the child out of the tree."""
+    agent = Agent(owned, cards(0), THEIRS, state=tmp_path)
+    agent.writes()
+    agent.driver.body = cards()
+    agent.writes(), agent.writes()
+    (outside,) = set(owned.store.providers) - {THEIRS, own_uuid(AGGREGATE, NODE)}
+    file = RootFile(root_path(tmp_path, THEIRS))
+    assert file.replace({key: one for key, one in file.read().items() if key[0] != "view"})
+    agent.restart()
+    for _ in range(6):
+        agent.writes()
+    assert outside not in owned.store.providers

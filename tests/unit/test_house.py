@@ -16,8 +16,8 @@ LINES = {
     "agent/bus": 685,
     "agent/metrics": 739,
     "agent/nodes": 893,
-    "agent/ownership": 1102,
-    "agent/period": 1284,
+    "agent/ownership": 1104,
+    "agent/period": 1289,
     "agent/provider_config": 549,
     "agent/registry": 1654,
     "agent/reporting": 862,
@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4516,
     "drivers": 2081,
     "drivers/libvirt": 5225,
-    "reportclient": 7500,
+    "reportclient": 7508,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
