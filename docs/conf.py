@@ -20,6 +20,7 @@ extensions = ["sphinx.ext.autodoc", "links_between_files", "rules_of_drivers", "
 exclude_patterns = ["design.md", "pictures", "costs", "fleet", "_build"]
 autodoc_typehints = "none"
 highlight_language = "none"
+smartquotes = False  # values and options are shown as one types them
 
 html_theme = "alabaster"
 html_theme_options = {

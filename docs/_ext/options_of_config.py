@@ -67,11 +67,21 @@ def _entry(group: str, option: Any) -> nodes.definition_list_item:
     return nodes.definition_list_item("", term, definition)
 
 
+def _as_typed(value: Any) -> str:
+    """Return a value as it stands in a configuration file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        value = [f"{key}:{each}" for key, each in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text or "empty"
+
+
 def _facts(option: Any) -> Iterator[str]:
     kind = option.type
     yield getattr(kind, "type_name", "value")
     default = option.sample_default if option.sample_default is not None else option.default
-    yield "not set by default" if default is None else f"default: {default!r}"
+    yield "not set by default" if default is None else f"default: {_as_typed(default)}"
     for name, limit in (("at least", "min"), ("at most", "max")):
         if getattr(kind, limit, None) is not None:
             yield f"{name} {getattr(kind, limit)}"

@@ -46,6 +46,33 @@ def test_each_option_of_the_agent_is_in_the_reference(site: Path) -> None:
     assert sorted(named - anchors) == []
 
 
+def test_defaults_are_shown_as_one_types_them(site: Path) -> None:
+    for page in ("options.html", "registry-options.html"):
+        text = (site / page).read_text()
+        assert "default: amqp=WARN,boto=WARN," in text
+        assert re.findall(r"default: (?:\[&|\[\]|&#|'|True|False|{)[^<,]*", text) == []
+        assert re.findall("[\u2018\u2019\u201c\u201d]", text) == []
+
+
+def test_the_navigation_names_each_page_once_and_no_section(site: Path) -> None:
+    sidebar = (site / "glossary.html").read_text().rpartition("<h3>Navigation</h3>")[2]
+    links = re.findall(r'class="toctree-l1"><a [^>]*href="([^"]+)">(.*?)</a>', sidebar)
+    titles = [title for _, title in links]
+    assert len(titles) > 30
+    assert [title for title in titles if titles.count(title) > 1] == []
+    assert [link for link, _ in links if "#" in link] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted([*DOCS.rglob("*.rst"), *REPOSITORY.glob("*.rst")]),
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
+)
+def test_a_page_installs_nothing_by_a_name_that_no_index_has(page: Path) -> None:
+    """Nothing is released yet."""
+    assert re.findall(r"pip install[^\n`]* ['\"]?compute-agent\b", page.read_text()) == []
+
+
 def test_each_rule_of_drivers_is_in_the_site(site: Path) -> None:
     text = (site / "driver-kit.html").read_text()
     assert [name for name in RULES if f'id="{name}"' not in text] == []
