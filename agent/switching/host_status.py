@@ -138,7 +138,8 @@ class HostStatus:
         later call or a heartbeat has brought this or a later version.
         """
         if version is None:
-            self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
+            if self._move(Event.DISABLE if disabled else Event.ENABLE, reason):
+                self._changed_at = self.wall()  # the next heartbeat writes it to the record
         else:
             with self.lock:
                 changed = after_call(self.current, disabled=disabled, version=version)
@@ -191,9 +192,9 @@ class HostStatus:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
-            # This agent's own decision, whose answer was lost, outdates no call of an operator.
+            # A program's decision, whose answer was lost, outdates no call of an operator.
             same = (new.disabled, new.reason) == (seen.disabled, seen.reason)
-            own = same and not seen.acknowledged
+            own = same and seen.by_program and not seen.acknowledged
             if seen.record_version not in (None, record.version) and not own:
                 self._changed_at = self.wall()
             changed = new.disabled != seen.disabled

@@ -746,6 +746,16 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     assert _called(world, disabled, context=at_once) != holds
 
 
+@pytest.mark.parametrize("beats", [0, 1])
+def test_a_late_call_does_not_overturn_one_that_was_sent_after_it(world, beats) -> None:
+    world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
+    assert _called(world, False, context={"timestamp": "1970-01-12T13:46:40"}) == "disabled"
+    for _ in range(beats):
+        world.beat()
+    assert _called(world, True, context={"timestamp": "1970-01-12T13:46:22"}) == "disabled"
+    assert world.known.disabled
+
+
 def test_a_call_that_was_sent_before_this_agents_own_record_is_followed(world) -> None:
     """The registry wrote that the hypervisor is lost, and its answer did not arrive."""
     world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0

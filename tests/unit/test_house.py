@@ -22,7 +22,7 @@ LINES = {
     "agent/registry": 1654,
     "agent/reporting": 862,
     "agent/state": 1003,
-    "agent/switching": 1019,
+    "agent/switching": 1020,
     "compute_registry": 2587,
     "computectl": 7270,
     "driverkit": 4516,

@@ -163,7 +163,7 @@ class Invariants:
             rows = [providers.get(node.root) for node in machine.nodes if not node.gone]
             wanted = self.world.operators.expected(machine)
             right = all(row is None or (DISABLED in row.traits) in wanted for row in rows)
-            if right or self.world.is_troubled(machine):
+            if right or self.world.is_troubled(machine) or self._generations_repeat():
                 machine.wrong_since = None
             elif machine.wrong_since is None:
                 machine.wrong_since = now

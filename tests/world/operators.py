@@ -15,6 +15,7 @@ from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
+from agent.switching.machine import State
 from tests.world.broker import REGISTRY, Client
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Operators:
         host, restores = machine.host, self.restores
         sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
         record_status, waited = self._unknown_record_status(machine), self.world.broker.waited[host]
+        overtaken = self._is_overtaken(host)
         try:
             answer = self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
         except MessagingError:
@@ -101,7 +103,11 @@ class Operators:
         # hypervisor is back.
         if self.world.broker.waited[host] != waited:
             self._expected[host] = EITHER
-        if restores != self.restores or self._may_be_answered_by_twin(host):
+        if overtaken or restores != self.restores or self._may_be_answered_by_twin(host):
+            self.doubt(host, might_be=not disabled)
+        # Once restarted, the agent has the status of before; a restored record may have its version.
+        status = machine.process.status if machine.process is not None else None
+        if self.restores and (status is None or status.unsaved is not None):
             self.doubt(host, might_be=not disabled)
 
     def _may_be_answered_by_twin(self, host: str) -> bool:
@@ -125,8 +131,10 @@ class Operators:
         self.restores += 1
         for machine in self.world.machines:
             record = self.world.registry.record(machine.host)
-            record_disabled = record is not None and record.disabled
+            record_disabled = record is not None and record.disabled and not record.is_auto
             status = machine.process.status if machine.process is not None else None
-            agent_disabled = status and status.unsaved is None and status.current.disabled
+            agent_disabled = (
+                status and status.unsaved is None and status.current.state is State.DISABLED
+            )
             if record_disabled or not agent_disabled:
                 self.doubt(machine.host, might_be=record_disabled)
