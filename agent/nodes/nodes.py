@@ -196,6 +196,8 @@ class Nodes:
             uuids = self.table.uuids(names, self.compute_id, from_driver)
             many = self.table.has_many or any(uuid != self.compute_id for uuid in uuids.values())
             tag = tag_of(self.compute_id) if many else ""
+        if not uuids and not self.rules.attached:
+            return []  # the trackers stay: which nodes vanished is known once some are named
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         for tracker in self.trackers.values():
             tracker.service_tag = tag

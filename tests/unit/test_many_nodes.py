@@ -17,6 +17,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.state.root_file import RootFile, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
+from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
 from tests.waiting import eventually
@@ -316,6 +317,17 @@ def test_children_of_a_vanished_node_go_with_it(placement) -> None:
     assert not there(placement, "goes")
 
 
+def test_a_child_that_was_created_late_below_a_vanished_node_goes_with_it(placement) -> None:
+    """Its POST had been given up, so no ledger has it; its UUID is this agent's."""
+    service = vanished(placement)
+    late = {"name": "late", "uuid": own_uuid(uuid_of("goes"), "late", "rack")}
+    late["parent_provider_uuid"] = uuid_of("goes")
+    placement.request("POST", "/resource_providers", json=late)
+    for _ in range(2):  # it changed: it is looked at again
+        service.period(WAIT)
+    assert not there(placement, "goes")
+
+
 @pytest.mark.parametrize("rules", [{"remove_after": None}, {"verify_every": None}])
 def test_nothing_is_removed_where_that_is_switched_off_or_not_safe(placement, rules) -> None:
     service = vanished(placement, **rules)
@@ -330,6 +342,18 @@ def test_a_driver_that_names_no_node_at_all_makes_none_vanish(placement) -> None
     assert "reported no node" in str(service.period()[0].texts())
     service.period(2 * WAIT)
     assert there(placement, "one") and there(placement, "two")
+
+
+def test_a_node_that_vanished_while_the_driver_named_none_goes_too(placement) -> None:
+    service = Service(placement, Rack("stays", "goes"))
+    service.calls()
+    service.driver.names = []
+    service.period()
+    service.driver.names = ["stays"]
+    service.calls()
+    service.calls(WAIT)
+    assert there(placement, "stays")
+    assert not there(placement, "goes")
 
 
 def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_path) -> None:
