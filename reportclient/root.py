@@ -190,7 +190,13 @@ class Root:
         if not self.is_due(now):
             return False
         audit = self.schedule.audits(now, self.times)
+        before = self.view.generations
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
+        now_older = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
+        if self.store is not None and any(now_older):
+            # Placement was restored.  This client's own writes can bring a generation back to the
+            # number that the saved view has: after a kill that view would look true.
+            self.store.save(self.uuid, self.view)
         self.schedule.verified(now, self.times)
         self.verified_at, self.unreachable = now, None
         return True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
+from reportclient.root import Root
 from reportclient.saved_view import UnusableView, dump_view, load_view
 from reportclient.snapshot import Snapshot
+from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -45,3 +49,35 @@ def test_no_flipped_bit_is_believed() -> None:
             assert load_view(bytes(other), ROOT) == VIEW.stale()
         except UnusableView:
             continue
+
+
+class Saves:
+    """Keeps each view that is saved."""
+
+    def __init__(self) -> None:
+        self.views: list[View] = []
+
+    def save(self, root: str, view: View) -> None:
+        self.views.append(view)
+
+    def load(self, root: str) -> View | None:
+        return self.views[-1]
+
+    def forget(self, root: str) -> None:
+        self.views.clear()
+
+
+def test_a_view_of_a_restored_placement_is_saved_before_anything_is_written() -> None:
+    """Own writes may bring its generation to the saved one: after a kill that would look true."""
+    placement, saves = FakePlacement(), Saves()
+    placement.stranger.create_provider("host1", ROOT)
+    backup = copy.deepcopy(placement.store.providers)
+    placement.stranger.add_trait(ROOT, "CUSTOM_A")
+    root = Root(ROOT, placement, store=saves)
+    root.refresh(placement, 0.0)
+    assert not saves.views, "an attempt saves it at its end"
+    placement.store.providers = backup
+    root.view = root.view.stale()
+    root.refresh(placement, 1.0)
+    [saved] = saves.views
+    assert saved.generations == root.view.generations
