@@ -20,7 +20,6 @@ from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.provider_tree import own_uuid
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
 from reportclient.refusals import list_consumers
 
@@ -91,12 +90,9 @@ class Vanished:
 
     def _why_not_removed(self, listed: list[Listed], api: Counting) -> str | None:
         root, tracker = self.tracker.uuid, self.tracker
-        drivers = [loaded.name for loaded in tracker.drivers]
         for item in listed:
             uuid, name = item["uuid"], item["name"]
-            # A create that was carried out late is in no ledger.
-            derived = {own_uuid(root, name, driver) for driver in ("", *drivers)}
-            if uuid not in {root, *derived} and not tracker.ledger.is_ours(uuid):
+            if uuid != root and not tracker.ledger.is_ours(uuid):
                 return f"not removed: {name} ({uuid}) below it is owned by another service"
         stocked = [each.uuid for each in tracker.view.snapshot.walk(root) if each.inventory]
         consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})

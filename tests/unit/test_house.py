@@ -15,7 +15,7 @@ LINES = {
     "agent": 1420,
     "agent/bus": 685,
     "agent/metrics": 739,
-    "agent/nodes": 899,
+    "agent/nodes": 895,
     "agent/ownership": 1104,
     "agent/period": 1289,
     "agent/provider_config": 549,
