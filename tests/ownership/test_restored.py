@@ -104,6 +104,36 @@ def test_as_often_as_it_comes_back(host) -> None:
         assert only_cpus(host)
 
 
+def test_what_was_removed_in_two_steps_is_removed_again(host) -> None:
+    restore = backed_up(host)
+    host.says(
+        d=both(inventory(VCPU=8, FPGA=1), lambda tree: tree.remove_traits(NODE, "CUSTOM_OLD"))
+    )
+    host.settled()
+    removed(host)
+    restore()
+    host.settled()
+    assert only_cpus(host)
+
+
+def test_of_several_providers_each_is_as_it_is_reported(host) -> None:
+    """One that is made anew on purpose does not end what is remembered of the others."""
+    names = [f"port{number}" for number in range(4)]
+    host.says(d=both(ALL, *(child(name, CUSTOM_SLOT=1) for name in names)))
+    host.settled()
+    restore = backed_up(host)
+    host.says(d=both(less, removes(*names)))
+    host.settled()
+    kept = names[1]
+    host.says(
+        d=both(less, removes(*(each for each in names if each != kept)), child(kept, CUSTOM_SLOT=1))
+    )
+    host.settled()
+    restore()
+    host.settled()
+    assert host.names() == {NODE, kept}
+
+
 def test_what_others_had_added_by_then_stays(host) -> None:
     host.stranger.add_trait(host.root, "CUSTOM_FOREIGN")
     host.stranger.add_trait(DEVICE, "CUSTOM_FOREIGN")
