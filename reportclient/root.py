@@ -50,6 +50,8 @@ ATTEMPTS = 5
 """Maximum number of tries in one attempt, if other clients write in between."""
 FIRST_PAUSE = 0.05
 """Maximum of the random seconds between the first two tries; it doubles with each further one."""
+PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
+"""Errors after which the tree is read and planned again, in the same attempt."""
 
 T = TypeVar("T")
 
@@ -95,9 +97,10 @@ class Root:
     retry_refused_at: float = 0.0
     """When refused operations are sent again, in the clock of ``now``."""
     hold: tuple[float, PlacementError] | None = None
-    """Until when to obey a ``Retry-After``, and the answer that had it."""
+    """Until when no request is sent, not even an urgent one: the answer had a ``Retry-After``."""
     rest: tuple[float, PlacementError] | None = None
-    """Until when only urgent requests are sent, after a failed attempt, and its error."""
+    """Until when only urgent requests are sent, after an attempt that met server faults or
+    conflicts and wrote nothing; and its error.  ``Schedule.rest_until``: while no answer comes."""
     setbacks: int = 0
     """Number of attempts in a row that met a server fault or a conflict."""
     retry_faulted_at: float = 0.0
@@ -107,12 +110,12 @@ class Root:
     _stopped: tuple[Operation, View] | None = None
     """The operation at which the previous try stopped, and the view at that time."""
     _met: tuple[Any, ...] | None = None
-    """The error that ended the previous try, and the view at that time."""
+    """The error that ended the previous try; the view and the number of writes at that time."""
     _written: list[Operation] = field(default_factory=list)
-    """Operations that Placement acknowledged in this attempt."""
+    """Operations acknowledged in this attempt: the list ``Counting.done``, which grows."""
     _faulted: bool = False
     """Whether a write of this attempt met a server fault."""
-    _is_old: bool = False
+    _fails_again: bool = False
     """Whether a create failed as before the last verification, so that a new try is useless."""
 
     def load_saved_view(self) -> None:
@@ -135,9 +138,8 @@ class Root:
     ) -> tuple[T | Exception, Counting]:
         """Call ``function``, several times if other clients' writes conflict; save the view.
 
-        A conflict is an error of ``PLAN_ANEW`` that it raises.  Return its result, or its exception
-        as a value, and the API with its count of calls.
-        Acknowledged operations stay in the view even if it fails.
+        A conflict is an error of ``PLAN_ANEW`` that ``function`` raises.  Return its result, or its
+        exception, and the API, which has counted.  Acknowledged operations stay in the view.
 
         :param now: seconds of a monotonic clock.
         :param function: reads, plans and writes with the API that it gets.
@@ -149,7 +151,7 @@ class Root:
             if wait is not None and now < wait[0]:
                 return wait[1], counted
         self._stopped = self._met = None
-        self._written, self._faulted, self._is_old = counted.done, False, False
+        self._written, self._faulted, self._fails_again = counted.done, False, False
         retrying = Retrying(
             retry=self._plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
@@ -175,7 +177,7 @@ class Root:
         return result, counted
 
     def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
-        """Read the tree if a verification is due or the view is uncertain; return whether it was.
+        """Read the tree if it is due (:meth:`is_due`); return whether it was read.
 
         ``now`` is in seconds of a monotonic clock; ``ours``: see
         :func:`reportclient.reader.refresh`.
@@ -192,8 +194,8 @@ class Root:
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
-        now_older = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
-        if self.store is not None and any(now_older):
+        went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
+        if self.store is not None and any(went_back):
             # Placement was restored.  This client's own writes can bring a generation back to the
             # number that the saved view has: after a kill that view would look true.
             self.store.save(self.uuid, self.view)
@@ -354,7 +356,7 @@ class Root:
         """
         if self.refusals.before.get(create.uuid, (None,))[0] == create:
             self.refusals.by_subject[create.uuid] = self.refusals.before[create.uuid]
-            self._is_old = True
+            self._fails_again = True
             return
         self.read(api)
         if create.uuid in self.view.snapshot:
@@ -371,9 +373,7 @@ class Root:
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))
-        same, self._met = met == self._met, met  # the same error again: no race, so stop
-        return not same and bool(self._written or not (self.setbacks or self._is_old))
-
-
-PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
-"""Errors after which the tree is read and planned again, in the same attempt."""
+        if met == self._met:  # the same error again: no race
+            return False
+        self._met = met
+        return bool(self._written) or not (self.setbacks or self._fails_again)

@@ -19,7 +19,7 @@ yes                   M and N           nobody; N is        a provider stays, wi
                                         silent              holds of it
 yes                   M, configured     nobody; all others  released
                       no more           answered
-no, but it was        M                 M, on another       given up, with a problem
+no longer             M                 M, on another       given up, with a problem
                                         service's root
 any                   M and N           both, exclusive     the first in order; a problem
 any                   M and N           M only, shared      stays

@@ -8,17 +8,12 @@ the next heartbeat, and the trait is written to the roots (unless it was found t
 status is acknowledged if it came from the registry, or once the registry has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from agent.registry.checks import AUTO
-
-if TYPE_CHECKING:
-    from agent.registry.record import ServiceRecord
+from agent.registry.record import ServiceRecord
 
 UNTOUCHED = 1
 """The version of a record whose status was never changed."""
@@ -135,8 +130,9 @@ def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
     by_operator = record.disabled and not record.is_auto
     seen = ours.record_version
     if seen is not None and record.version < seen:
-        # The record was restored or created anew.  It must not enable a host, nor let a program
-        # enable a host that an operator disabled; else a record that disables holds at any age.
+        # The record was restored or created anew.  It must not enable a host, nor replace an
+        # operator's decision by an automatic one, which a program may end.  Otherwise a record
+        # that disables holds at any age.
         overrides_operator = ours.state is State.DISABLED and not by_operator
         if overrides_operator or (ours.disabled and not record.disabled):
             return Verdict.OURS_IS_LATER
