@@ -7,12 +7,14 @@ link to each other with ordinary links to files. What the site adds is generated
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "_ext")]
 
 project = "compute-agent"
+release = metadata.version("compute-agent")
 author = "compute-agent's contributors"
 project_copyright = f"{author}, Apache License 2.0"
 
@@ -22,13 +24,10 @@ autodoc_typehints = "none"
 highlight_language = "none"
 smartquotes = False  # values and options are shown as one types them
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "A hypervisor's inventory in OpenStack Placement",
-    "fixed_sidebar": True,
-    "page_width": "70rem",
-    "sidebar_width": "15rem",
-}
-html_static_path: list[str] = []
+html_theme = "furo"
+html_title = f"compute-agent {release}"
+html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False

@@ -12,6 +12,6 @@ case $OUTPUT in
         ;;
 esac
 
-if ! "$VENV/bin/python" -c 'import sphinx, agent' 2>/dev/null; then set_up docs,registry; fi
+if ! "$VENV/bin/python" -c 'import furo, agent' 2>/dev/null; then set_up docs,registry; fi
 "$VENV/bin/python" -m sphinx -W --keep-going -q -b html "$ROOT/docs" "$OUTPUT/html"
 say "$OUTPUT/html/index.html"

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from agent import opts
 from computectl.drawing.svg import svg_of
 from driverkit.rulebook import RULES
 
-pytest.importorskip("sphinx")
+pytest.importorskip("furo")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -54,13 +55,21 @@ def test_defaults_are_shown_as_one_types_them(site: Path) -> None:
         assert re.findall("[\u2018\u2019\u201c\u201d]", text) == []
 
 
-def test_the_navigation_names_each_page_once_and_no_section(site: Path) -> None:
-    sidebar = (site / "glossary.html").read_text().rpartition("<h3>Navigation</h3>")[2]
-    links = re.findall(r'class="toctree-l1"><a [^>]*href="([^"]+)">(.*?)</a>', sidebar)
+def test_the_navigation_names_each_page_once_in_sections_that_fold(site: Path) -> None:
+    page = (site / "glossary.html").read_text()
+    tree = page.partition('<div class="sidebar-tree">')[2].partition("</aside>")[0]
+    links = re.findall(r'<a [^>]*href="([^"]+)">(.*?)</a>', tree)
     titles = [title for _, title in links]
-    assert len(titles) > 30
+    assert len(titles) > 40
     assert [title for title in titles if titles.count(title) > 1] == []
-    assert [link for link, _ in links if "#" in link] == []
+    assert [link for link, _ in links if "#" in link and link != "#"] == []
+    assert len(re.findall(r'class="toctree-l1', tree)) < 15 < len(titles)
+
+
+def test_each_page_shows_the_version(site: Path) -> None:
+    title = f"compute-agent {metadata.version('compute-agent')}"
+    pages = [page for page in site.rglob("*.html") if "_static" not in page.parts]
+    assert [page.name for page in pages if title not in page.read_text()] == []
 
 
 @pytest.mark.parametrize(
