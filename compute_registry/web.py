@@ -12,7 +12,7 @@ from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
 from compute_registry.page.application import PATH, FleetPage, Pages, is_page
 from compute_registry.page.login import GROUP, keystone_login
-from compute_registry.page.trees import TreesOfHosts
+from compute_registry.page.trees import PlacementReads
 from compute_registry.rest import policy
 from compute_registry.rest.application import (
     Application,
@@ -38,7 +38,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
         served = with_audit(served, conf)
     pages = Pages()
     if settings.page:
-        page = FleetPage(control, TreesOfHosts(_placement(conf)), pages, allowed)
+        page = FleetPage(control, PlacementReads(_placement(conf)), pages, allowed)
         served = page_or_api(page, served)
     if keystone:
         served = with_keystone(served, conf)

@@ -1,7 +1,8 @@
 """A service record together with what is observed of its host.  Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from agent.registry.record import RECREATE, ServiceRecord, unreadable
 from agent.reporting.reports import Condition
@@ -36,6 +37,16 @@ class ObservedService:
         return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
 
     @property
+    def attention(self) -> int:
+        """How much it needs an operator: 0 an error, 1 down, 2 disabled, 3 nothing."""
+        record = self.record
+        if record.contested_by is not None or self.agrees is False or record.unreadable:
+            return 0
+        if not self.up:
+            return 1
+        return 2 if record.disabled else 3
+
+    @property
     def state(self) -> str:
         """See :meth:`agent.registry.record.ServiceRecord.state`."""
         return self.record.state(up=self.up)
@@ -51,3 +62,26 @@ class ObservedService:
                 f"{self.record.contested_by} is refused",
                 next_step="set another [DEFAULT] host for one of the two agents",
             )
+
+
+def observed_services(
+    records: Sequence[ServiceRecord], down_after: float, disabled: frozenset[str] | None
+) -> list[ObservedService]:
+    """Return the services of records; times are by the database's clock.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down.
+    :param disabled: the UUIDs of the roots with COMPUTE_STATUS_DISABLED, ``None`` if unknown.
+    """
+    now = None
+    for record in records:
+        if record.last_seen is not None and record.silent_for is not None:
+            now = record.last_seen + timedelta(seconds=record.silent_for)  # when it was read
+            break
+    services = []
+    for record in records:
+        since = None
+        if now is not None and record.disabled_at is not None:
+            since = max(0.0, (now - record.disabled_at).total_seconds())
+        with_trait = None if disabled is None else len(disabled.intersection(record.roots))
+        services.append(ObservedService(record, record.is_up(down_after), with_trait, since))
+    return services

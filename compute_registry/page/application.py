@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
 import jinja2
@@ -14,8 +15,9 @@ from markupsafe import Markup
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
-from compute_registry.page.selection import GROUPS, Selection, observed_services, select_hosts
-from compute_registry.page.trees import NoTree, ShownTree, TreesOfHosts
+from agent.registry.observed_service import observed_services
+from compute_registry.page.selection import GROUPS, Selection, select_hosts
+from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
 from compute_registry.rest import policy
 from compute_registry.rest.application import StartResponse
 from compute_registry.rest.request import LONGEST_QUERY, Environ, Refused, status_line
@@ -25,6 +27,7 @@ from reportclient.plain_text import ago, plain
 HTML = "text/html; charset=utf-8"
 TEMPLATES = Path(__file__).parent / "templates"
 Headers = list[tuple[str, str]]
+T = TypeVar("T")
 PATH = "/fleet"
 HOSTS = f"{policy.API}os-services:list"
 TREES = f"{policy.API}os-hypervisors:show"
@@ -93,7 +96,7 @@ class FleetPage:
     """Answers ``/fleet`` and paths below it."""
 
     control: Control
-    trees: TreesOfHosts
+    placement: PlacementReads
     pages: Pages
     allowed: policy.Allowed = policy.allow_all
 
@@ -116,34 +119,50 @@ class FleetPage:
         host = _decoded(environ["PATH_INFO"]).removeprefix(PATH).strip("/")
         query = _query(environ)
         if not host:
-            return self._list(Selection.from_query(query))
-        return self._host(host, query, with_tree=self.allowed(environ, TREES))
+            return self._list(Selection.from_query(query), environ)
+        return self._host(host, query, environ)
 
-    def _list(self, selection: Selection) -> str:
-        control = self.control
-        hosts = observed_services(control.registry.list_services(), control.down_after)
-        fleet = select_hosts(selection, hosts)
-        return self.pages.render("fleet.html", fleet=fleet, selection=selection, groups=GROUPS)
+    def _list(self, selection: Selection, environ: Environ) -> str:
+        records = self.control.registry.list_services()
+        disabled, not_read = self._read(environ, self.placement.disabled_roots)
+        hosts = observed_services(records, self.control.down_after, disabled)
+        return self.pages.render(
+            "fleet.html",
+            fleet=select_hosts(selection, hosts),
+            selection=selection,
+            groups=GROUPS,
+            not_read=not_read,
+            now=datetime.now(UTC),
+        )
 
-    def _host(self, host: str, query: dict[str, str], *, with_tree: bool) -> str:
+    def _host(self, host: str, query: dict[str, str], environ: Environ) -> str:
         record = self.control.registry.get_service(host)
-        (service,) = observed_services([record], self.control.down_after)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             raise Refused(404, f"{host} has no root provider {root}")
-        tree, why_not = self._tree(root, allowed=with_tree)
+        disabled, not_read = self._read(environ, self.placement.disabled_roots)
+        (service,) = observed_services([record], self.control.down_after, disabled)
+        tree: ShownTree | None = None
+        if not root:
+            not_read = "the agent has not reported a root provider yet"
+        elif not not_read:
+            tree, not_read = self._read(environ, lambda: self.placement.tree(root))
         return self.pages.render(
-            "host.html", service=service, root=root, tree=tree, why_not=why_not
+            "host.html",
+            service=service,
+            root=root,
+            tree=tree,
+            not_read=not_read,
+            now=datetime.now(UTC),
         )
 
-    def _tree(self, root: str, *, allowed: bool) -> tuple[ShownTree | None, str]:
-        if not allowed:
+    def _read(self, environ: Environ, read: Callable[[], T]) -> tuple[T | None, str]:
+        """Return what ``read`` returns; or ``None``, and why Placement was not read."""
+        if not self.allowed(environ, TREES):
             return None, f"Policy doesn't allow {TREES} to be performed."
-        if not root:
-            return None, "the agent has not reported a root provider yet"
         try:
-            return self.trees.read(root), ""
-        except NoTree as err:
+            return read(), ""
+        except NotRead as err:
             return None, str(err)
 
 

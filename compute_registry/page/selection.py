@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from agent.registry.observed_service import ObservedService
-from agent.registry.record import ServiceRecord
 from reportclient.plain_text import natural_key
 
 PER_PAGE = 1000
@@ -20,11 +18,15 @@ GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     "down": lambda service: not service.up,
     "enabled": lambda service: not service.record.disabled,
     "disabled": lambda service: service.record.disabled,
+    "attached": lambda service: service.record.attached,
+    "differing": lambda service: service.agrees is False,
     "contested": lambda service: service.record.contested_by is not None,
+    "unreadable": lambda service: service.record.unreadable,
 }
-"""Groups of hosts by name, with their predicates."""
+"""Groups of hosts by name, with their predicates.  One without hosts is not offered."""
 
 _ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
+    "attention": lambda service: service.attention,
     "host": lambda service: natural_key(service.record.host),
     "state": lambda service: (service.up, service.record.forced_down),
     "status": lambda service: (not service.record.disabled, _or_never(service.since)),
@@ -38,7 +40,7 @@ class Selection:
 
     text: str = ""
     group: str = EVERYBODY
-    order: str = "host"
+    order: str = "attention"
     descending: bool = False
     page: int = 1
 
@@ -49,7 +51,7 @@ class Selection:
         return cls(
             query.get("q", "").strip(),
             group if group in GROUPS else EVERYBODY,
-            order if order in _ORDERS else "host",
+            order if order in _ORDERS else "attention",
             query.get("order") == "desc",
             int(page) if page.isascii() and page.isdigit() and 0 < int(page[:9]) < 10**6 else 1,
         )
@@ -60,7 +62,7 @@ class Selection:
         parameters = {
             "q": other.text,
             "show": other.group if other.group != EVERYBODY else "",
-            "sort": other.order if other.order != "host" else "",
+            "sort": other.order if other.order != "attention" else "",
             "order": "desc" if other.descending else "",
             "page": str(other.page) if other.page > 1 else "",
         }
@@ -102,22 +104,6 @@ def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Flee
     first = (selection.page - 1) * PER_PAGE
     pages = -(-len(matching) // PER_PAGE)
     return Fleet(matching[first : first + PER_PAGE], len(matching), counts, pages)
-
-
-def observed_services(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
-    """Return the services of records; times are by the database's clock."""
-    now = None
-    for record in records:
-        if record.last_seen is not None and record.silent_for is not None:
-            now = record.last_seen + timedelta(seconds=record.silent_for)  # when it was read
-            break
-    services = []
-    for record in records:
-        since = None
-        if now is not None and record.disabled_at is not None:
-            since = max(0.0, (now - record.disabled_at).total_seconds())
-        services.append(ObservedService(record, record.is_up(down_after), since=since))
-    return services
 
 
 def _or_never(seconds: float | None) -> float:

@@ -1,11 +1,12 @@
-"""A host's provider tree in Placement, read for the page: what the template shows."""
+"""What the page reads from Placement: which roots are disabled, and a host's provider tree."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agent.reporting.reports import with_agents_step
+from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
@@ -14,14 +15,24 @@ from reportclient.plain_text import in_natural_order
 from reportclient.request_filter import DISABLED
 from reportclient.usage import NEARLY_FULL
 
-TREES_AT_ONCE = 4
-"""Trees that are read at the same time; the other threads answer the REST interface."""
+READS_AT_ONCE = 4
+"""Reads of Placement at the same time; the other threads answer the REST interface."""
 MAX_WAIT = 10.0
-"""Seconds that a request waits until fewer trees are being read."""
+"""Seconds that a request waits for one of these reads to end."""
+T = TypeVar("T")
 
 
-class NoTree(Exception):
-    """The tree can't be shown; the text says why."""
+class NotRead(Exception):
+    """Placement can't be read, or does not have it; the text says why."""
+
+
+class ShownTotal(NamedTuple):
+    """One resource class of a whole tree; amounts in its unit."""
+
+    resource_class: str
+    capacity: int
+    used: int
+    nearly_full: bool
 
 
 class ShownInventory(NamedTuple):
@@ -58,42 +69,63 @@ class ShownProvider(NamedTuple):
 class ShownTree:
     """A tree, parents first, and the sharing providers by the aggregates they share through."""
 
+    totals: Sequence[ShownTotal]
     providers: Sequence[ShownProvider]
     sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
 
 
 @dataclass(frozen=True, slots=True)
-class TreesOfHosts:
+class PlacementReads:
     """``placement`` is ``None`` where [placement] is not configured."""
 
     placement: API | None
-    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TREES_AT_ONCE))
+    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READS_AT_ONCE))
 
-    def read(self, root: str) -> ShownTree:
+    def disabled_roots(self) -> frozenset[str]:
+        """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call.
+
+        :raises NotRead: Placement can't be read.
+        """
+        return self._read(disabled_roots)
+
+    def tree(self, root: str) -> ShownTree:
         """Return the tree of a root provider.
 
-        :raises NoTree: Placement can't be read, or has no such root.
+        :raises NotRead: Placement can't be read, or has no such root.
         """
+        tree = self._read(lambda api: read_tree(root, api))
+        if tree is None:
+            raise NotRead(f"Placement has no root provider {root} (yet)")
+        return shown_tree(tree)
+
+    def _read(self, read: Callable[[API], T]) -> T:
         if self.placement is None:
-            raise NoTree("compute-registry can't read Placement: set [placement] auth_type")
+            raise NotRead("compute-registry can't read Placement: set [placement] auth_type")
         if not self.turns.acquire(timeout=MAX_WAIT):
-            raise NoTree("too many trees are being read: try again in a moment")
+            raise NotRead("too many pages are being read: try again in a moment")
         try:
-            tree = read_tree(root, self.placement)
+            return read(self.placement)
         except PlacementError as err:
-            raise NoTree(with_agents_step(err)) from err
+            raise NotRead(with_agents_step(err)) from err
         finally:
             self.turns.release()
-        if tree is None:
-            raise NoTree(f"Placement has no root provider {root} (yet)")
-        return shown_tree(tree)
 
 
 def shown_tree(tree: ObservedTree) -> ShownTree:
     """Return everything that the page shows of a tree."""
     sharing = sharing_providers(tree.snapshot, tree.root)
+    providers = list(_nested(tree))
+    amounts: dict[str, tuple[int, int]] = {}
+    for provider in providers:
+        for row in provider.inventory:
+            capacity, used = amounts.get(row.resource_class, (0, 0))
+            amounts[row.resource_class] = capacity + row.capacity, used + row.used
     return ShownTree(
-        list(_nested(tree)),
+        [
+            ShownTotal(name, capacity, used, used > capacity * NEARLY_FULL)
+            for name, (capacity, used) in sorted(amounts.items())
+        ],
+        providers,
         [(names, [_shown(p, tree) for p in providers]) for names, providers in sharing.items()],
     )
 

@@ -3,7 +3,7 @@
 import os
 import pwd
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -11,20 +11,17 @@ from typing import Any
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.ownership.policy import DISABLED
 from agent.registry import errors
 from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
-from agent.registry.observed_service import ObservedService
+from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import with_agents_step
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
+from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.reader import part_of
-
-WITH_TRAIT = f"/resource_providers?required={DISABLED}"
 
 
 class Services:
@@ -63,18 +60,14 @@ class Services:
         return Control(self.registry, agents, self._settings.down_after)
 
     def observed(
-        self, records: Iterable[ServiceRecord], api: API | None = None
+        self, records: Sequence[ServiceRecord], api: API | None = None
     ) -> tuple[list[ObservedService], str | None]:
         """Return the records compared with Placement, and Placement's error, if any; one GET."""
         try:
             disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
             disabled, placement_error = None, with_agents_step(err)
-        services = []
-        for record in records:
-            count = None if disabled is None else len(disabled.intersection(record.roots))
-            services.append(ObservedService(record, record.is_up(self._settings.down_after), count))
-        return services, placement_error
+        return observed_services(records, self._settings.down_after, disabled), placement_error
 
     @cached_property
     def _transport(self) -> Any:
@@ -96,11 +89,6 @@ def _user() -> str:
         return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return f"user {os.getuid()}"
-
-
-def disabled_roots(api: API) -> frozenset[str]:
-    """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED."""
-    return frozenset(each["uuid"] for each in part_of(WITH_TRAIT, "resource_providers", api))
 
 
 @contextmanager

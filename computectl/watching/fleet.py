@@ -38,16 +38,6 @@ class Hosts:
         }
 
 
-def wants_attention(service: ObservedService) -> int:
-    """Return the rank in the order of attention: 0 a mismatch, 1 down, 2 disabled, 3 healthy."""
-    record = service.record
-    if record.contested_by is not None or service.agrees is False or record.unreadable:
-        return 0
-    if not service.up:
-        return 1
-    return 2 if record.disabled else 3
-
-
 def _by_name(service: ObservedService) -> Any:
     return natural_key(service.record.host)
 
@@ -58,7 +48,7 @@ def _silence(service: ObservedService) -> float:
 
 
 ORDERS: Mapping[str, Order] = {
-    "attention": lambda service: (wants_attention(service), _by_name(service)),
+    "attention": lambda service: (service.attention, _by_name(service)),
     "host": _by_name,
     "last seen": lambda service: (_silence(service), _by_name(service)),
     "status": lambda service: (service.record.status, _by_name(service)),

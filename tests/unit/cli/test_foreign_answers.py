@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from computectl.asking.request_options import unknown_names_error
-from computectl.reading.services import disabled_roots
 from computectl.reading.trees import Selection, names_in, read_trees
+from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import UnknownNames, Unreachable
 from reportclient.observed_tree import read_tree
 

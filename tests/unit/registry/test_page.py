@@ -14,10 +14,11 @@ from keystoneauth1 import exceptions as ksa
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
+from agent.registry.observed_service import observed_services
 from compute_registry.page.application import HOSTS, TREES, FleetPage, Pages
 from compute_registry.page.login import Login
-from compute_registry.page.selection import Selection, observed_services, select_hosts
-from compute_registry.page.trees import TreesOfHosts, shown_tree
+from compute_registry.page.selection import Selection, select_hosts
+from compute_registry.page.trees import PlacementReads, shown_tree
 from compute_registry.web import page_or_api
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
@@ -54,7 +55,7 @@ class Site:
         self.registry = Registry()
         self.page = FleetPage(
             Control(self.registry, None),
-            TreesOfHosts(placement),
+            PlacementReads(placement),
             Pages(),
             lambda _, rule: rules is None or rule in rules,
         )
@@ -72,22 +73,25 @@ def names(query: str) -> list[str]:
     pairs = dict(one.split("=") for one in query.split("&") if one)
     return [
         one.record.host
-        for one in select_hosts(Selection.from_query(pairs), observed_services(RECORDS, 60)).hosts
+        for one in select_hosts(
+            Selection.from_query(pairs), observed_services(RECORDS, 60, None)
+        ).hosts
     ]
 
 
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        ("", ["a1", "b9", "b10", "c1"]),
-        ("order=desc", ["c1", "b10", "b9", "a1"]),
+        ("", ["a1", "c1", "b9", "b10"]),
+        ("sort=host", ["a1", "b9", "b10", "c1"]),
+        ("sort=host&order=desc", ["c1", "b10", "b9", "a1"]),
         ("q=umzug", ["b9"]),
         ("show=down", ["a1", "c1"]),
-        ("show=up&order=desc", ["b10", "b9"]),
+        ("show=up", ["b9", "b10"]),
         ("show=contested", ["a1"]),
         ("sort=status", ["b9", "a1", "b10", "c1"]),
         ("sort=heartbeat&order=desc", ["c1", "a1", "b9", "b10"]),
-        ("sort=nonsense&show=nonsense&page=0", ["a1", "b9", "b10", "c1"]),
+        ("sort=nonsense&show=nonsense&page=0", ["a1", "c1", "b9", "b10"]),
         ("page=2", []),
     ],
 )
@@ -98,14 +102,41 @@ def test_what_is_chosen_and_in_which_order(query: str, shown: list[str]) -> None
 def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
     selection = Selection("a b", "down", "state", False, 3)
     assert selection.by("state") == "?q=a+b&show=down&sort=state&order=desc"
-    assert selection.by("host") == "?q=a+b&show=down"
+    assert selection.by("attention") == "?q=a+b&show=down"
     assert selection.link(page=4).endswith("&page=4")
 
 
 def test_the_time_since_is_by_the_clock_that_stamped_it() -> None:
-    found = {one.record.host: one.since for one in observed_services(RECORDS, 60)}
+    found = {one.record.host: one.since for one in observed_services(RECORDS, 60, None)}
     assert found["b9"] == timedelta(days=2, seconds=1).total_seconds()
     assert found["b10"] is None
+
+
+def test_what_needs_attention_is_first_and_says_why() -> None:
+    api = FakePlacement()
+    api.stranger.add_trait(
+        api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_STATUS_DISABLED"
+    )
+    site = Site(api)
+    site.registry.records.append(record("d1", unreadable=True, disabled=True))
+    status, text = site("/fleet")
+    assert status == 200
+    assert [text.index(f">{host}</a>") for host in ("a1", "b10", "d1", "c1", "b9")] == sorted(
+        text.index(f">{host}</a>") for host in ("a1", "b10", "d1", "c1", "b9")
+    )
+    assert text.count(' class="wrong">') == 3
+    assert "two agents use the host name a1" in text
+    assert "Placement differs: 1 of 1 root providers disabled" in text
+    assert "The record of d1 is unreadable" in text
+    assert "delete it with computectl service delete" in site("/fleet/d1")[1]
+    assert "computectl audit" in site("/fleet/b10")[1]
+
+
+def test_a_placement_that_is_not_read_is_named_and_no_cell_has_a_question_mark() -> None:
+    text = Site(None)("/fleet")[1]
+    assert "Placement was not read: compute-registry can&#39;t read Placement" in text
+    assert text.count(">not read</span>") == 1, "the other hosts have no root provider"
+    assert ">?<" not in text
 
 
 def test_all_that_is_shown_is_escaped() -> None:
@@ -208,6 +239,7 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     assert page.forest == {"b10": {"pf2": {"<b>vf": {}}, "pf10": {}}, "nfs": {}}
     assert list(page.forest["b10"]) == ["pf2", "pf10"]
     assert "VCPU 8 2 4 24 3 21" in page.text
+    assert "VCPU 3 of 24 VGPU 1 of 1 b10" in page.text, "what the tree has in all"
     assert "DISK_GB 100 0 1 100 10 90" in page.text
     assert f"Shared through aggregate {AGGREGATE} nfs" in page.text
     assert f"{ROOT} · generation" in page.text and "1 consumer" in page.text
@@ -223,10 +255,11 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
     tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
     text = Pages().render(
         "host.html",
-        service=observed_services(RECORDS, 60)[0],
+        service=observed_services(RECORDS, 60, None)[0],
         root=deep[0].uuid,
         tree=tree,
-        why_not="",
+        not_read="",
+        now=SEEN,
     )
     assert text.count("<ul") == text.count("</ul>") == len(deep)
     assert text.count("<li") == text.count("</li>") == len(deep)
