@@ -151,9 +151,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         api = Counting(session.placement())
         request = _request(options, api)
         try:
-            answer = allocation_candidates(
-                request, api, QueryOptions(options.include_disabled, several=True)
-            )
+            answer = allocation_candidates(request, api, QueryOptions(options.include_disabled))
             why, explained = None, []
             if options.explain:
                 question = Question(request, options.include_disabled)

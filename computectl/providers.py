@@ -67,9 +67,7 @@ class FindProviders(DrawnOrListed[Answered]):
         api = Counting(session.placement())
         query = _query(options, api)
         try:
-            listed = resource_providers(
-                query, api, QueryOptions(options.include_disabled, several=True)
-            )
+            listed = resource_providers(query, api, QueryOptions(options.include_disabled))
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         names: dict[str, str] = {}

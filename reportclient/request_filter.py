@@ -17,7 +17,7 @@ The parameters and the header must use the same microversion.  Before 1.35 Place
 condition on roots: the trait is then forbidden for the group without a suffix, which covers
 only roots that provide resources of that group.  A query that has only groups with suffixes,
 or requests resources from below the roots, has to check the ``traits`` of the roots in
-``provider_summaries`` itself, as ``reportclient.candidates.asking`` does.
+``provider_summaries`` itself.
 """
 
 from collections.abc import Iterable, Mapping

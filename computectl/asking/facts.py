@@ -30,7 +30,7 @@ LOOKED_AT = 1000
 NAMED = 3
 """Providers that a sentence names; of more, the number is given."""
 _NOT_TOGETHER = ", but not together with the rest."
-_ALL = QueryOptions(include_disabled=True, several=True)
+_ALL = QueryOptions(include_disabled=True)
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class Facts:
 
     def _having(self, question: Question, name: str) -> list[ProviderSummary]:
         """Return the providers, sharing ones included, that candidates take the class from."""
-        how = QueryOptions(question.include_disabled, several=True)
+        how = QueryOptions(question.include_disabled)
         request = replace(question.request, limit=LOOKED_AT)
         answer = allocation_candidates(request, self.api, how)
         taken = dict.fromkeys(

@@ -147,7 +147,7 @@ class Explainer:
         if self.calls >= self.most:
             raise _OutOfCalls
         self.calls += 1
-        how = QueryOptions(include_disabled=question.include_disabled, several=True)
+        how = QueryOptions(include_disabled=question.include_disabled)
         answer = allocation_candidates(replace(question.request, limit=limit), self.api, how)
         self._answers[key] = limit, answer
         return answer
@@ -217,5 +217,5 @@ def _is_nowhere(constraint: Constraint, api: API) -> bool:
     """Whether no provider at all has the traits or aggregates of the constraint."""
     if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
-    how = QueryOptions(include_disabled=True, several=True)
+    how = QueryOptions(include_disabled=True)
     return not resource_providers(ProviderQuery(where=group_having(constraint)), api, how).providers

@@ -23,7 +23,7 @@ from reportclient.candidates.answers import (
     ProviderSummary,
 )
 from reportclient.candidates.checks import checked
-from reportclient.candidates.older import lowest_microversion, needs
+from reportclient.candidates.needs import lowest_microversion, needs
 from reportclient.candidates.request import BadQuery, ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.text import read_provider_query, read_request, to_query_string
 

@@ -3,13 +3,11 @@
 Placement calls a candidate an allocation request.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from reportclient.model import SHARES_VIA_AGGREGATE
-
-Key = tuple[frozenset[Any], frozenset[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +20,6 @@ class AllocationRequest:
 
     allocations: Mapping[str, Mapping[str, int]]
     mappings: Mapping[str, tuple[str, ...]] | None = None
-
-    @property
-    def key(self) -> Key:
-        """A hashable key; equal candidates have equal keys, whatever their order."""
-        amounts = frozenset(
-            (uuid, name, amount)
-            for uuid, resources in self.allocations.items()
-            for name, amount in resources.items()
-        )
-        met = frozenset(
-            (suffix, frozenset(uuids)) for suffix, uuids in (self.mappings or {}).items()
-        )
-        return amounts, met
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +60,13 @@ class AllocationCandidates:
 
     def host(self, request: AllocationRequest) -> str:
         """Return the UUID of the candidate's root; sharing providers that it uses don't count."""
-        return self._anchors(request)[0]
+        summaries = [self.provider_summaries[uuid] for uuid in request.allocations]
+        own = [summary for summary in summaries if not summary.shares] or summaries
+        return own[0].root_uuid
 
     def hosts(self) -> list[str]:
         """Return the roots' UUIDs in the order of their first candidates."""
         return list(dict.fromkeys(self.host(request) for request in self.allocation_requests))
-
-    def root_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
-        """Yield the traits of each root of the candidate; several only if all providers share."""
-        for root in self._anchors(request):
-            summary = self.provider_summaries.get(root)
-            yield summary.traits if summary else frozenset()
 
     def only(self, requests: Iterable[AllocationRequest]) -> "AllocationCandidates":
         """Return an answer with these candidates only, and the summaries of their trees."""
@@ -98,11 +79,6 @@ class AllocationCandidates:
         return AllocationCandidates(
             chosen, {uuid: summary for uuid, summary in summaries if summary.root_uuid in roots}
         )
-
-    def _anchors(self, request: AllocationRequest) -> list[str]:
-        summaries = [self.provider_summaries[uuid] for uuid in request.allocations]
-        own = [summary for summary in summaries if not summary.shares] or summaries
-        return list(dict.fromkeys(summary.root_uuid for summary in own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +100,6 @@ def parse_candidates(body: Mapping[str, Any]) -> AllocationCandidates:
         if not request.allocations.keys() <= summaries.keys():
             raise KeyError("provider_summaries")
     return AllocationCandidates(requests, summaries)
-
-
-def merge_candidates(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
-    """Merge answers into one that has each candidate once."""
-    requests: dict[Key, AllocationRequest] = {}
-    summaries: dict[str, ProviderSummary] = {}
-    for answer in answers:
-        summaries |= answer.provider_summaries
-        for request in answer.allocation_requests:
-            requests.setdefault(request.key, request)
-    return AllocationCandidates(tuple(requests.values()), summaries)
 
 
 def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:

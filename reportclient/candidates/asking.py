@@ -1,32 +1,28 @@
-"""Query Placement for allocation candidates and providers, without those of disabled hosts.
-
-A query is sent with the newest microversion first.  For an older Placement, from 1.29 on, it is
-translated (``older``); where that is not possible, the error names the features that are missing.
-"""
+"""Query Placement for allocation candidates and providers, without those of disabled hosts."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from reportclient.candidates import older
 from reportclient.candidates.answers import (
     AllocationCandidates,
     ListedProvider,
-    merge_candidates,
     parse_candidates,
     parse_providers,
 )
 from reportclient.candidates.checks import checked, checked_query
-from reportclient.candidates.older import (
-    UnsupportedQuery,
+from reportclient.candidates.group_policy import isolated, miscounted, with_safe_group_policy
+from reportclient.candidates.needs import (
+    Need,
+    lacking,
     lowest_microversion,
-    miscounted,
+    needs,
     provider_needs,
 )
 from reportclient.candidates.request import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.text import parameters, provider_parameters, query_string
 from reportclient.errors import TooOld, Unreachable
-from reportclient.http import API, NEWEST
+from reportclient.http import API
 from reportclient.request_filter import DISABLED, forbid_disabled
 
 Answer = TypeVar("Answer")
@@ -37,12 +33,10 @@ class QueryOptions:
     """How a query is sent.
 
     ``include_disabled``: include providers of disabled hosts; for operators, not for schedulers.
-    ``several``: allow one query for each alternative (``in:``) if Placement is too old for them.
     ``mappings``: the answer has to say which provider meets which request group.
     """
 
     include_disabled: bool = False
-    several: bool = False
     mappings: bool = False
 
 
@@ -59,7 +53,7 @@ def allocation_candidates(
 ) -> AllocationCandidates:
     """Return the candidates of ``GET /allocation_candidates``, without those of disabled hosts.
 
-    Sends one call, or one for each combination of alternatives to an old Placement.
+    Sends one call.
 
     :raises reportclient.candidates.request.BadQuery: the request is invalid; nothing is sent.
     :raises reportclient.request_filter.CannotForbid: the request requires disabled hosts.
@@ -69,21 +63,14 @@ def allocation_candidates(
     options = options or QueryOptions()
     checked(request)
     wanted = request if options.include_disabled else forbid_disabled(request)
-
-    def send(version: str) -> AllocationCandidates:
-        translation = older.translate(
-            wanted, version, several=options.several, mappings=options.mappings
-        )
-        paths = [
-            f"/allocation_candidates?{query_string(parameters(each))}"
-            for each in translation.queries
-        ]
-        answer = older.filtered(
-            merge_candidates(_each(paths, parse_candidates, translation.needs, api)), translation
-        )
-        return replace(answer, miscounted=miscounted(wanted, answer))
-
-    return _with_newest_microversion(send)
+    query, isolate = with_safe_group_policy(wanted)
+    path = f"/allocation_candidates?{query_string(parameters(query))}"
+    needed = needs(query, mappings=options.mappings or isolate)
+    answer = _get(path, parse_candidates, needed, api)
+    if isolate:
+        alone = [candidate for candidate in answer.allocation_requests if isolated(candidate)]
+        answer = answer.only(alone[: wanted.limit])
+    return replace(answer, miscounted=miscounted(wanted, answer))
 
 
 def resource_providers(
@@ -99,17 +86,8 @@ def resource_providers(
     """
     options = options or QueryOptions()
     checked_query(query)
-
-    def send(version: str) -> list[ListedProvider]:
-        queries = older.translate_provider_query(query, version, several=options.several)
-        paths = [
-            f"/resource_providers?{query_string(provider_parameters(each))}" for each in queries
-        ]
-        lowest = lowest_microversion(need for each in queries for need in provider_needs(each))
-        providers = (each for part in _each(paths, parse_providers, lowest, api) for each in part)
-        return list({each.uuid: each for each in providers}.values())
-
-    listed = _with_newest_microversion(send)
+    path = f"/resource_providers?{query_string(provider_parameters(query))}"
+    listed = _get(path, parse_providers, provider_needs(query), api)
     if options.include_disabled or not listed:
         return ListedProviders(tuple(listed))
     disabled = disabled_roots(api)
@@ -121,32 +99,20 @@ def disabled_roots(api: API) -> frozenset[str]:
     """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
     marked = ProviderQuery(where=RequestGroup.from_values(required=[DISABLED]))
     path = f"/resource_providers?{query_string(provider_parameters(marked))}"
-    [disabled] = _each([path], parse_providers, None, api)
+    disabled = _get(path, parse_providers, (), api)
     return frozenset(each.uuid for each in disabled if each.uuid == each.root_uuid)
 
 
-def _each(
-    paths: Iterable[str], read: Callable[[Any], Answer], needs: str | None, api: API
-) -> list[Answer]:
-    answers = []
-    for path in paths:
-        body = api.request("GET", path, needs=needs)
-        try:
-            answers.append(read(body))
-        except (KeyError, TypeError, AttributeError) as err:
-            raise Unreachable(f"GET {path}: the answer is not in Placement's format") from err
-    return answers
-
-
-def _with_newest_microversion(send: Callable[[str], Answer]) -> Answer:
-    """Call ``send`` with the newest microversion, or with Placement's newest if that is older."""
+def _get(path: str, parse: Callable[[Any], Answer], needed: Iterable[Need], api: API) -> Answer:
     try:
-        return send(NEWEST)
+        body = api.request("GET", path, needs=lowest_microversion(needed))
     except TooOld as err:
-        if err.newest is None:
+        features = lacking(needed, err.newest) if err.newest else ""
+        if not features:
             raise
-        version = err.newest
+        text = f"Placement has microversion {err.newest} and lacks: {features}"
+        raise TooOld(text, newest=err.newest) from None
     try:
-        return send(version)
-    except UnsupportedQuery as err:
-        raise TooOld(str(err), newest=version) from None
+        return parse(body)
+    except (KeyError, TypeError, AttributeError) as err:
+        raise Unreachable(f"GET {path}: the answer is not in Placement's format") from err

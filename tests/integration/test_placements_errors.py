@@ -84,7 +84,7 @@ def test_wrong_amounts_of_an_answer_are_counted(
     placement_server: RealPlacement, monkeypatch: pytest.MonkeyPatch, api: PlacementAPI
 ) -> None:
     monkeypatch.setattr(
-        "reportclient.candidates.older.with_safe_group_policy", lambda r, mappings: (r, False)
+        "reportclient.candidates.asking.with_safe_group_policy", lambda r: (r, False)
     )
     answer = allocation_candidates(read_request(TWO), api)
     assert 0 < answer.miscounted < len(answer)

@@ -25,12 +25,8 @@ from reportclient.candidates import (
     to_query_string,
 )
 from reportclient.candidates.checks import problems
-from reportclient.candidates.older import (
-    UnsupportedQuery,
-    missing,
-    translate,
-    with_safe_group_policy,
-)
+from reportclient.candidates.group_policy import with_safe_group_policy
+from reportclient.candidates.needs import lacking
 from reportclient.candidates.text import parameters, provider_parameters, query_string
 from reportclient.request_filter import forbid_disabled, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
@@ -107,21 +103,17 @@ def test_the_filter_means_the_same_typed_and_not(request: ResourceRequest) -> No
 
 
 @given(valid, st.integers(29, 39))
-def test_what_an_older_placement_is_asked_is_what_it_has(
-    request: ResourceRequest, minor: int
-) -> None:
-    version = f"1.{minor}"
-    try:
-        how = translate(request, version, several=True)
-    except UnsupportedQuery as err:
-        assert version in str(err) or "more than" in str(err)
-        return
-    for query in how.queries:
-        assert not missing(needs(query), version)
-        assert not list(problems(query))
-    if not missing(needs(request), version):
-        assert how.queries == (with_safe_group_policy(request, mappings="1.34" <= version)[0],)
-        assert how.needs == lowest_microversion(needs(request))
+def test_what_an_older_placement_lacks_is_named(request: ResourceRequest, minor: int) -> None:
+    lowest, version = lowest_microversion(needs(request)), f"1.{minor}"
+    assert bool(lacking(needs(request), version)) is (version < lowest)
+
+
+@given(valid)
+def test_a_safe_group_policy_is_valid_and_asks_for_the_same(request: ResourceRequest) -> None:
+    safe, isolate = with_safe_group_policy(request)
+    assert not list(problems(safe))
+    assert safe.by_suffix() == request.by_suffix()
+    assert not isolate or (request.group_policy, safe.limit) == ("isolate", None)
 
 
 @settings(max_examples=40)

@@ -81,17 +81,24 @@ def test_a_query_says_the_lowest_version_that_serves() -> None:
     ]
 
 
-def test_an_older_placement_is_asked_in_its_own_words_once() -> None:
-    api = Answers(TooOld("no", newest="1.34"), BODY)
-    assert len(allocation_candidates(REQUEST, api)) == 1
-    assert api.asked[-1] == ("/allocation_candidates?resources=VCPU:1", "1.29")
-
-
-@pytest.mark.parametrize("speaks", [None, "1.12"])
-def test_one_that_is_too_old_for_anything_is_told_so(speaks: str | None) -> None:
-    error = TooOld("too old for anything", newest=speaks)
-    with pytest.raises(TooOld, match="too old for anything"):
-        allocation_candidates(REQUEST, Answers(error, error))
+@pytest.mark.parametrize(
+    ("newest", "text"),
+    [
+        (
+            "1.34",
+            r"^Placement has microversion 1.34 and lacks: root_required \(microversion 1.35\)$",
+        ),
+        ("1.35", "^too old for anything$"),
+        (None, "^too old for anything$"),
+    ],
+)
+def test_what_an_older_placement_lacks_is_named_and_nothing_is_sent_again(
+    newest: str | None, text: str
+) -> None:
+    api = Answers(TooOld("too old for anything", newest=newest))
+    with pytest.raises(TooOld, match=text):
+        allocation_candidates(REQUEST, api)
+    assert api.answers == []
 
 
 @pytest.mark.parametrize(
