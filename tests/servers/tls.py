@@ -21,6 +21,10 @@ from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 
 YEAR = 365.0
+USAGES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+    *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 
 
 class Authority:
@@ -78,8 +82,10 @@ def _signed(
     days: float,
     since: float = -YEAR,
 ) -> bytes:
+    """With what Python 3.13 insists on: key identifiers, and the key usage of an authority."""
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    of_authority = dict.fromkeys(USAGES, False) | {"key_cert_sign": True, "crl_sign": True}
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -88,9 +94,12 @@ def _signed(
         .not_valid_before(now + datetime.timedelta(days=since))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
-        .sign(by, hashes.SHA256())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), False)
     )
-    return made.public_bytes(serialization.Encoding.PEM)
+    if isinstance(extension, x509.BasicConstraints):
+        builder = builder.add_extension(x509.KeyUsage(**of_authority), critical=True)
+    return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 class TlsProxy(Forwarder):
