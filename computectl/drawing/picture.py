@@ -191,7 +191,7 @@ class _Boxes:
         return Box(
             number,
             _kind(first),
-            _title(fold.members, above),
+            _title([self._name(provider) for provider in fold.members], above),
             len(fold.members),
             tuple(self._amounts(fold.members)),
             () if self.context.terse else tuple(short_traits(common - {DISABLED})),
@@ -200,6 +200,16 @@ class _Boxes:
             DISABLED in first.traits,
             first.uuid == self.context.usage.marked,
         )
+
+    def _name(self, provider: Provider) -> str:
+        """Return the name; below a host without the domain of the host's name."""
+        root = provider
+        while root.parent_uuid in self.snapshot.providers:
+            root = self.snapshot.providers[root.parent_uuid]
+        host, dot, _ = root.name.partition(".")
+        if root is provider or not dot or not provider.name.startswith(root.name):
+            return plain(provider.name)
+        return plain(host + provider.name.removeprefix(root.name))
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
         for name in sorted({name for provider in members for name in provider.inventory}):
@@ -251,14 +261,13 @@ def _kind(provider: Provider) -> BoxKind:
     return BoxKind.DEVICE if provider.inventory else BoxKind.PLAIN
 
 
-def _title(members: tuple[Provider, ...], above: int) -> str:
-    first, last = plain(members[0].name), plain(members[-1].name)
-    if len(members) == 1:
-        return first
-    in_each = len(members) // above
-    even = above > 1 and in_each > 1 and len(members) % above == 0
+def _title(names: list[str], above: int) -> str:
+    if len(names) == 1:
+        return names[0]
+    in_each = len(names) // above
+    even = above > 1 and in_each > 1 and len(names) % above == 0
     each = f" ({in_each} in each)" if even else ""
-    return f"{first} … {last}  ×{len(members)}{each}"  # noqa: RUF001
+    return f"{names[0]} … {names[-1]}  ×{len(names)}{each}"  # noqa: RUF001
 
 
 def short_traits(traits: Iterable[str]) -> list[str]:

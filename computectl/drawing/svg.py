@@ -93,7 +93,7 @@ def _lines(picture: Picture) -> Iterator[str]:
         yield f"  p{parent} -> p{child}"
     for number, hub in enumerate(picture.hubs):
         title = f"aggregate {hub.title}"
-        label = _with_room([title], escape(title))
+        label = _with_room([title], [escape(title)])
         yield (
             f'  a{number} [label=<{label}>, shape=ellipse, style="filled,dashed", '
             f'fillcolor="#ffffff", color="{AGGREGATE_COLOUR}"]'
@@ -123,17 +123,17 @@ def _label(box: Box) -> str:
     rows += [f'<font color="{AGGREGATE_COLOUR}">{escape(note)}</font>' for note in box.notes]
     if box.disabled:
         rows.insert(1, f'<font color="{DISABLED_COLOUR}"><b>disabled</b></font>')
-    texts = (box.title, *box.amounts, *box.traits, *box.notes)
-    return _with_room(texts, "<br/>".join(rows))
+    return _with_room((box.title, *box.amounts, *box.traits, *box.notes), rows)
 
 
-def _with_room(texts: Iterable[str], label: str) -> str:
-    """Return a label of fixed width: Graphviz may have no font to measure the text with."""
+def _with_room(texts: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a label of fixed width: Graphviz may have no font to measure the texts with.
+
+    Each row is a cell, or the underscores of one would lie on the letters of the next.
+    """
     width = round(max(map(columns, texts)) * LETTER * SIZE)
-    return (
-        '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
-        f'<tr><td width="{width}">{label}</td></tr></table>'
-    )
+    cells = "".join(f'<tr><td width="{width}">{row}</td></tr>' for row in rows)
+    return f'<table border="0" cellborder="0" cellspacing="0" cellpadding="1">{cells}</table>'
 
 
 def _style(box: Box) -> str:

@@ -65,7 +65,7 @@ class Walk:
                 self.commands[line]()
                 continue
             ended = self.host.ctl(*words)
-            assert ended.code == 0, (line, ended)
+            assert ended.code == 0, f"{line}\n{ended.out}{ended.err}"
             self.output = ended.out
 
     def start_nova(self) -> None:

@@ -50,6 +50,16 @@ def test_a_host_of_130_providers_is_a_picture_of_six_boxes() -> None:
     assert [(hub.title, hub.boxes) for hub in made.hubs] == [(AGGREGATE[:8], (0, 5))]
 
 
+def test_the_domain_of_a_hosts_name_is_shown_once() -> None:
+    host = provider("c1.example.org")
+    below = [provider(f"{name}_pf0", "c1.example.org") for name in ("c1.example.org", "c2")]
+    assert titles(picture(Snapshot.build([host, *below]))) == [
+        "c1.example.org",
+        "c1_pf0",
+        "c2_pf0",
+    ]
+
+
 def test_two_of_a_shape_are_drawn_each_by_itself_and_three_are_not() -> None:
     two = Snapshot.build([provider("a"), *(provider(f"a{n}", "a") for n in range(2))])
     three = Snapshot.build([provider("a"), *(provider(f"a{n}", "a") for n in range(3))])
