@@ -114,7 +114,9 @@ def test_instead_of_nova_and_back_with_a_guest(walk: Walk) -> None:
     stranger = walk.placement.stranger
     walk.start_nova()
     guest = stranger.put_allocation({ROOT: {"VCPU": 2}})
-    walk.host.configure(more=QUICK)
+    walk.host.configure(
+        more=QUICK + "[compute]\nowner_trait = CUSTOM_OWNER_COMPUTE_AGENT, OWNER_NOVA\n"
+    )
     walk.host.script(INSTEAD)
     walk.run("from-nova.rst", "instead")
     assert OWNER in stranger.traits(ROOT)
