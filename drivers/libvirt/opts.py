@@ -159,8 +159,9 @@ LIBVIRT_OPTS = [
         choices=["raw", "flat", "qcow2", "lvm", "rbd", "zfs", "ploop", "default"],
         help="How guests' disks are stored. DISK_GB is the size of libvirt's storage pool that is"
         " this backend: of instances_path for disks in files (without such a pool, the size of"
-        " its file system), of images_volume_group for lvm, images_rbd_pool for rbd and"
-        " images_zfs_pool for zfs. While there is no such pool, DISK_GB stays as in Placement.",
+        " its file system), of images_volume_group for lvm, images_rbd_pool for rbd (without such"
+        " a pool, the size of the Ceph cluster) and images_zfs_pool for zfs. While the size is"
+        " unknown, DISK_GB stays as in Placement.",
     ),
     cfg.StrOpt(
         "images_volume_group",
@@ -170,6 +171,17 @@ LIBVIRT_OPTS = [
         "images_rbd_pool",
         default="rbd",
         help="The Ceph pool that guests' disks are in, with images_type = rbd.",
+    ),
+    cfg.StrOpt(
+        "images_rbd_ceph_conf",
+        default="",
+        help="Configuration file of the Ceph cluster; if empty, the default one of the command"
+        " ceph, which is run with images_type = rbd if libvirt has no storage pool.",
+    ),
+    cfg.StrOpt(
+        "rbd_user",
+        help="Name of the Ceph user (without client.) that the command ceph is run as. This"
+        " agent's user has to be able to read its keyring.",
     ),
     cfg.StrOpt(
         "images_zfs_pool",
@@ -233,7 +245,22 @@ LIBVIRT_OPTS = [
     ),
 ]
 
+COMPUTE_OPTS = [
+    cfg.ListOpt(
+        "image_type_exclude_list",
+        default=[],
+        help="Types of images that this host does not accept, such as raw or qcow2: their traits"
+        " COMPUTE_IMAGE_TYPE_* are removed.",
+    ),
+]
+
 DEFAULT_OPTS = [
+    cfg.BoolOpt(
+        "force_raw_images",
+        default=True,
+        help="Whether nova-compute converts images to raw ones. If it does not, images of type"
+        " qcow2 can't be used with images_type = lvm or rbd, and their trait is removed.",
+    ),
     cfg.MultiOpt(
         "reserved_huge_pages",
         item_type=types.Dict(),
@@ -269,6 +296,24 @@ IMAGE_CACHE_OPTS = [
 ]
 
 
+NOT_HONOURED = {
+    ("DEFAULT", "vcpu_pin_set"): "set [compute] cpu_shared_set to these CPUs instead",
+    ("libvirt", "hw_machine_type"): "device models are those of pc and q35, on aarch64 of virt",
+}
+"""Options that change what Nova reports, and nothing here: the next step by group and name."""
+
+
+def not_honoured(conf: Any) -> list[str]:
+    """Return the options of ``NOT_HONOURED`` that are set, each with its next step."""
+    for group, name in NOT_HONOURED:
+        common.register(conf, [(group, [cfg.StrOpt(name)])])
+    return [
+        f"[{group}] {name} ({step})"
+        for (group, name), step in NOT_HONOURED.items()
+        if (conf if group == "DEFAULT" else conf[group])[name]
+    ]
+
+
 def register_mdev_types(conf: Any) -> None:
     """Register the groups of all mdev types: the enabled ones, and others in the configuration.
 
@@ -286,6 +331,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [
         ("libvirt", LIBVIRT_OPTS),
         ("DEFAULT", DEFAULT_OPTS),
+        ("compute", COMPUTE_OPTS),
         ("pci", PCI_OPTS),
         ("devices", DEVICES_OPTS),
         ("workarounds", WORKAROUNDS_OPTS),

@@ -20,6 +20,7 @@ from drivers.errors import DriverNotReady
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
 from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
+from drivers.libvirt.facts.ceph import CephCluster
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.tree.reported import HostReport
 from drivers.opts import inventory_policy
@@ -93,18 +94,22 @@ class DiskAnswer:
     rotational: tuple[bool | None, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     no_pool: bool = False
-    """Whether the pools could be listed, but none of them is the image backend."""
+    """Whether the pools could be listed, none of them is the image backend, and nothing else is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The disk; ``image_cache``: directory whose size is reserved, ``None``: none."""
+    """The disk; ``image_cache``: directory whose size is reserved, ``None``: none.
+
+    ``ceph`` is asked where libvirt has no storage pool.
+    """
 
     images: ImageBackend
     instances_path: Path
     policy: InventoryPolicy
     image_cache: Path | None = None
     from_sharing_provider: bool = False
+    ceph: CephCluster | None = None
     name: ClassVar[str] = "disk"
 
     @classmethod
@@ -121,7 +126,8 @@ class Disk:
         reserves_cache = conf.workarounds.reserve_disk_resource_for_image_cache and images.in_files
         cache = path / conf.image_cache.subdirectory_name if reserves_cache else None
         is_shared = conf.libvirt.disk_from_sharing_provider
-        return cls(images, path, inventory_policy(conf), cache, is_shared)
+        ceph = CephCluster.from_conf(conf.libvirt) if images.kind == "rbd" else None
+        return cls(images, path, inventory_policy(conf), cache, is_shared, ceph)
 
     def query_host(self, sources: Sources) -> DiskAnswer:
         """Return the size and kind of the disk: of the storage pool, or of the file system."""
@@ -141,6 +147,8 @@ class Disk:
             size = sources.read_files(
                 "disk", what, lambda root: file_system_size(below(root, path)), None
             )
+        if pool is None and self.ceph is not None:
+            size = sources.fetch_or_default("ceph", self.ceph.size, None, until_event=POOLS)
         if self.image_cache is not None:
             directory = self.image_cache
             cached = sources.read_files(
@@ -157,7 +165,7 @@ class Disk:
             return tuple(device_rotational(root, device) for device in devices)
 
         kinds = sources.read_files("kind of disk", f"the disk of {path}", rotational, ())
-        no_pool = pool is None and listed is not None and not images.in_files
+        no_pool = pool is None and listed is not None and images.kind in {"lvm", "zfs"}
         return DiskAnswer(size, cached, kinds, pools.notes("storage pool"), no_pool)
 
     def build_report(self, answer: DiskAnswer, context: ReportContext) -> HostReport:

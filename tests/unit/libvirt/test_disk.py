@@ -109,7 +109,7 @@ def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     tree = new_tree()
     tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
     look = reading(two_cells(), disk_bytes=None, no_pool=True)
-    images = ImageBackend("rbd", "vms")
+    images = ImageBackend("zfs", "vms")
     assert totals(written(tree, look, images=images))["DISK_GB"] == 7
     told = report_of(tree, look, images=images).notes["DISK_GB"]
     assert "'vms'" in told and "virsh pool-define" in told

@@ -151,9 +151,9 @@ def test_a_cpu_set_beyond_the_host_is_not_reported_and_named(make, tree):
 
 
 def test_disks_that_are_not_files_leave_what_placement_has(make, tree):
-    driver = make("[libvirt]\nimages_type = rbd\n")
+    driver = make("[libvirt]\nimages_type = zfs\nimages_zfs_pool = tank\n")
     assert "DISK_GB" not in reported(driver, tree).data(NODE).inventory
-    assert "rbd" in driver.degraded()["DISK_GB"]
+    assert "zfs" in driver.degraded()["DISK_GB"]
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77, "reserved": 7}})
     assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
 
