@@ -27,10 +27,14 @@ PROJECT = "compute-agent"
 DEFAULT = "DEFAULT"
 NAMES_OF_OTHERS = {
     "DEFAULT": frozenset({"rpc_response_timeout", "long_rpc_timeout"}),
-    "libvirt": frozenset({"cpu_model", "rbd_connect_timeout"}),
+    "devices": frozenset({"enabled_vgpu_types"}),
+    "libvirt": frozenset({"cpu_model", "cpu_power_management_strategy", "rbd_connect_timeout"}),
     "placement": frozenset({"user_name", "user_domain_name", "access_token", "access_token_type"}),
 }
-"""Options of other services in the same file, by group, that resemble ours and are no typos."""
+"""Options of other services in the same file, and older names of ours, that resemble ours and are
+no typos, by group."""
+SHIPPED = frozenset({"libvirt", "pci", "devices", "workarounds", "image_cache"})
+"""Groups of the libvirt driver; others may be those of a driver that is not loaded any more."""
 
 
 ALIKE, ALIKE_SHORT = 0.8, 0.75
@@ -182,7 +186,7 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
 
 def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
-    """Return a warning for each unknown group that resembles a driver's.
+    """Return a warning for each unknown group that resembles one of a driver that is not ours.
 
     That is no error: the group may be that of a driver that is not loaded any more.
     """
@@ -190,32 +194,41 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _own_groups() -> set[str]:
-    return {group for group, _ in opts.list_opts()} | {GROUP}
+    return {group for group, _ in opts.list_opts()} | {GROUP} | SHIPPED
 
 
 def _typos(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
-    """Yield the group that is meant (``DEFAULT`` for a mistyped option), and the error text."""
+    """Yield the group that is meant (``DEFAULT`` for a mistyped option), and the error text.
+
+    Groups that differ in case only are mistyped, too: ``[default]`` is not ``[DEFAULT]``.
+    """
     ours = {DEFAULT: {name.replace("-", "_") for name in conf}}
     for group in conf:
         if isinstance(conf[group], cfg.ConfigOpts.GroupAttr):
             ours[DEFAULT].discard(group)
             ours[group] = {option.replace("-", "_") for option in conf[group]}
+    spelling = {group.lower(): group for group in ours}
     for path in files_of(conf):
         for section, options in _sections(path).items():
             if section not in ours:
-                for near in difflib.get_close_matches(section, ours, 1, ALIKE):
-                    where = line_of(path, section, None)
-                    yield near, f"{path}:{where}: no group [{section}]; is [{near}] meant?"
+                for near in _alike(section.strip().lower(), spelling):
+                    where, meant = line_of(path, section, None), spelling[near]
+                    yield meant, f"{path}:{where}: no group [{section}]; is [{meant}] meant?"
                 continue
             for name in options:
                 plain, our_names = name.replace("-", "_"), ours[section]
                 if plain in our_names or plain in NAMES_OF_OTHERS.get(section, ()):
                     continue
-                alike = ALIKE_SHORT if len(plain) < 6 else ALIKE
-                for near in difflib.get_close_matches(plain, our_names, 1, alike):
+                for near in _alike(plain, our_names):
                     where = line_of(path, section, name)
                     text = f"{path}:{where}: no option {name} in [{section}]; is {near} meant?"
                     yield DEFAULT, text
+
+
+def _alike(name: str, ours: Iterable[str]) -> list[str]:
+    """Return the name of ``ours`` that is probably meant; empty if none is."""
+    alike = ALIKE_SHORT if len(name) < 6 else ALIKE
+    return difflib.get_close_matches(name, list(ours), 1, alike)
 
 
 Written: TypeAlias = dict[tuple[str, str], list[str]]

@@ -26,9 +26,7 @@ CAPABILITIES: Mapping[str, bool] = MappingProxyType({
     **dict.fromkeys((
         "has_imagecache", "supports_accelerators", "supports_attach_interface",
         "supports_bfv_rescue", "supports_device_tagging", "supports_evacuate",
-        "supports_extend_volume", "supports_image_type_aki", "supports_image_type_ami",
-        "supports_image_type_ari", "supports_image_type_iso", "supports_image_type_qcow2",
-        "supports_image_type_raw", "supports_multiattach", "supports_pcpus",
+        "supports_extend_volume", "supports_multiattach", "supports_pcpus",
         "supports_socket_pci_numa_affinity", "supports_tagged_attach_interface",
         "supports_tagged_attach_volume", "supports_trusted_certs",
     ), True),
@@ -43,6 +41,24 @@ CAPABILITIES: Mapping[str, bool] = MappingProxyType({
 Not listed is what depends on firmware, hardware or versions (secure boot, vTPM, virtio-fs, address
 spaces, ...).  No image backend of Nova's can encrypt the disks of guests yet.
 """
+
+
+IMAGE_TYPES = ("aki", "ami", "ari", "iso", "raw")
+"""Types of images that guests can have on every host."""
+
+
+def capabilities_from_conf(conf: Any) -> dict[str, bool]:
+    """Return ``CAPABILITIES`` and those that depend on options."""
+    group, excluded = conf.libvirt, conf.compute.image_type_exclude_list
+    image_types = dict.fromkeys(IMAGE_TYPES, True) | {
+        "ploop": group.virt_type == "parallels",
+        "qcow2": conf.force_raw_images or group.images_type not in {"lvm", "rbd"},
+    }
+    return {
+        **CAPABILITIES,
+        "supports_mem_backing_file": bool(group.file_backed_memory),
+        **{f"supports_image_type_{n}": has and n not in excluded for n, has in image_types.items()},
+    }
 
 
 NAME = "host name"
@@ -75,8 +91,7 @@ class LibvirtDriver(ComputeDriver):
             facts = facts_from_context(context)
         except ValueError as err:
             raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
-        in_files = bool(group.file_backed_memory)
-        self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
+        self.capabilities = capabilities_from_conf(context.conf)
         self._host = host or Host(libvirt_uri(group), load_binding(), Deadlines.from_conf(group))
         self._nodename: str | None = None
         self._answered: HostIdentity | None = None
@@ -90,8 +105,14 @@ class LibvirtDriver(ComputeDriver):
         """Return ``[(group, [options])]``: all options that the driver reads."""
         return opts.all_opts()
 
-    def init_host(self, host: str) -> None:
-        """Do nothing: the first call connects, and reports errors."""
+    def init_host(self, host: str) -> None:  # noqa: ARG002
+        """Name the options that are not honoured; the first call connects, and reports errors."""
+        ignored = opts.not_honoured(self.context.conf)
+        if ignored:
+            LOG.warning(
+                "Options of Nova that are set, but not honoured here: %s; see docs/configure.rst",
+                ", ".join(ignored),
+            )
 
     def cleanup_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
         """Close the connection."""

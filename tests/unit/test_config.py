@@ -16,6 +16,7 @@ from agent import config, opts
 from agent.registry.opts import RegistryConfigError
 from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
+from drivers.opts import register
 from reportclient import http
 from reportclient.errors import AuthenticationFailed
 
@@ -227,11 +228,17 @@ def test_a_typo_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
             "no option ownr_trait in [compute]; is owner_trait meant?",
         ),
         ("# [Compute]\n[Compute]\nx = 1\n", 2, "no group [Compute]; is [compute] meant?"),
+        ("[default]\nhost = a\n", 1, "no group [default]; is [DEFAULT] meant?"),
+        ("[PLACEMENT]\nx = 1\n", 1, "no group [PLACEMENT]; is [placement] meant?"),
+        ("[libvrit]\nx = 1\n", 1, "no group [libvrit]; is [libvirt] meant?"),
+        ("[pcii]\nx = 1\n", 1, "no group [pcii]; is [pci] meant?"),
+        ("[image_cash]\nx = 1\n", 1, "no group [image_cash]; is [image_cache] meant?"),
         ("[nova]\nhos = 1\n[DEFAULT]\nhos = 1\n", 4, "no option hos in [DEFAULT]; is host meant?"),
     ],
 )
 def test_a_typo_is_refused_with_its_place(tmp_path: Path, text: str, line: int, said: str) -> None:
     conf = loaded(tmp_path, text)
+    register(conf, libvirt_opts.list_opts())
     with pytest.raises(config.ConfigError) as caught:
         config.refuse_typos(conf)
     assert str(caught.value) == f"{tmp_path}/agent.conf:{line}: {said}"

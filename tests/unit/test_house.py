@@ -12,7 +12,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1420,
+    "agent": 1433,
     "agent/bus": 685,
     "agent/metrics": 739,
     "agent/nodes": 895,

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt.documents import parse_document
-from drivers.libvirt.driver import CAPABILITIES
+from drivers.libvirt.driver import CAPABILITIES, capabilities_from_conf
 from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.cpu_features import GuestCpuFeatures
 from drivers.libvirt.facts.topology import HostCpu
+from tests.hosts import FakeHost, context
 
 INTEL = HostCpu("x86_64", "Haswell", "Intel")
 AMD = HostCpu("x86_64", "EPYC", "AMD")
@@ -110,6 +111,51 @@ some = st.none() | st.sampled_from(["x86_64", "i686", "aarch64", "ppc64le", "Int
 )
 def test_no_host_makes_a_trait_that_is_not_owned(cpu, features, threads):
     assert set(cpu_features.cpu_traits(cpu, features, threads)) <= cpu_features.OWNED
+
+
+IMAGES = {"aki", "ami", "ari", "iso", "raw"}
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("", IMAGES | {"qcow2"}),
+        ("[compute]\nimage_type_exclude_list = raw,qcow2\n", IMAGES - {"raw"}),
+        ("[libvirt]\nimages_type = rbd\n", IMAGES | {"qcow2"}),
+        ("force_raw_images = false\n[libvirt]\nimages_type = rbd\n", IMAGES),
+        ("force_raw_images = false\n", IMAGES | {"qcow2"}),
+        ("[libvirt]\nvirt_type = parallels\n", IMAGES | {"qcow2", "ploop"}),
+    ],
+)
+def test_image_types_are_those_that_the_options_leave(tmp_path, text, accepted):
+    conf = context(tmp_path, f"[DEFAULT]\n{text}").conf
+    prefix = "supports_image_type_"
+    images = {
+        name.removeprefix(prefix): has
+        for name, has in capabilities_from_conf(conf).items()
+        if name.startswith(prefix)
+    }
+    assert images.keys() == IMAGES | {"qcow2", "ploop"}, "the others are removed"
+    assert {name for name, has in images.items() if has} == accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[libvirt]\nvirt_type = kvm\n", []),
+        (
+            "[DEFAULT]\nvcpu_pin_set = 0-3\n[libvirt]\nhw_machine_type = x86_64=q35\n",
+            ["[DEFAULT] vcpu_pin_set (set [compute] cpu_shared_set", "[libvirt] hw_machine_type ("],
+        ),
+    ],
+)
+def test_options_that_are_not_honoured_are_named_in_one_warning(tmp_path, caplog, text, named):
+    host = FakeHost(tmp_path)
+    host.driver(text).init_host("host")
+    host.close()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == bool(named)
+    assert all(words in warnings[0] for words in named)
 
 
 def test_capabilities_have_the_names_of_nova_drivers():
