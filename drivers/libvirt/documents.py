@@ -1,7 +1,7 @@
 """Pure: a tolerant reader of libvirt's XML documents.
 
-Hosts lack elements and libvirt's versions differ: what is missing or invalid reads as empty, and
-does not keep the rest from being read.
+Hosts lack elements and libvirt's versions differ: what is missing reads as empty, and does not keep
+the rest from being read.  An amount that is there and can't be read is an error.
 """
 
 from xml.etree import ElementTree as ET
@@ -71,12 +71,18 @@ def whole_number(text: str | None) -> int | None:
     return int(digits)
 
 
-def amount_kib(element: Element | None, text: str | None = None) -> int:
-    """Return an element's amount in KiB, by its ``unit`` (default KiB); 0 if there is none.
+def amount_bytes(element: Element | None, text: str | None = None, unit: str = "KiB") -> int:
+    """Return an element's amount in bytes; 0 if there is no element.
 
-    ``text`` replaces the element's own text, where the number is an attribute.
+    ``text`` replaces the element's own text, where the number is an attribute; ``unit`` counts for
+    an element that has none.
+
+    :raises ValueError: it is no number from 0 up, or its unit is unknown; the message has both.
     """
     if element is None:
         return 0
-    number = whole_number(element.text if text is None else text)
-    return (number or 0) * _BYTES.get(element.get("unit") or "KiB", 0) // 1024
+    text = (element.text if text is None else text) or ""
+    number, size = whole_number(text), _BYTES.get(element.get("unit") or unit)
+    if number is None or size is None:
+        raise ValueError(f"<{element.tag}> is {text.strip()!r} in {element.get('unit') or unit}")
+    return number * size

@@ -163,7 +163,7 @@ class LibvirtDriver(ComputeDriver):
         self._notes = {**report.notes, **name_notes}
         self._log_new_warnings(report.warnings)
         moves = allocations is not None and report.cells
-        cells = self._reader.guest_cells(reading.capabilities) if moves else {}
+        cells = self._reader.guest_cells() if moves else {}
         self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
 
     def _current_name(self) -> tuple[str, dict[str, str]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt import documents
-from drivers.libvirt.facts.disk import ImageBackend, storage_pool
+from drivers.libvirt.facts.disk import ImageBackend, pool_document_problem, storage_pool
 from drivers.libvirt.facts.guest_models import LISTED_MODELS, GuestType, TpmChoice, model_traits
 
 KNOWN = frozenset(os_traits.get_traits())
@@ -65,6 +65,8 @@ def test_a_pool_is_read_as_a_size_that_placement_takes_or_not_at_all(kind, unit,
         f"<pool type='{kind}'><capacity unit='{unit}'>{size}</capacity>"
         f"<source><name>{source}</name></source><target><path>/srv</path></target></pool>"
     )
+    if pool_document_problem(text) is not None:
+        return  # such a document is not read
     for images in (
         ImageBackend(),
         ImageBackend("rbd", "vms"),

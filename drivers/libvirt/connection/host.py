@@ -223,8 +223,8 @@ class Host:
 def require_value(answer: T, what: str) -> T:
     """Return ``answer``.
 
-    :raises ValueError: it is empty or 0.
+    :raises ValueError: it is empty, 0 or negative.
     """
-    if not answer:
+    if not answer or (isinstance(answer, int) and answer < 0):
         raise ValueError(f"no {what}")
     return answer

@@ -103,15 +103,18 @@ class MemoryEncryption:
         text = domain_capabilities(
             sources, GuestType(arch, Q35 if Q35 in machines else None, "kvm")
         )
+        document = None
+        if text is not None:
+            document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(text), None)
         modules, keys = KERNEL_SOURCES
         switches = sources.read_files(modules, modules, _kernel_switches, dict[str, bool | None]())
         count = sources.read_files(keys, keys, _tdx_keys, None)
         return EncryptionAnswer(
-            None if text is None else parse_document(text),
+            document,
             frozenset(name for name, on in switches.items() if on is False),
             frozenset(name for name, on in switches.items() if on),
             count,
-            all_answered=text is not None
+            all_answered=document is not None
             and not sources.never_answered().intersection(KERNEL_SOURCES),
         )
 
@@ -127,6 +130,19 @@ class MemoryEncryption:
             unchanged_classes=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),
             silent=frozenset(() if answer.all_answered else {self.name}),
         )
+
+
+def sev_checked(text: str) -> Element:
+    """Return the domain capabilities.
+
+    :raises ValueError: a number of guests can't be read.
+    """
+    document = parse_document(text)
+    for name in ("maxGuests", "maxESGuests"):
+        number = text_of(document, f"features/sev/{name}")
+        if number is not None and whole_number(number) is None:
+            raise ValueError(f"<{name}> of <sev> is {number!r}")
+    return document
 
 
 def _kernel_switches(root: Path) -> dict[str, bool | None]:

@@ -92,19 +92,35 @@ def pci_bus(documents: Sequence[Element]) -> PciBus:
 def device_document_problem(text: str) -> str | None:
     """Return what a device's document lacks, or ``None``."""
     document = parse_document(text)
-    pci = document.find("capability[@type='pci']")
+    pci, mdev = (document.find(f"capability[@type='{kind}']") for kind in ("pci", "mdev"))
+    types = document.findall(".//capability[@type='mdev_types']/type")
     if text_of(document, "name") is None or document.find("capability") is None:
         return "gave a document without a name or a capability"
-    if pci is None:
-        return None
-    if pci_address(pci) is None:
-        return "gave a document without a PCI address"
-    if any(_pci_id(pci.find(part)) is None for part in ("vendor", "product")):
-        return "gave a document without vendor or product"
-    types = document.findall(".//capability[@type='mdev_types']/type")
-    if any(whole_number(text_of(mdev_type, "availableInstances")) is None for mdev_type in types):
-        return "gave a document without the number of available instances"
-    return None
+    has = {
+        "the type of a mediated device": mdev is None or _id_of(mdev.find("type")),
+        "one name for each mdev type": len(types) == len({*filter(None, map(_id_of, types))}),
+        "the number of available instances": all(
+            whole_number(text_of(mdev_type, "availableInstances")) is not None
+            for mdev_type in types
+        ),
+    }
+    if pci is not None:
+        pf, numa = pci.find("capability[@type='phys_function']/address"), pci.find("numa")
+        node = None if numa is None else numa.get("node")
+        has |= {
+            "a PCI address": pci_address(pci),
+            "vendor or product": all(_pci_id(pci.find(part)) for part in ("vendor", "product")),
+            "the address of its physical function": pf is None or address_of(pf),
+            f"a valid NUMA node (it has {node!r})": numa is None
+            or node == "-1"  # the kernel's number for none
+            or cell_of(pci) is not None,
+        }
+    lacking = [what for what, there in has.items() if not there]
+    return f"gave a document without {lacking[0]}" if lacking else None
+
+
+def _id_of(element: Element | None) -> str | None:
+    return None if element is None else element.get("id")
 
 
 def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:

@@ -131,7 +131,7 @@ class CpuFeatures:
 
     def build_report(self, answer: GuestCpuFeatures | None, context: ReportContext) -> HostReport:
         """Return the traits for the host's architecture."""
-        threads = hyperthreading(context.capabilities)
+        threads = hyperthreading(context.cells or ())
         return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer, threads))
 
 

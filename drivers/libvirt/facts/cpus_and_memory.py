@@ -17,7 +17,7 @@ from drivers.libvirt.facts import numa
 from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.numa import Capacity, MemoryPolicy, ReservedPages
-from drivers.libvirt.facts.topology import cores, numa_cells
+from drivers.libvirt.facts.topology import cores
 from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
 from drivers.opts import inventory_policy
 
@@ -79,7 +79,7 @@ class CpusAndMemory:
 
         :raises DriverNotReady: the CPUs are unknown.
         """
-        in_cells = frozenset[int]().union(*(c.cpus for c in numa_cells(sources.capabilities)))
+        in_cells = frozenset[int]().union(*(cell.cpus for cell in sources.cells or ()))
         states = sources.fetch_or_default("the CPU map", lambda: cpu_map(sources.host), None)
         if states:
             present = frozenset(range(len(states)))
@@ -121,12 +121,12 @@ class CpusAndMemory:
         offline = answer.offline_cells
         cells = [
             replace(cell, cpus=cell.cpus | {cpu for cpu in offline if offline[cpu] == cell.number})
-            for cell in numa_cells(context.capabilities)
+            for cell in context.cells or ()
         ]
-        capabilities_read = context.capabilities.tag == "capabilities"
-        host = Capacity(cells, cpus, answer.memory_kib, self.policy, self.memory, capabilities_read)
+        cells_read = context.cells is not None
+        host = Capacity(cells, cpus, answer.memory_kib, self.policy, self.memory, cells_read)
         report = numa.cpus_and_memory_report(context.node, self.report_numa, host, context.observed)
-        mixed = split_cores(cpus, cores(context.capabilities))
+        mixed = split_cores(cpus, cores(cells))
         warning = (
             f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
             " guests with this dedicated CPU share the core with others; put both CPUs into one set"
@@ -135,7 +135,7 @@ class CpusAndMemory:
             report,
             notes={**cpus.left_out, **report.notes},
             warnings=[warning] if mixed else [],
-            incomplete=frozenset() if capabilities_read else frozenset({CELLS}),
+            incomplete=frozenset() if cells_read else frozenset({CELLS}),
         )
 
 

@@ -19,7 +19,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
-from drivers.libvirt.documents import amount_kib, parse_document, text_of, whole_number
+from drivers.libvirt.documents import amount_bytes, parse_document, text_of
 from drivers.libvirt.facts.ceph import CephCluster
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.tree.reported import HostReport
@@ -210,14 +210,21 @@ def below(root: Path, path: Path) -> Path:
 
 def pool_document_problem(text: str) -> str | None:
     """Return what an active pool's document lacks, or ``None``."""
-    capacity = text_of(parse_document(text), "capacity")
-    return None if whole_number(capacity) is not None else "gave a document without a capacity"
+    capacity = parse_document(text).find("capacity")
+    try:
+        amount_bytes(capacity, unit="bytes")
+    except ValueError as err:
+        return f"gave a document that can't be right: {err}"
+    return "gave a document without a capacity" if capacity is None else None
 
 
 def storage_pool(
     documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
 ) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None`` if there is none with a size."""
+    """Return the pool that is the image backend; ``None`` if there is none with a size.
+
+    :raises ValueError: a size is invalid; see :func:`pool_document_problem`.
+    """
     for document in documents:
         kind, name = document.get("type"), text_of(document, "name")
         source, target = text_of(document, "source/name"), text_of(document, "target/path")
@@ -228,11 +235,7 @@ def storage_pool(
             # A logical pool without a source name has the volume group of its own name.
             group = name if kind == "logical" and not source else None
             is_backend = kind == POOL_TYPES.get(images.kind) and images.name in (source, group)
-        capacity = document.find("capacity")
-        if capacity is None or capacity.get("unit", "bytes") != "bytes":
-            size = amount_kib(capacity) * 1024
-        else:
-            size = whole_number(capacity.text) or 0
+        size = amount_bytes(document.find("capacity"), unit="bytes")
         if is_backend and size:
             paths = (device.get("path") for device in document.findall("source/device"))
             return StoragePool(name or "?", size, tuple(path for path in paths if path))

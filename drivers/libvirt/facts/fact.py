@@ -22,6 +22,7 @@ from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host, LibvirtCall
 from drivers.libvirt.connection.session import unusable_answer
 from drivers.libvirt.documents import require_document
+from drivers.libvirt.facts.topology import Cell
 from drivers.libvirt.tree.reported import HostReport, Observed
 
 MAX_CACHE_AGE = 300.0
@@ -84,12 +85,14 @@ def read_documents(
 class Sources:
     """Queries a host for the facts, in one thread; ``failed`` and ``durations`` from any thread.
 
-    ``capabilities`` is libvirt's host capabilities document, empty until it was read.
+    ``capabilities`` is libvirt's host capabilities document, empty until it was read; ``cells`` are
+    the NUMA cells in it, ``None`` until they could be read.
     """
 
     def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
         self.capabilities = Element("nothing")
+        self.cells: tuple[Cell, ...] | None = None
         self._clock = clock
         self._cached: dict[str, tuple[int, float]] = {}
         self._last_answers: dict[str, Any] = {}
@@ -115,6 +118,21 @@ class Sources:
         ``name`` is the name of the source, ``what`` describes the files in errors.
         """
         return self.fetch_or_default(name, lambda: self.host.read_files(what, job), default)
+
+    def read_part(self, name: str, command: str, parse: Callable[[], T], default: D) -> T | D:
+        """Return what ``parse`` reads in a part of a document, the last result, or ``default``.
+
+        Such a part is a source of its own, which fails if ``parse`` raises ``ValueError``;
+        ``command`` shows the document.
+        """
+
+        def fetch() -> T:
+            try:
+                return parse()
+            except ValueError as err:
+                raise DriverNotReady(f"`virsh {command}` can't be right: {err}") from None
+
+        return self.fetch_or_default(name, fetch, default)
 
     def list_documents(
         self, topic: str, call: LibvirtCall[ListedDocuments]
@@ -201,12 +219,14 @@ class Sources:
 class ReportContext:
     """What a report depends on beside the answer.
 
-    ``observed``: inventory in Placement of this host's providers, by name.  ``by_cell``: whether
-    NUMA cells are providers.  ``disk_shared``: whether a sharing provider has DISK_GB.
+    ``cells``: NUMA cells, ``None`` if they could never be read.  ``observed``: inventory in
+    Placement of this host's providers, by name.  ``by_cell``: whether NUMA cells are providers.
+    ``disk_shared``: whether a sharing provider has DISK_GB.
     """
 
     node: str
     capabilities: Element
+    cells: tuple[Cell, ...] | None = None
     observed: Observed = field(default_factory=dict)
     by_cell: bool = False
     disk_shared: bool = False

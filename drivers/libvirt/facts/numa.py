@@ -92,8 +92,8 @@ class Share:
 class Capacity:
     """CPUs and memory of a host, to be divided among its providers.
 
-    ``memory_kib`` is ``None`` if libvirt never reported it; ``capabilities_read``: whether the
-    capabilities were ever read.
+    ``memory_kib`` is ``None`` if libvirt never reported it; ``cells_read``: whether the cells were
+    ever read.
     """
 
     cells: Sequence[Cell]
@@ -101,7 +101,7 @@ class Capacity:
     memory_kib: int | None
     policy: InventoryPolicy
     memory: MemoryPolicy
-    capabilities_read: bool = True
+    cells_read: bool = True
 
     def shares(self, node: str, report_numa: str) -> dict[str, Share]:
         """Return the share of each provider by its name; reserved amounts are divided too.
@@ -204,8 +204,8 @@ def cpus_and_memory_report(
     }
     if report_numa == NESTED and not host.cells:
         note = (
-            "libvirt reports no NUMA cells: CPUs and memory stay as in Placement; if this host has"
-            " none, set report_numa = off"
+            "no NUMA cells are known: CPUs and memory stay as in Placement; if this host has none,"
+            " set report_numa = off"
         )
         return _unchanged(node, current, {"[libvirt] report_numa": note})
     shares = host.shares(node, report_numa)
@@ -256,7 +256,7 @@ def _records(
     if (
         host.memory.report_hugepages == MEMORY
         or hugepages_known(host.cells)
-        or (host.capabilities_read and not limit)
+        or (host.cells_read and not limit)
     ):
         return inventory, problems
     # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages

@@ -19,7 +19,7 @@ from drivers.libvirt.facts.disk import Disk
 from drivers.libvirt.facts.fact import Fact, ReportContext, Sources
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.pmem import Pmem
-from drivers.libvirt.facts.topology import guest_cells, hugepages_known, numa_cells
+from drivers.libvirt.facts.topology import Cell, guest_cells, hugepages_known, numa_cells
 from drivers.libvirt.tree.reported import HOST, HostReport, Observed, merge_reports
 
 LOG = logging.getLogger(__name__)
@@ -49,9 +49,12 @@ def facts_from_context(context: DriverContext) -> Mapping[str, Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The host's capabilities, and the results of ``query_host`` by the fact's name."""
+    """The host's capabilities, its NUMA cells (``None``: they could never be read), and the results
+    of ``query_host`` by the fact's name.
+    """
 
     capabilities: Element
+    cells: tuple[Cell, ...] | None
     answers: Mapping[str, Any]
 
 
@@ -61,7 +64,6 @@ class Reader:
     def __init__(self, host: Host, facts: Mapping[str, Fact]) -> None:
         self.facts = facts
         self.sources = Sources(host)
-        self._hugepages_known = False
 
     def read_host(self) -> Reading:
         """Return the answers of all facts.
@@ -71,12 +73,18 @@ class Reader:
         sources = self.sources
         sources.begin_period()
         sources.capabilities = sources.fetch_or_default(
-            "capabilities", self._capabilities, sources.capabilities
+            "capabilities",
+            lambda: parse_document(capabilities(sources.host)),
+            sources.capabilities,
         )
+        if sources.capabilities.tag == "capabilities":
+            sources.cells = sources.read_part(
+                "NUMA cells", "capabilities", self._cells, sources.cells
+            )
         answers = {name: fact.query_host(sources) for name, fact in self.facts.items()}
-        return Reading(sources.capabilities, answers)
+        return Reading(sources.capabilities, sources.cells, answers)
 
-    def guest_cells(self, capabilities: Element) -> dict[str, int]:
+    def guest_cells(self) -> dict[str, int]:
         """Return the NUMA cell of each guest that is bound to one, by the guest's UUID.
 
         Used for a reshape only.  Empty if guests could not be listed.
@@ -88,16 +96,14 @@ class Reader:
                 "allocations are moved without regard to the NUMA cells that guests run on: %s", err
             )
             return {}
-        return guest_cells(domains, numa_cells(capabilities))
+        return guest_cells(domains, self.sources.cells or ())
 
-    def _capabilities(self) -> Element:
-        """Read the capabilities; reject a document that lists no pages if an earlier one did."""
-        document = parse_document(capabilities(self.sources.host))
-        has_hugepages = hugepages_known(numa_cells(document))
-        if self._hugepages_known and not has_hugepages:
-            raise DriverNotReady("libvirt's capabilities no longer list the pages of NUMA cells")
-        self._hugepages_known = has_hugepages
-        return document
+    def _cells(self) -> tuple[Cell, ...]:
+        """Return the cells; reject a document that lists no pages if an earlier one did."""
+        cells = numa_cells(self.sources.capabilities)
+        if hugepages_known(self.sources.cells or ()) and not hugepages_known(cells):
+            raise ValueError("it no longer lists the pages of NUMA cells")
+        return cells
 
 
 def capabilities(host: Host) -> str:
@@ -121,7 +127,9 @@ def host_report(
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
-    context = ReportContext(node, reading.capabilities, observed, disk_shared=disk_shared)
+    context = ReportContext(
+        node, reading.capabilities, reading.cells, observed, disk_shared=disk_shared
+    )
     parts: dict[str, HostReport] = {}
     for name, answer in reading.answers.items():
         parts[name] = facts[name].build_report(answer, context)

@@ -15,11 +15,19 @@ document has, in this order of precedence:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.documents import amount_kib, parse_cpus, parse_document, text_of, whole_number
+from drivers.inventory import cpu_set
+from drivers.libvirt.documents import (
+    amount_bytes,
+    parse_cpus,
+    parse_document,
+    text_of,
+    whole_number,
+)
 
 LARGEST_BASE_PAGE = 64
 """KiB; no architecture has larger ordinary pages."""
@@ -30,6 +38,7 @@ class Cell:
     """A NUMA cell; ``memory_kib`` 0: unknown; ``pages``: number of hugepages by size in KiB.
 
     ``pages_reported`` is false if the document lists no pages of the cell; then ``pages`` is empty.
+    ``cores`` has the threads of each core, as far as they are listed.
     """
 
     number: int
@@ -37,6 +46,7 @@ class Cell:
     memory_kib: int
     pages: Mapping[int, int]
     pages_reported: bool = True
+    cores: frozenset[frozenset[int]] = field(default_factory=frozenset)
 
     @property
     def huge_kib(self) -> int:
@@ -45,25 +55,77 @@ class Cell:
 
 
 def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
-    """Return the cells, sorted by number; only the first of several with the same number."""
-    cells: dict[int, Cell] = {}
-    seen: frozenset[int] = frozenset()
-    for element in capabilities.findall("host/topology/cells/cell"):
-        number = whole_number(element.get("id"))
-        if number is None or number in cells:
-            continue
-        ids = (parse_cpus(cpu.get("id")) for cpu in element.findall("cpus/cpu"))
-        cpus = frozenset[int]().union(*ids) - seen
-        seen |= cpus
-        pages: dict[int, int] = {}
-        for page in element.findall("pages"):
-            pages.setdefault(amount_kib(page, page.get("size")), whole_number(page.text) or 0)
-        ordinary = min(filter(None, [*pages, LARGEST_BASE_PAGE]))
-        by_pages = sum(size * count for size, count in pages.items())
-        memory = amount_kib(element.find("memory")) or by_pages
-        huge = {size: count for size, count in pages.items() if size > ordinary and count}
-        cells[number] = Cell(number, cpus, memory, huge, pages_reported=bool(pages))
-    return tuple(cells[number] for number in sorted(cells))
+    """Return the cells, sorted by number.
+
+    :raises ValueError: the document contradicts itself, or a number in it is none; the message
+        names the cell and the element.
+    """
+    listed = _listed(capabilities.find("host/topology/cells"), "cell")
+    cells = sorted(map(_cell, listed), key=lambda cell: cell.number)
+    for first, second in pairwise(cells):
+        if first.number == second.number:
+            raise ValueError(f"NUMA cell {first.number} is listed twice")
+    cell_by_cpu: dict[int, int] = {}
+    for cell in cells:
+        for cpu in sorted(cell.cpus):
+            other = cell_by_cpu.setdefault(cpu, cell.number)
+            if other != cell.number:
+                raise ValueError(f"CPU {cpu} is in NUMA cells {other} and {cell.number}")
+    return tuple(cells)
+
+
+def _listed(parent: Element | None, tag: str) -> list[Element]:
+    """Return the children.  :raises ValueError: their number is not the one that ``parent`` has."""
+    if parent is None:
+        return []
+    children, number = parent.findall(tag), parent.get("num")
+    if number is not None and whole_number(number) != len(children):
+        raise ValueError(f"<{parent.tag} num={number!r}> lists {len(children)}")
+    return children
+
+
+def _cell(element: Element) -> Cell:
+    number = whole_number(element.get("id"))
+    if number is None:
+        raise ValueError(f"a NUMA cell has the id {element.get('id')!r}")
+    try:
+        listed = _listed(element.find("cpus"), "cpu")
+        cpus = [cpu_set(cpu.get("id") or "", "the id of a <cpu>") for cpu in listed]
+        threads = [cpu_set(text, "siblings") for cpu in listed if (text := cpu.get("siblings"))]
+        pages = _pages(element)
+        memory = amount_bytes(element.find("memory")) // 1024
+    except ValueError as err:
+        raise ValueError(f"NUMA cell {number}: {err}") from None
+    ordinary = min([*pages, LARGEST_BASE_PAGE])
+    huge = {size: count for size, count in pages.items() if size > ordinary and count}
+    by_pages = sum(size * count for size, count in pages.items())
+    cell = Cell(
+        number,
+        frozenset[int]().union(*cpus),
+        memory or by_pages,
+        huge,
+        pages_reported=bool(pages),
+        cores=frozenset(threads),
+    )
+    if cell.huge_kib > cell.memory_kib:
+        sizes = f"{cell.huge_kib} KiB of hugepages in {cell.memory_kib} KiB of memory"
+        raise ValueError(f"NUMA cell {number}: {sizes}")
+    return cell
+
+
+def _pages(cell: Element) -> dict[int, int]:
+    """Return the number of pages by size in KiB.
+
+    :raises ValueError: a size or a number can't be read, or a size is listed twice.
+    """
+    pages: dict[int, int] = {}
+    for page in cell.findall("pages"):
+        size, count = amount_bytes(page, page.get("size") or "") // 1024, whole_number(page.text)
+        if count is None:
+            raise ValueError(f"the number of <pages> of {size} KiB is {page.text!r}")
+        if not size or pages.setdefault(size, count) != count:
+            raise ValueError(f"<pages> of {size} KiB" + (" are listed twice" if size else ""))
+    return pages
 
 
 def hugepages_known(cells: Sequence[Cell]) -> bool:
@@ -112,19 +174,18 @@ def features(cpu: Element) -> frozenset[str]:
     return frozenset(name for feature in listed if (name := feature.get("name")))
 
 
-def hyperthreading(capabilities: Element) -> bool | None:
+def hyperthreading(cells: Iterable[Cell]) -> bool | None:
     """Return whether any core has several threads; ``None`` if the cells don't list siblings.
 
     <cpu><topology> is not used: libvirt does not guarantee it.
     """
-    siblings = cores(capabilities)
-    return any(len(threads) > 1 for threads in siblings) if any(siblings) else None
+    listed = cores(cells)
+    return any(len(threads) > 1 for threads in listed) if listed else None
 
 
-def cores(capabilities: Element) -> frozenset[frozenset[int]]:
+def cores(cells: Iterable[Cell]) -> frozenset[frozenset[int]]:
     """Return the threads of each core that the cells list."""
-    cpus = capabilities.findall("host/topology/cells/cell/cpus/cpu")
-    return frozenset(parse_cpus(cpu.get("siblings")) for cpu in cpus)
+    return frozenset[frozenset[int]]().union(*(cell.cores for cell in cells))
 
 
 STRICT = frozenset({"strict", "restrictive"})

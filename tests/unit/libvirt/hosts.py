@@ -93,6 +93,10 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
     Facts that are not named here have not been asked: they say nothing.
     """
     document = documents.parse_document(text)
+    try:
+        cells = topology.numa_cells(document) if document.tag == "capabilities" else None
+    except ValueError:
+        cells = None  # as at a start: nothing was read before
     host_cpu = topology.host_cpu(document)
     choice = CpuChoice(mode="host-passthrough")
     asked = cpu_features.cpus_to_expand(host_cpu, choice)
@@ -125,7 +129,7 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
         ),
     }
     assert not fields, fields
-    return Reading(document, answers)
+    return Reading(document, cells, answers)
 
 
 def with_disk(host: Host, size: int) -> Host:

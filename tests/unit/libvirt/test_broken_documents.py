@@ -161,6 +161,7 @@ def test_one_that_is_broken_at_a_start_takes_nothing_from_placement(binding, sta
     ("name", "answer"),
     [
         ("getMemoryStats", {"total": 0}),
+        ("getMemoryStats", {"total": -1}),
         ("getMemoryStats", {}),
         ("getMemoryStats", {"total": "much"}),
         ("getCPUMap", (4, [False] * 4, 0)),
@@ -178,8 +179,67 @@ def test_a_whole_answer_that_lacks_what_it_had_is_none(binding, start, name, ans
     assert ANSWERS[name] in str(driver.degraded())
 
 
+CONTRADICTIONS = {
+    "negative id": lambda text: text.replace("<cell id='1'>", "<cell id='-1'>"),
+    "id twice": lambda text: text.replace("<cell id='1'>", "<cell id='0'>"),
+    "unknown unit": lambda text: text.replace("unit='KiB' size='2048'", "unit='page' size='2048'"),
+    "no number of pages": lambda text: text.replace(">16384</pages>", ">some</pages>"),
+    "no memory": lambda text: text.replace(">67108864</memory>", ">much</memory>"),
+    "CPU twice": lambda text: text.replace("<cpu id='3'", "<cpu id='0'"),
+}
+
+
+@pytest.mark.parametrize("option", ["off", "nested"])
+@pytest.mark.parametrize("kind", CONTRADICTIONS)
+def test_cells_that_contradict_themselves_change_nothing_and_are_named(
+    binding, start, kind, option
+):
+    text = f"{PCI}report_numa = {option}\nreport_hugepages = pages\n"
+    driver = start(text)
+    tree = report(driver)
+    right = binding.answers["getCapabilities"]
+    wrong = binding.answers["getCapabilities"] = CONTRADICTIONS[kind](right)
+    assert wrong != right
+    later = report(driver, tree)
+    assert contents(later) == contents(tree)
+    assert set(driver.degraded()) == {"NUMA cells"}, "the other parts are right"
+    assert driver.degraded()["NUMA cells"].startswith("`virsh capabilities` can't be right: ")
+    again = start(text)
+    assert contents(report(again, tree)) == contents(tree), "after a start as well"
+    assert "NUMA cells" in again.degraded()
+    binding.answers["getCapabilities"] = right
+    assert contents(report(driver, later)) == contents(tree) and driver.degraded() == {}
+
+
+@pytest.mark.parametrize("kind", CONTRADICTIONS)
+def test_a_new_host_whose_cells_contradict_themselves_offers_no_memory_yet(binding, start, kind):
+    binding.answers["getCapabilities"] = CONTRADICTIONS[kind](whole_host())
+    driver = start()
+    assert totals(report(driver), NODE) == {"VCPU": 4, "DISK_GB": 50}
+    assert set(driver.degraded()) == {"NUMA cells", "MEMORY_MB"}
+
+
+@pytest.mark.parametrize("name", ["maxGuests", "maxESGuests"])
+def test_a_number_of_encrypted_guests_that_is_none_is_not_no_limit(binding, start, name):
+    driver = start()
+    tree = report(driver)
+    right = binding.answers["getDomainCapabilities"]
+    binding.answers["getDomainCapabilities"] = right.replace(f"<{name}>", f"<{name}>about ")
+    binding.lose_connections()
+    assert contents(report(driver, tree)) == contents(tree)
+    assert set(driver.degraded()) == {"SEV"} and f"<{name}>" in driver.degraded()["SEV"]
+    again = start()
+    assert contents(report(again, tree)) == contents(tree), "after a start as well"
+
+
 TOO_LITTLE = {
     **BROKEN,
+    "nodeless": lambda text: text.replace(
+        "</capability></device>", "<numa/></capability></device>"
+    ),
+    "pfless": lambda text: text.replace(
+        "<vendor ", "<capability type='phys_function'><address/></capability><vendor "
+    ),
     "vendorless": lambda text: text.replace("<vendor ", "<vend ").replace("/vendor", "/vend"),
     "productless": lambda text: text.replace("<product ", "<prod ").replace("/product", "/prod"),
     "placeless": lambda text: text.replace("<bus>", "<bus>x"),
@@ -207,13 +267,22 @@ def test_a_device_whose_document_breaks_stays_and_is_named(binding, start, kind,
     assert contents(report(driver, later)) == contents(tree) and driver.degraded() == {}
 
 
-def test_a_type_without_its_number_of_instances_takes_no_vgpu_away(binding, start):
+@pytest.mark.parametrize(
+    ("part", "otherwise"),
+    [
+        ("availableInstances", "available"),
+        ("<type id='t'>", "<type>"),
+        ("<type id", "<type id='t'><availableInstances>1</availableInstances></type><type id"),
+    ],
+)
+def test_a_type_that_can_not_be_right_takes_no_vgpu_away(binding, start, part, otherwise):
     driver = start()
     tree = report(driver)
     device = binding.answers["listAllDevices"][2]
-    device.problem = device.XMLDesc(0).replace("availableInstances", "available")
+    device.problem = device.XMLDesc(0).replace(part, otherwise)
     happen(binding)
     assert contents(report(driver, tree)) == contents(tree)
+    assert f"node device {device.name()}" in driver.degraded()
 
 
 @pytest.mark.parametrize("kind", [*BROKEN, "sizeless"])

@@ -15,6 +15,7 @@ from drivers.libvirt.facts.disk import (
     DiskAnswer,
     ImageBackend,
     StoragePool,
+    pool_document_problem,
     storage_pool,
 )
 from tests.unit.libvirt.hosts import (
@@ -72,9 +73,16 @@ def test_a_pool_of_the_right_name_and_another_type_is_not_it():
     assert found(ImageBackend("lvm", "vms"), RBD, ZFS) is None
 
 
-@pytest.mark.parametrize("size", ["", "0", "-1", "much", "9" * 30])
-def test_a_pool_without_a_size_is_none(size):
-    assert found(ImageBackend("rbd", "vms"), pool("rbd", "<name>vms</name>", size=size)) is None
+def test_a_pool_without_a_size_is_none():
+    assert found(ImageBackend("rbd", "vms"), pool("rbd", "<name>vms</name>", size="0")) is None
+
+
+@pytest.mark.parametrize("size", ["", "-1", "much", "9" * 30])
+def test_a_pool_whose_size_can_not_be_right_is_unreadable(size):
+    text = pool("rbd", "<name>vms</name>", size=size)
+    assert f"can't be right: <capacity> is '{size}' in bytes" in str(pool_document_problem(text))
+    text = pool("rbd", size="5").replace("unit='bytes'", "unit='cubits'")
+    assert "in cubits" in str(pool_document_problem(text))
 
 
 def test_the_disks_of_a_volume_group_are_known():
