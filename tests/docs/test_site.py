@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -45,6 +46,12 @@ def test_each_option_of_the_agent_is_in_the_reference(site: Path) -> None:
         for option in options
     }
     assert sorted(named - anchors) == []
+
+
+def test_a_search_finds_the_page_of_a_storage(site: Path) -> None:
+    script = (site / "searchindex.js").read_text()
+    index = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
+    assert index["docnames"][index["titleterms"]["ceph"]] == "libvirt/disk"
 
 
 def test_defaults_are_shown_as_one_types_them(site: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.names import (
+    GROUP,
     child_uuid,
     created_by_nova,
     earlier_provider,
@@ -153,9 +154,10 @@ def _writable(
         else:
             writable[child.name] = child
             if report.cells and child.cell is not None and child.cell not in report.cells:
+                devices = sorted(name for name in child.replaces if GROUP not in name)
                 problems[child.name] = (
-                    f"libvirt reports no NUMA cell {child.cell}, which it is on: it is a child of"
-                    " the host"
+                    f"libvirt reports no NUMA cell {child.cell}, which {', '.join(devices) or 'it'}"
+                    " is on: it is a child of the host"
                 )
     return writable, problems
 

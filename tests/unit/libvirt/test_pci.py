@@ -281,6 +281,9 @@ def test_a_device_whose_cell_is_not_reported_is_below_the_host_and_named(tmp_pat
     assert "no NUMA cell 7" in problems[f"{NODE}_{DISK_AT}"]
     flat = report_of(new_tree(), listed, **chosen({}))
     assert write_report(new_tree(), NODE, flat, None) == {}
+    grouped = report_of(new_tree(), listed, report_numa="nested", **chosen({}, group_devices=True))
+    (problem,) = write_report(new_tree(), NODE, grouped, None).values()
+    assert f"no NUMA cell 7, which {NODE}_{DISK_AT} is on" in problem
 
 
 def test_of_two_devices_with_one_address_the_first_by_name_is_used_and_the_other_named():
