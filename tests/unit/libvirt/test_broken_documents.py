@@ -17,11 +17,11 @@ PCI = (
     "[pci]\nreport_in_placement = true\n"
     'device_spec = {"vendor_id": "144d", "one_time_use": "yes"}\n'
     "[devices]\nenabled_mdev_types = t\n"
-    "[libvirt]\nimages_type = rbd\nimages_rbd_pool = vms\n"
+    "[libvirt]\nimages_type = lvm\nimages_volume_group = vms\n"
 )
 NOT_UTF8 = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 GIB = 1024**3
-POOL = "<pool type='rbd'><name>vms</name><capacity>{}</capacity><source><name>vms</name></source></pool>"
+POOL = "<pool type='logical'><name>vms</name><capacity>{}</capacity><source><name>vms</name></source></pool>"
 HUGE = {2048: 16384}
 """32 GiB of hugepages."""
 

@@ -19,6 +19,8 @@ from tests.unit.libvirt.hosts import ROOT, totals
 from tests.unit.libvirt.test_broken_documents import NODE, happen, report
 from tests.unit.libvirt.test_disk import pool
 
+pytestmark = pytest.mark.slow
+
 GIB = 1024**3
 OPTIONS = """
 [libvirt]
