@@ -27,7 +27,7 @@ LINES = {
     "computectl": 7270,
     "driverkit": 4516,
     "drivers": 2081,
-    "drivers/libvirt": 5534,
+    "drivers/libvirt": 5536,
     "reportclient": 7292,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

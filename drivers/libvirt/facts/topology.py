@@ -107,6 +107,8 @@ def _cell(element: Element) -> Cell:
         pages_reported=bool(pages),
         cores=frozenset(threads),
     )
+    if len(cell.cpus) != len(cpus):
+        raise ValueError(f"NUMA cell {number}: a CPU is listed twice")
     if cell.huge_kib > cell.memory_kib:
         sizes = f"{cell.huge_kib} KiB of hugepages in {cell.memory_kib} KiB of memory"
         raise ValueError(f"NUMA cell {number}: {sizes}")

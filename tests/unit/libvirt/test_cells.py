@@ -46,6 +46,7 @@ CONTRADICTIONS = {
     "a NUMA cell has the id '-1'": [whole(), whole("-1")],
     "NUMA cell 3 is listed twice": [whole(3), whole(1), whole(3)],
     "CPU 1 is in NUMA cells 0 and 1": [cell(0, [0, 1]), cell(1, [1, 2])],
+    "NUMA cell 0: a CPU is listed twice": [cell(0, [0, 1, 1])],
     "NUMA cell 0: the id of a <cpu>: 'x'": [whole(cpus="<cpu id='0'/><cpu id='x'/>")],
     "NUMA cell 0: the id of a <cpu> = '' names no": [whole(cpus="<cpu/>")],
     "NUMA cell 0: the id of a <cpu>: CPU 99999999": [whole(cpus="<cpu id='99999999'/>")],
