@@ -204,7 +204,7 @@ class _Boxes:
     def _name(self, provider: Provider) -> str:
         """Return the name; below a host without the domain of the host's name."""
         root = provider
-        while root.parent_uuid in self.snapshot.providers:
+        while root.parent_uuid is not None and root.parent_uuid in self.snapshot:
             root = self.snapshot.providers[root.parent_uuid]
         host, dot, _ = root.name.partition(".")
         if root is provider or not dot or not provider.name.startswith(root.name):
