@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from time import sleep
 from typing import Any, Protocol, TypeVar
 
-from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
-
 from reportclient.apply import FAULTS, Outcome, apply, never, subject_of
 from reportclient.calls import Counting
 from reportclient.errors import (
@@ -152,22 +150,20 @@ class Root:
                 return wait[1], counted
         self._stopped = self._met = None
         self._written, self._faulted, self._fails_again = counted.done, False, False
-        retrying = Retrying(
-            retry=self._plan_anew,
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE),
-            sleep=self.times.pause or sleep,
-            reraise=True,
-        )
         result: T | Exception
-        try:
-            result = retrying(function, counted)
-        except PlacementError as err:
-            result = err
-        except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
-            self.view = self.view.stale()
-            result = err
-        counted.tries = retrying.statistics.get("attempt_number", 1)
+        while True:
+            try:
+                result = function(counted)
+            except PlacementError as err:
+                result = err
+            except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
+                self.view = self.view.stale()
+                result = err
+            if counted.tries == ATTEMPTS or not self._plan_anew(result):
+                break
+            longest = FIRST_PAUSE * 2 ** (counted.tries - 1)
+            (self.times.pause or sleep)(random.uniform(0.0, longest))
+            counted.tries += 1
         raised = result if isinstance(result, Exception) else None
         self._note_answer(raised or getattr(result, "error", None), counted.calls, now)
         if not urgent:
@@ -367,9 +363,7 @@ class Root:
             self.refusals.remember({create.uuid: create}, errors)
         self.view = extended or self.view
 
-    def _plan_anew(self, state: RetryCallState) -> bool:
-        assert state.outcome is not None
-        err = state.outcome.exception()
+    def _plan_anew(self, err: object) -> bool:
         if not isinstance(err, PLAN_ANEW):
             return False
         met = (err.args[0], self.view, len(self._written))

@@ -62,7 +62,6 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "pytest": ("driverkit/testing/*",),
     "rich": ("computectl/watching/*", "computectl/watch.py"),
     "stevedore": ("drivers/loader.py",),
-    "tenacity": ("reportclient/root.py",),
     "waitress": ("driverkit/placement/child.py", "compute_registry/*"),
     "yaml": ("drivers/yaml_file.py",),
 }
