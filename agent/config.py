@@ -16,12 +16,10 @@ from typing import Any, TypeAlias
 
 from oslo_config import cfg
 
-from agent import opts, version
+from agent import opts, placement, version
 from agent.registry.opts import RegistryConfigError
 from agent.reporting import logs
 from drivers.opts import register, where_read
-from reportclient import http
-from reportclient.replies import GROUP
 
 PROJECT = "compute-agent"
 DEFAULT = "DEFAULT"
@@ -64,7 +62,7 @@ def load_config(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) ->
     """
     conf = cfg.ConfigOpts()
     register(conf, opts.list_opts())
-    http.register_opts(conf)
+    placement.register_opts(conf)
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
     if command_line:
         logs.register(conf)
@@ -194,7 +192,7 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _own_groups() -> set[str]:
-    return {group for group, _ in opts.list_opts()} | {GROUP} | SHIPPED
+    return {group for group, _ in opts.list_opts()} | {placement.GROUP} | SHIPPED
 
 
 def _typos(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,7 @@ from agent.bus.errors import TransportUnavailable
 from agent.loop import Loop
 from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
+from agent.placement import adapter_from_conf
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
@@ -43,7 +44,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
 from reportclient.errors import PlacementError
-from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.http import API, PlacementAPI
 
 if TYPE_CHECKING:
     from agent.metrics.monitoring import Monitoring

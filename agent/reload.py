@@ -13,10 +13,10 @@ from agent import config, opts
 from agent.loop import Loop
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
+from agent.placement import update_timeout
 from agent.reporting.status import StatusFile
 from agent.service import Service
 from agent.switching.switching import Switching
-from reportclient.http import update_timeout
 
 LOG = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from agent import placement
 from agent.bus.signing import host_key
 from agent.config import ConfigError, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
 from agent.registry.checks import is_host
 from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
-from reportclient.http import register_opts as register_placement
 
 PROG = "compute-registry"
 STANDALONE: list[cfg.Opt] = [
@@ -48,7 +48,7 @@ def load_config(
     conf.register_opts(REGISTRY, GROUP)
     conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts(STANDALONE)
-    register_placement(conf, mutable=False)
+    placement.register_opts(conf, mutable=False)
     conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)
     logs.register(conf)

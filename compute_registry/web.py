@@ -7,6 +7,7 @@ from wsgiref.util import application_uri
 from keystonemiddleware import audit, auth_token
 from keystonemiddleware import opts as keystone_opts
 
+from agent.placement import adapter_from_conf
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
@@ -23,7 +24,7 @@ from compute_registry.rest.application import (
 from compute_registry.rest.policy import allow_all, allowed_by_policy
 from compute_registry.rest.request import Environ, api_description, request_id_of
 from reportclient.errors import AuthenticationFailed
-from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.http import API, PlacementAPI
 
 
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Application:

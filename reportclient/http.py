@@ -8,16 +8,16 @@ import contextlib
 import copy
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import loading, session, token_endpoint
+from keystoneauth1 import session, token_endpoint
 
 from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
 from reportclient.microversion import parse_microversion
-from reportclient.replies import GROUP, answer, first_error, shown
+from reportclient.replies import answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
 
 NEWEST = "1.39"
@@ -25,7 +25,7 @@ NEWEST = "1.39"
 OLDEST = "1.30"
 """The oldest microversion that this client works with."""
 TIMEOUT = 30.0
-"""Seconds to wait for an answer if ``[placement] timeout`` is not set."""
+"""Seconds to wait for an answer if no timeout is set."""
 
 UPGRADES_SEEN_WITHIN = 3600.0
 """Seconds after which the newest microversion is tried again on an older Placement."""
@@ -60,7 +60,7 @@ class API(Protocol):
 class PlacementAPI:
     """Placement over HTTP.
 
-    :param adapter: see :func:`adapter_from_conf` and :func:`token_adapter`.
+    :param adapter: a keystoneauth adapter, such as openstacksdk's ``Connection.placement``.
     :param on_answer: called after each HTTP answer, of any status.
     :param max_version: the newest microversion to use, such as ``"1.36"``.
     """
@@ -182,7 +182,7 @@ def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
     """Return an adapter for a Placement at ``url`` with a fixed ``token``, without Keystone."""
     auth = token_endpoint.Token(url, token)
     return ksa_adapter.Adapter(
-        bounded_session(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP
+        bounded_session(session.Session(auth, timeout=TIMEOUT)), service_type="placement"
     )
 
 
@@ -196,72 +196,3 @@ def bounded_session(unbounded: session.Session, limit: int = LIMIT) -> session.S
     for scheme in ("http://", "https://"):
         unbounded.session.mount(scheme, Transport(limit))
     return unbounded
-
-
-def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
-    """Return an adapter from the options of ``[placement]``; see :func:`register_opts`.
-
-    ``conf`` is an oslo.config ``ConfigOpts``, ``limit`` the maximum size of an answer in bytes.
-
-    :raises AuthenticationFailed: the options are incomplete or invalid.
-    """
-    try:
-        auth = loading.load_auth_from_conf_options(conf, GROUP)
-        if auth is None:
-            raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: no way to authenticate")
-        loaded = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        loaded.timeout = loaded.timeout or TIMEOUT
-        bounded_session(loaded, limit)
-        return loading.load_adapter_from_conf_options(conf, GROUP, session=loaded)
-    except ksa.ClientException as err:
-        raise AuthenticationFailed(f"[{GROUP}] {err}") from err
-    except (AttributeError, RecursionError):  # oslo.config; its text has a part of the value
-        wrong = ", ".join(_broken_references(conf[GROUP]))
-        if not wrong:
-            raise
-        text = f"[{GROUP}] {wrong}: $ refers to an option that does not exist"
-        raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
-
-
-def _broken_references(group: Any) -> Iterator[str]:
-    for name in group:
-        try:
-            group[name]
-        except (AttributeError, RecursionError):
-            yield name
-
-
-def register_opts(conf: Any, *, mutable: bool = True) -> None:
-    """Register keystoneauth's options in the group ``[placement]``.
-
-    ``conf`` is an oslo.config ``ConfigOpts``.  With ``mutable``, ``timeout`` may change at run
-    time: call :func:`update_timeout` after each reload of the configuration.
-    """
-    loading.register_auth_conf_options(conf, GROUP)
-    conf.register_opts(_session_options(mutable=mutable), GROUP)
-    loading.register_adapter_conf_options(conf, GROUP)
-    conf.set_default("service_type", GROUP, group=GROUP)
-    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
-
-
-def update_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
-    """Use the current ``[placement] timeout`` from the next request on."""
-    adapter.session.timeout = conf[GROUP].timeout or TIMEOUT
-
-
-def _session_options(*, mutable: bool) -> list[Any]:
-    options: list[Any] = loading.get_session_conf_options()
-    for option in options:
-        option.mutable = mutable and option.dest == "timeout"
-    return options
-
-
-def list_opts() -> list[tuple[str, list[Any]]]:
-    """Return the options that :func:`register_opts` registers, for oslo.config's generator."""
-    options = [
-        *loading.get_auth_common_conf_options(),
-        *loading.get_auth_plugin_conf_options("password"),
-        *_session_options(mutable=True),
-        *loading.get_adapter_conf_options(include_deprecated=False),
-    ]
-    return [(GROUP, options)]

@@ -23,7 +23,6 @@ from reportclient.errors import (
     Unreachable,
 )
 
-GROUP = "placement"
 _CODES: dict[str, type[PlacementError]] = {
     "placement.concurrent_update": Conflict,
     "placement.inventory.inuse": InUse,

@@ -8,11 +8,12 @@ from typing import Any
 
 from agent import config, opts
 from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
+from agent.placement import adapter_from_conf
 from agent.state.lock import InUse, lock_directory
 from agent.state.root_file import saved_roots
 from agent.state.saved_root import SavedRoot
 from computectl.shared.errors import CommandError
-from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.http import API, PlacementAPI
 from reportclient.transport import LIMIT
 
 ANSWER = 8 * LIMIT

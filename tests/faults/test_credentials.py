@@ -8,8 +8,9 @@ import pytest
 from keystoneauth1 import loading
 from oslo_config import cfg
 
+from agent.placement import adapter_from_conf, register_opts
 from reportclient.errors import AuthenticationFailed, Unreachable
-from reportclient.http import PlacementAPI, adapter_from_conf, register_opts
+from reportclient.http import PlacementAPI
 from tests.cost.trees import VERIFY
 from tests.faults.scenario import Scene
 from tests.servers.fault_proxy import answered, unauthorized

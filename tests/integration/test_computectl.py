@@ -17,9 +17,10 @@ import pytest
 from agent import config
 from agent.nodes.nodes import BULK_PAYS_FROM
 from agent.period.rules import Rules
+from agent.placement import adapter_from_conf
 from drivers import loader
 from drivers.api import DriverContext
-from reportclient.http import PlacementAPI, adapter_from_conf
+from reportclient.http import PlacementAPI
 from reportclient.root import BulkWrites
 from tests.agents import Agent
 from tests.integration.agent_host import AgentHost, Said

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from agent import config
+from agent.placement import adapter_from_conf
 from agent.registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden
-from reportclient.http import PlacementAPI, adapter_from_conf
+from reportclient.http import PlacementAPI
 from tests import registries
 from tests.integration.switched import status_of
 from tests.servers.agent import AgentProcess

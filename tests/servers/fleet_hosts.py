@@ -31,13 +31,14 @@ from agent.loop import Loop
 from agent.nodes.identity import compute_id
 from agent.nodes.nodes import Nodes
 from agent.opts import Settings
+from agent.placement import adapter_from_conf
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
-from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.http import API, PlacementAPI
 from reportclient.provider_tree import ProviderTree
 
 STARTING_AT_ONCE = 16

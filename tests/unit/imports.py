@@ -29,6 +29,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "keystoneauth1": (
         "reportclient/http.py",
         "reportclient/transport.py",
+        "agent/placement.py",
         "compute_registry/page/login.py",
     ),
     "requests": ("reportclient/transport.py",),

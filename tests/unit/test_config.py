@@ -12,12 +12,11 @@ import pytest
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from agent import config, opts
+from agent import config, opts, placement
 from agent.registry.opts import RegistryConfigError
 from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
 from drivers.opts import register
-from reportclient import http
 from reportclient.errors import AuthenticationFailed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -178,7 +177,7 @@ def test_so_does_one_in_a_password(tmp_path: Path) -> None:
     text = "auth_type = password\nauth_url = http://127.0.0.1:1/v3\nusername = a\npassword = b$secret\n"
     conf = loaded(tmp_path, f"[placement]\n{text}")
     with pytest.raises(AuthenticationFailed, match=r"\[placement\] password: .*\$\$") as caught:
-        http.adapter_from_conf(conf)
+        placement.adapter_from_conf(conf)
     assert "secret" not in str(caught.value)
 
 
@@ -308,7 +307,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def without_placement(sample: str) -> str:
     """Without the options that are keystoneauth's, and their words with every release."""
-    return re.sub(r"(?ms)^# From reportclient\n#\n.*?(?=^\[|\Z)", "", sample)
+    return re.sub(r"(?ms)^# From agent.placement\n#\n.*?(?=^\[|\Z)", "", sample)
 
 
 @pytest.mark.slow

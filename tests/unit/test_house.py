@@ -12,7 +12,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1433,
+    "agent": 1515,
     "agent/bus": 685,
     "agent/metrics": 739,
     "agent/nodes": 895,
@@ -23,12 +23,12 @@ LINES = {
     "agent/reporting": 862,
     "agent/state": 1003,
     "agent/switching": 1020,
-    "compute_registry": 2624,
+    "compute_registry": 2625,
     "computectl": 7270,
     "driverkit": 4516,
     "drivers": 2081,
     "drivers/libvirt": 5536,
-    "reportclient": 7292,
+    "reportclient": 7216,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
