@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 def refuse_shadows() -> None:
     """Check the packages that the kit needs.  :raises ImportError: another one is in the way."""
-    for name in ("agent", "computectl", "drivers", "reportclient"):
+    for name in ("agent", "computectl", "drivers"):
         spec, ours = find_spec(name), HERE / name / "__init__.py"
         if spec and spec.origin and Path(spec.origin).resolve() != ours:
             raise ImportError(

@@ -6,6 +6,6 @@ set -euo pipefail
 {
     head -n 2 "$ROOT/constraints.txt"
     "$VENV/bin/python" -m pip freeze --all --exclude-editable |
-        grep -viE '^(pip|wheel|compute-agent)=='
+        grep -viE '^(pip|wheel|compute-agent|reportclient)=='
 } >"$ROOT/constraints.new"
 mv "$ROOT/constraints.new" "$ROOT/constraints.txt"

@@ -9,10 +9,10 @@ usage() {
     cat <<USAGE
 $(sed -n '2,3s/^# //p' "$0")
 
-usage: tools/deb.sh [--wheel FILE] [--build DIR] [--output DIR]
+usage: tools/deb.sh [--wheels DIR] [--build DIR] [--output DIR]
 
-  --wheel FILE  an existing wheel of compute-agent; without this option one is built from this
-                source
+  --wheels DIR  directory with the wheels of compute-agent and reportclient; without this option
+                they are built from this source
   --build DIR   directory for intermediate files (build/deb); files of an earlier run are reused
   --output DIR  directory for the packages (dist)
 
@@ -23,7 +23,7 @@ COMPUTE_AGENT_DEB_LEVEL  compression level: 1 to 22 (19)
 USAGE
 }
 
-WHEEL=
+WHEELS=
 BUILD=$ROOT/build/deb
 OUTPUT=$ROOT/dist
 SYSTEM_PYTHON=/usr/bin/python3
@@ -33,10 +33,10 @@ MAINTAINER="${DEBFULLNAME:-compute-agent} <${DEBEMAIL:-root@localhost}>"
 read_arguments() {
     while [ $# -gt 0 ]; do
         case $1 in
-            --wheel | --build | --output)
+            --wheels | --build | --output)
                 [ $# -gt 1 ] || fail "$1 needs a path"
                 case $1 in
-                    --wheel) WHEEL=$(realpath "$2") ;;
+                    --wheels) WHEELS=$(realpath "$2") ;;
                     --build) BUILD=$(realpath -m "$2") ;;
                     --output) OUTPUT=$(realpath -m "$2") ;;
                 esac
@@ -60,16 +60,16 @@ pip() {
 }
 
 # Build from a copy, since a build writes files into the source tree.
-build_wheel() {
-    if [ -n "$WHEEL" ]; then return; fi
-    say "building the wheel"
-    rm -rf "$BUILD/source" "$BUILD/wheel"
+build_wheels() {
+    if [ -n "$WHEELS" ]; then return; fi
+    say "building the wheels"
+    WHEELS=$BUILD/wheels
+    rm -rf "$BUILD/source" "$WHEELS"
     mkdir -p "$BUILD/source"
     tar -C "$ROOT" --exclude=__pycache__ --exclude='*.egg-info' -c agent compute_registry computectl \
         driverkit drivers reportclient etc setup.cfg pyproject.toml MANIFEST.in README.rst LICENSE |
         tar -C "$BUILD/source" -x
-    pip wheel --no-deps --wheel-dir "$BUILD/wheel" "$BUILD/source"
-    WHEEL=$(echo "$BUILD"/wheel/*.whl)
+    pip wheel --no-deps --wheel-dir "$WHEELS" "$BUILD/source/reportclient" "$BUILD/source"
 }
 
 make_deb_environment() {
@@ -79,10 +79,11 @@ make_deb_environment() {
 }
 
 # pip stays in the environment, so that operators can install third-party drivers.
-install_wheel() {
-    say "installing ${WHEEL##*/} and its dependencies"
-    pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry,watch]"
-    pip install --no-compile --no-deps --force-reinstall "$WHEEL"
+install_wheels() {
+    local ours=("$WHEELS"/{reportclient,compute_agent}-*.whl)
+    say "installing ${ours[*]##*/} and their dependencies"
+    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[0]}" "${ours[1]}[libvirt,registry,watch]"
+    pip install --no-compile --no-deps --force-reinstall "${ours[@]}"
     # Compile with the installed paths, which tracebacks show; also modules already compiled (pip).
     quietly 'A Python package in the environment does not compile.' "$SYSTEM_PYTHON" -m compileall -q -f -j2 \
         -s "$ENVIRONMENT" -p "$HOME_OF_ALL" "$ENVIRONMENT/lib"
@@ -115,8 +116,8 @@ common_tree() {
 forget_where_it_was_built() {
     grep -rlIF "$ENVIRONMENT" "$1/bin" "$1/pyvenv.cfg" |
         xargs -r sed -i "s#$ENVIRONMENT#$HOME_OF_ALL#g"
-    rm -f "$1"/lib/python3*/site-packages/compute_agent-*.dist-info/direct_url.json
-    sed -i '/direct_url.json/d' "$1"/lib/python3*/site-packages/compute_agent-*.dist-info/RECORD
+    rm -f "$1"/lib/python3*/site-packages/{compute_agent,reportclient}-*.dist-info/direct_url.json
+    sed -i '/direct_url.json/d' "$1"/lib/python3*/site-packages/{compute_agent,reportclient}-*.dist-info/RECORD
 }
 
 service_tree() {
@@ -230,6 +231,6 @@ flock 9 # only one build at a time
 install_packages python3 python3-venv python3-dev dpkg "${BUILD_PACKAGES[@]}"
 expect_space "$BUILD" 700
 make_deb_environment
-build_wheel
-install_wheel
+build_wheels
+install_wheels
 pack

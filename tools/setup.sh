@@ -206,7 +206,7 @@ make_environment() {
 }
 
 fingerprint() {
-    { cat "$ROOT/setup.cfg" "$ROOT/pyproject.toml" "$ROOT/constraints.txt"; "$PYTHON" --version; echo "$ROOT"; } |
+    { cat "$ROOT"/{,reportclient/}pyproject.toml "$ROOT/setup.cfg" "$ROOT/constraints.txt"; "$PYTHON" --version; echo "$ROOT"; } |
         sha256sum | cut -d' ' -f1
 }
 
@@ -220,14 +220,15 @@ install_project() {
     constraints >"$VENV/constraints.txt"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
         "$VENV/bin/python" -m pip install --disable-pip-version-check \
-        -c "$VENV/constraints.txt" -e "${ROOT}[$1]"
+        -c "$VENV/constraints.txt" -e "$ROOT/reportclient" -e "${ROOT}[$1]"
 }
 
 constraints() {
     if [ -z "${LOWEST:-}" ]; then
         cat "$ROOT/constraints.txt"
     else
-        sed -nE 's/^ +([A-Za-z0-9._-]+)(\[.*\])?>=/\1==/p' "$ROOT/setup.cfg"
+        sed -nE 's/^ +"?([A-Za-z0-9._-]+)(\[.*\])?>=([0-9.]+).*/\1==\3/p' "$ROOT/setup.cfg" \
+            "$ROOT/reportclient/pyproject.toml"
     fi
 }
 

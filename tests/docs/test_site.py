@@ -81,12 +81,17 @@ def test_each_page_shows_the_version(site: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    sorted([*DOCS.rglob("*.rst"), *REPOSITORY.glob("*.rst")]),
+    sorted(
+        [*DOCS.rglob("*.rst"), *REPOSITORY.glob("*.rst"), *REPOSITORY.glob("reportclient/*.rst")]
+    ),
     ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
 def test_a_page_installs_nothing_by_a_name_that_no_index_has(page: Path) -> None:
     """Nothing is released yet."""
-    assert re.findall(r"pip install[^\n`]* ['\"]?compute-agent\b", page.read_text()) == []
+    assert (
+        re.findall(r"pip install[^\n`]* ['\"]?(?:compute-agent|reportclient)\b", page.read_text())
+        == []
+    )
 
 
 def test_each_rule_of_drivers_is_in_the_site(site: Path) -> None:

@@ -53,10 +53,11 @@ def build(version: str, scratch: Path) -> None:
     config = source / "setup.cfg"
     config.write_text(re.sub(r"(?m)^version = .*", f"version = {version}", config.read_text()))
     quiet = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*quiet, "-w", str(scratch), str(source)], check=True)
-    [wheel] = scratch.glob(f"*-{version}-*.whl")
+    wheels = scratch / f"{version}-wheels"
+    sources = [str(source / "reportclient"), str(source)]
+    subprocess.run([*quiet, "-w", str(wheels), *sources], check=True)
     shutil.rmtree(packages(version), ignore_errors=True)
-    command = [REPOSITORY / "tools" / "deb.sh", "--wheel", wheel, "--build", BUILD]
+    command = [REPOSITORY / "tools" / "deb.sh", "--wheels", wheels, "--build", BUILD]
     done = subprocess.run(
         [*command, "--output", packages(version)],
         env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"},

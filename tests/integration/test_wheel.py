@@ -1,19 +1,39 @@
-"""What pip installs is all of the project's packages, with their data, and nothing else."""
+"""Two distributions: the agent without the library that it needs, the library without the agent."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import zipfile
+from collections.abc import Iterable
+from email.parser import Parser
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.unit.packages import packages_of, with_what_they_need
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
+PACKAGES = ("agent", "compute_registry", "computectl", "driverkit", "drivers")
 BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+NO_CODE = {"CHANGELOG.rst", "LICENSE", "README.rst", "pyproject.toml"}
+"""Files of the folder reportclient that no wheel installs in it."""
+PIP = [sys.executable, "-m", "pip", "-q"]
+SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+ALL_BUT_TESTING = """
+import pkgutil, reportclient
+names = [each.name for each in pkgutil.walk_packages(reportclient.__path__, "reportclient.")]
+for name in names:
+    if not name.startswith("reportclient.testing"):
+        __import__(name)
+print(len(names), reportclient.__file__)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy: building leaves its traces where it is done."""
     copy = tmp_path_factory.mktemp("wheel") / "source"
     copy.mkdir()
-    for name in (*PACKAGES, "etc", "tests"):
+    for name in (*PACKAGES, "reportclient", "etc", "tests"):
         shutil.copytree(REPOSITORY / name, copy / name, ignore=LEFT_OUT)
     for name in BESIDE:
         shutil.copy(REPOSITORY / name, copy / name)
@@ -29,30 +49,119 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path) -> set[str]:
-    """The names of the files in the wheel."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    command += ["--no-build-isolation", "--wheel-dir", str(source.parent), str(source)]
-    subprocess.run(command, check=True, timeout=300)
-    (built,) = source.parent.glob("*.whl")
-    with zipfile.ZipFile(built) as archive:
-        return set(archive.namelist())
+def wheels(source: Path) -> Path:
+    """The directory of both wheels, built from the paths."""
+    directory = source.parent / "wheels"
+    command = [*PIP, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w"]
+    subprocess.run(
+        [*command, str(directory), str(source / "reportclient"), str(source)],
+        check=True,
+        timeout=300,
+    )
+    return directory
+
+
+def contents(wheels: Path, name: str) -> tuple[set[str], list[str]]:
+    """The files of a wheel outside its metadata, and what it requires."""
+    (wheel,) = wheels.glob(f"{name}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (about,) = (each for each in names if each.endswith(".dist-info/METADATA"))
+        required = Parser().parsestr(archive.read(about).decode()).get_all("Requires-Dist")
+    info = about.partition("/")[0]
+    return {each for each in names if not each.startswith(info)}, required or []
 
 
 def files(source: Path, *tops: str) -> set[str]:
     found = (path for top in tops for path in (source / top).rglob("*"))
-    return {str(path.relative_to(source)) for path in found if path.is_file()}
+    return {
+        str(path.relative_to(source))
+        for path in found
+        if path.is_file() and not {"build", "reportclient.egg-info"} & set(path.parts)
+    }
 
 
-def test_every_file_of_the_packages_is_there(source: Path, wheel: set[str]) -> None:
-    assert files(source, *PACKAGES) <= wheel
+def test_the_agents_wheel_has_its_packages_and_requires_the_library(
+    source: Path, wheels: Path
+) -> None:
+    inside, required = contents(wheels, "compute_agent")
+    shared = {each for each in inside if "/data/share/compute-agent/" in each}
+    assert inside - shared == files(source, *PACKAGES)
+    assert {each.rpartition("/")[2] for each in shared} == {
+        each.rpartition("/")[2] for each in files(source, "etc")
+    }
+    assert "reportclient" in {Requirement(each).name for each in required}
 
 
-def test_the_sample_and_the_units_are_there(source: Path, wheel: set[str]) -> None:
-    shared = {name.rpartition("/")[2] for name in wheel if "/data/share/compute-agent/" in name}
-    assert shared == {name.rpartition("/")[2] for name in files(source, "etc")}
+def test_the_librarys_wheel_and_sdist_have_the_library_only(source: Path, wheels: Path) -> None:
+    inside, required = contents(wheels, "reportclient")
+    folder = {each.removeprefix("reportclient/") for each in files(source, "reportclient")}
+    assert inside == {f"reportclient/{each}" for each in folder - NO_CODE}
+    needed = {each.name for each in map(Requirement, required) if not each.marker}
+    assert needed <= set(with_what_they_need([Requirement("keystoneauth1")]))
+    subprocess.run(
+        [sys.executable, "-P", "-c", SDIST, str(wheels)], cwd=source / "reportclient", check=True
+    )
+    (sdist,) = wheels.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    assert {each for each in names if ".egg-info/" not in each} == folder | {
+        "PKG-INFO",
+        "setup.cfg",
+    }
 
 
-def test_no_other_package_comes_along(wheel: set[str]) -> None:
-    tops = {name.partition("/")[0] for name in wheel}
-    assert {top for top in tops if not top.startswith("compute_agent-")} == set(PACKAGES)
+class Environment:
+    """A virtual environment with some of the packages that are installed here, and no index."""
+
+    def __init__(self, directory: Path, packages: Iterable[str]) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+        self.python = str(directory / "bin" / "python")
+        libraries = directory / "libraries"
+        libraries.mkdir()
+        tops = {path.parts[0] for name in packages for path in metadata.files(name) or ()}
+        for top in tops - {"..", "__pycache__"}:
+            (libraries / top).symlink_to(Path(sysconfig.get_path("purelib"), top))
+        (site,) = directory.glob("lib/python*/site-packages")
+        (site / "libraries.pth").write_text(f"{libraries}\n")
+
+    def install(self, *what: str) -> None:
+        command = [*PIP, "--python", self.python, "install", "--no-index", "--no-build-isolation"]
+        subprocess.run([*command, *what], check=True, timeout=300)
+
+    def run(self, cwd: Path, *words: str) -> str:
+        command = [self.python, *words]
+        return subprocess.run(
+            command, cwd=cwd, check=True, capture_output=True, text=True, timeout=300
+        ).stdout
+
+
+def test_the_library_runs_with_keystoneauth_alone_and_is_typed(
+    tmp_path: Path, wheels: Path
+) -> None:
+    needed = with_what_they_need([Requirement("keystoneauth1")])
+    environment = Environment(tmp_path / "alone", needed)
+    (wheel,) = wheels.glob("reportclient-*.whl")
+    environment.install(str(wheel))
+    number, place = environment.run(tmp_path, "-c", ALL_BUT_TESTING).split()
+    assert int(number) > 30 and place.startswith(str(tmp_path / "alone"))
+    shutil.copy(REPOSITORY / "examples" / "client" / "devices.py", tmp_path)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
+    checked = subprocess.run(
+        [*command, "devices.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("editable", [(), ("-e",)], ids=["installed", "editable"])
+def test_a_checkout_installs_both_in_one_command_without_an_index(
+    tmp_path: Path, source: Path, editable: tuple[str, ...]
+) -> None:
+    needed = [name for name in packages_of("libvirt") if name != "reportclient"]
+    environment = Environment(tmp_path / "both", [*needed, "setuptools"])
+    environment.install(*editable, str(source / "reportclient"), *editable, f"{source}[libvirt]")
+    for cwd in (tmp_path, source):  # in the checkout its folders come first
+        out = environment.run(cwd, "-c", "import agent.main, reportclient.client as c; print(c)")
+        assert "reportclient/client.py" in out
+    program = Path(environment.python).with_name("computectl")
+    assert "usage: computectl" in environment.run(tmp_path, str(program), "--help")

@@ -26,7 +26,11 @@ def required_here(extra: str) -> list[Requirement]:
 
 def packages_of(extra: str) -> dict[str, float]:
     """MiB of all packages that the extra needs, each by its name."""
-    waiting = required_here(extra)
+    return with_what_they_need(required_here(extra))
+
+
+def with_what_they_need(waiting: list[Requirement]) -> dict[str, float]:
+    """MiB of these packages and all that they need, each by its name."""
     found: dict[str, float] = {}
     seen: set[tuple[str, str]] = set()
     while waiting:
