@@ -11,6 +11,7 @@ one thread at a time, different roots by different threads.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -209,6 +210,22 @@ class Client:
         tree = self.tree(root)
         tree.remove(root)
         return self.update(tree)
+
+    def delete_trait(self, name: str) -> None:
+        """Delete a custom trait that no provider has any more; it may be gone already.
+
+        :raises reportclient.errors.InUse: a provider has it.
+        :raises reportclient.errors.PlacementError: Placement refused it, or did not answer.
+        """
+        self._delete(f"/traits/{name}")
+
+    def delete_class(self, name: str) -> None:
+        """Delete a custom resource class that no inventory has; as :meth:`delete_trait`."""
+        self._delete(f"/resource_classes/{name}")
+
+    def _delete(self, path: str) -> None:
+        with suppress(NotFound):
+            self.api.request("DELETE", path)
 
     def _root(self, uuid: str) -> Root:
         if uuid not in self._roots:

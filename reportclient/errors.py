@@ -66,7 +66,7 @@ class NotFound(PlacementError):
 
 
 class InUse(PlacementError):
-    """409: consumers use what was to be removed.  Next: the operator moves or deletes them."""
+    """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
 
 
 class NameTaken(PlacementError):

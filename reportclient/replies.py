@@ -29,6 +29,8 @@ _CODES: dict[str, type[PlacementError]] = {
     "placement.resource_provider.inuse": InUse,
     "placement.duplicate_name": NameTaken,
 }
+_OF_NAMES = ("/traits/", "/resource_classes/")
+"""Paths whose 409 has no code of its own: the name is in use."""
 _TOO_LONG = frozenset({414, 431})
 _SHOWN = 200
 """Maximum number of characters of a path in a message."""
@@ -52,7 +54,7 @@ def answer(method: str, path: str, response: Any) -> dict[str, Any]:
     what = f"{method} {shown(path)}: {response.status_code}"
     if response.status_code in _TOO_LONG:
         raise Rejected(f"{what}, the URL is too long ({len(path)} bytes): request less at once")
-    err, body_error = _error(what, response), first_error(response)
+    err, body_error = _error(what, path, response), first_error(response)
     err.status = response.status_code
     err.code, err.detail = body_error.get("code"), body_error.get("detail")
     raise err
@@ -63,7 +65,7 @@ def shown(path: str) -> str:
     return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
 
 
-def _error(what: str, response: Any) -> PlacementError:
+def _error(what: str, path: str, response: Any) -> PlacementError:
     status = response.status_code
     request_id = response.headers.get("x-openstack-request-id")
     error = first_error(response)
@@ -87,6 +89,8 @@ def _error(what: str, response: Any) -> PlacementError:
     kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
     if kind is NameTaken and _SAME_UUID.search(text):
         kind = AlreadyThere
+    if status == 409 and path.startswith(_OF_NAMES):
+        kind = InUse
     names = _unknown_names(text) if status == 400 else frozenset()
     if names:
         return UnknownNames(text, request_id=request_id, names=names)

@@ -177,12 +177,22 @@ class Endpoints:
         self.store.traits.add(name)
         return {}
 
+    def delete_trait(self, call: Call, name: str) -> dict[str, Any]:
+        rows = self.store.providers.values()
+        self.store.delete_name(self.store.traits, name, (row.traits for row in rows))
+        return {}
+
     def list_classes(self, call: Call) -> dict[str, Any]:
         return {"resource_classes": [{"name": name} for name in sorted(self.store.classes)]}
 
     def ensure_class(self, call: Call, name: str) -> dict[str, Any]:
         custom(name)
         self.store.classes.add(name)
+        return {}
+
+    def delete_class(self, call: Call, name: str) -> dict[str, Any]:
+        rows = self.store.providers.values()
+        self.store.delete_name(self.store.classes, name, (row.inventory for row in rows))
         return {}
 
     # -- allocations
@@ -270,8 +280,10 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
         ("GET", "/traits", Endpoints.list_traits),
         ("GET", f"/traits/{_UUID}", Endpoints.show_trait),
         ("PUT", f"/traits/{_UUID}", Endpoints.ensure_trait),
+        ("DELETE", f"/traits/{_UUID}", Endpoints.delete_trait),
         ("GET", "/resource_classes", Endpoints.list_classes),
         ("PUT", f"/resource_classes/{_UUID}", Endpoints.ensure_class),
+        ("DELETE", f"/resource_classes/{_UUID}", Endpoints.delete_class),
         ("GET", f"/allocations/{_UUID}", Endpoints.show_allocations),
         ("PUT", f"/allocations/{_UUID}", Endpoints.set_allocations),
         ("DELETE", f"/allocations/{_UUID}", Endpoints.delete_allocations),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from reportclient.client import Client, NotOwned, Result
-from reportclient.errors import Conflict, InUse, NotFound, Unreachable
+from reportclient.errors import Conflict, InUse, NotFound, Rejected, Unreachable
+from reportclient.file_store import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
@@ -239,6 +241,31 @@ def test_a_root_goes_with_all_below_it(nova: World, client: Client) -> None:
     assert len(nova.truth()) == 0
 
 
+def test_names_that_nobody_uses_are_deleted_and_made_again(nova: World, client: Client) -> None:
+    def use(*traits: str, **inventory: dict[str, int]) -> Result:
+        tree = client.tree(ROOT)
+        tree.update_traits(CHILD, traits)
+        tree.update_inventory(CHILD, inventory)
+        return client.update(tree)
+
+    for _ in range(2):
+        assert use("CUSTOM_BITSTREAM_7", CUSTOM_BITSTREAM={"total": 1}).ok
+        for delete in (
+            lambda: client.delete_trait("CUSTOM_BITSTREAM_7"),
+            lambda: client.delete_class("CUSTOM_BITSTREAM"),
+        ):
+            with pytest.raises(InUse):
+                delete()
+        assert use().ok
+        for _ in range(2):
+            client.delete_trait("CUSTOM_BITSTREAM_7")
+            client.delete_class("CUSTOM_BITSTREAM")
+        names = nova.stranger.send("GET", "/resource_classes")["resource_classes"]
+        assert {"name": "CUSTOM_BITSTREAM"} not in names
+    with pytest.raises(Rejected):
+        client.delete_trait("COMPUTE_NODE")
+
+
 def test_no_answer_is_raised_and_what_was_done_is_known(nova: World, client: Client) -> None:
     tree = client.tree(ROOT)
     tree.add_traits(ROOT, "HW_CPU_X86_AVX")
@@ -250,22 +277,14 @@ def test_no_answer_is_raised_and_what_was_done_is_known(nova: World, client: Cli
     assert result.ok and [type(one).__name__ for one in result.done] == ["SetInventory"]
 
 
-def test_views_are_kept_in_a_store(nova: World) -> None:
-    kept: dict[str, object] = {}
-
-    class Store:
-        def load(self, root):
-            return kept.get(root)
-
-        def save(self, root, view):
-            kept[root] = view.stale()
-
-        def forget(self, root):
-            kept.pop(root)
-
-    Client(nova.api, store=Store()).tree(ROOT)
-    again = Client(nova.api, store=Store())
+def test_a_restart_is_one_verification_with_a_store(nova: World, tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "when it is needed"
+    Client(nova.api, store=FileStore(directory)).tree(ROOT)
+    again = Client(nova.api, store=FileStore(directory))
     assert calls(nova, lambda: again.tree(ROOT)) == ["GET in_tree", "GET member_of"]
+    nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX")
+    tree = Client(nova.api, store=FileStore(directory)).tree(ROOT)
+    assert "HW_CPU_X86_AVX" in tree.data(CHILD).traits
 
 
 def test_a_tree_is_verified_when_it_is_time_to(nova: World) -> None:

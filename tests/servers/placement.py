@@ -178,7 +178,8 @@ def typed_error(status: int, text: bytes) -> errors.PlacementError:
     if status >= 500:
         return errors.Unreachable(detail)
     if status == 409:
-        return CONFLICTS.get(error.get("code", ""), errors.Rejected)(detail)
+        uncoded = errors.InUse if " in use" in detail else errors.Rejected  # of traits and classes
+        return CONFLICTS.get(error.get("code", ""), uncoded)(detail)
     unknown = UNKNOWN.search(detail) if status == 400 else None
     names = frozenset(NAME.findall(unknown[1])) if unknown else frozenset()
     if names:

@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 4516,
     "drivers": 2081,
     "drivers/libvirt": 5536,
-    "reportclient": 7216,
+    "reportclient": 7319,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from reportclient.file_store import FileStore
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
 from reportclient.root import Root
@@ -49,6 +52,40 @@ def test_no_flipped_bit_is_believed() -> None:
             assert load_view(bytes(other), ROOT) == VIEW.stale()
         except UnusableView:
             continue
+
+
+def test_a_file_is_written_for_a_new_view_only(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for view in (VIEW, VIEW.stale(), replace(VIEW, certain=True)):
+        store.save(ROOT, view)
+    [file] = tmp_path.iterdir()
+    before = file.stat().st_ino
+    again = FileStore(tmp_path)
+    assert again.load(ROOT) == VIEW.stale() and again.load(CHILD) is None
+    again.save(ROOT, VIEW)
+    assert file.stat().st_ino == before
+    again.save(ROOT, replace(VIEW, generations={ROOT: 4, CHILD: 1}))
+    assert FileStore(tmp_path).load(ROOT) != VIEW.stale()
+    again.forget(ROOT)
+    again.forget(ROOT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_disk_does_stops_no_report_and_leaves_no_old_view(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FileStore(tmp_path)
+    store.save(ROOT, VIEW)
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    assert FileStore(tmp_path).load(ROOT) is None
+    assert f"{file} is ignored, Placement is read instead" in caplog.text
+    file.with_suffix(".new").mkdir()  # in the way of the next write
+    store.save(ROOT, replace(VIEW, generations={}))
+    assert f"{file} can't be written, a restart reads Placement instead" in caplog.text
+    assert not file.exists()
+    file.mkdir()
+    assert store.load(ROOT) is None
 
 
 class Saves:
