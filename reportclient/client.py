@@ -66,10 +66,11 @@ class Result:
 class Client:
     """A report client.
 
-    :param adapter: a keystoneauth adapter for Placement, or an object with the method
-        ``request`` of :class:`reportclient.http.API`, such as
+    :param adapter: a keystoneauth adapter for Placement (openstacksdk's proxy is one), or an object
+        with the method ``request`` of :class:`reportclient.http.API`, such as
         :class:`reportclient.testing.fake_placement.FakePlacement`.
-    :param store: saves views, so that after a restart a tree costs one call.
+    :param store: saves views, so that after a restart a tree costs one call, such as
+        :class:`reportclient.file_store.FileStore`.
     :param times: how often a tree is verified (1 GET) and read completely, in seconds, and how
         many requests are sent in parallel.
     :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,
@@ -77,7 +78,6 @@ class Client:
     :param owns: returns whether the caller may change a provider; by default all providers of
         the tree, but not its sharing providers.  Children may be created below any provider.
     :param strict: raise the first refusal or problem instead of returning it in the result.
-    :param max_version: the newest microversion to use, such as ``"1.36"``.
     :param clock: returns seconds of a monotonic clock.
     """
 
@@ -90,10 +90,9 @@ class Client:
         bulk_chunk: int = 0,
         owns: Callable[[Provider], bool] | None = None,
         strict: bool = False,
-        max_version: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.api = as_api(adapter, max_version)
+        self.api = as_api(adapter)
         self._store = store
         self._times = times or Times(at_once=AT_ONCE)
         self._bulk = BulkWrites(bulk_chunk)
@@ -231,7 +230,7 @@ class Client:
         if uuid not in self._roots:
             tracked = Root(uuid, self.api, self._times, self._bulk, self._store)
             tracked.load_saved_view()
-            learned = [other.view.names for other in self._roots.values()]
+            learned = [other.view.names for other in list(self._roots.values())]
             if not tracked.view.generations and learned:
                 tracked.view = replace(tracked.view, names=learned[-1])
             self._roots[uuid] = tracked
@@ -244,7 +243,7 @@ class Client:
         raise ValueError("this tree is not one that Client.tree() returned")
 
     def _root_uuid_of(self, provider: str) -> str:
-        for uuid, root in self._roots.items():
+        for uuid, root in list(self._roots.items()):
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
         listed = provider_by_uuid(provider, self.api)

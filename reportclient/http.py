@@ -157,10 +157,10 @@ def _version(response: Any, key: str) -> str | None:
     return None
 
 
-def as_api(adapter: Any, max_version: str | None = None) -> API:
+def as_api(adapter: Any) -> API:
     """Return a :class:`PlacementAPI` over a keystoneauth adapter; any other object unchanged."""
     if isinstance(adapter, ksa_adapter.Adapter):
-        return PlacementAPI(adapter, max_version=max_version)
+        return PlacementAPI(adapter)
     api: API = adapter
     return api
 

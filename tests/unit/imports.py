@@ -11,6 +11,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 OURS = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
+BUILT = "reportclient/build"
+"""What pip leaves in a checkout from which it installed."""
 MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
     "compute_registry": ("compute_registry", "agent", "reportclient"),
@@ -235,6 +237,7 @@ def read_sources(root: Path) -> list[Source]:
         Source(path.relative_to(root).as_posix(), ast.parse(path.read_bytes(), str(path)))
         for package in OURS
         for path in sorted((root / package).rglob("*.py"))
+        if not path.is_relative_to(root / BUILT)
     ]
 
 
