@@ -21,6 +21,7 @@ from reportclient.client import Client, Result
 from reportclient.errors import NotFound
 from reportclient.file_store import FileStore
 from reportclient.http import API, PlacementAPI, token_adapter
+from reportclient.model import ProviderData
 
 FOREIGN = "CUSTOM_OF_ANOTHER_SERVICE"
 NEUTRON = uuid5(NAMESPACE_DNS, "an agent's namespace")
@@ -86,17 +87,21 @@ Devices = Mapping[str, Device]
 def report_devices(client: Client, root: str, devices: Devices) -> Result:
     """Report the devices of a host; ``root`` is the UUID of its compute node."""
     tree = client.tree(root)
-    for uuid in tree.get_provider_uuids(root)[1:]:
-        if tree.data(uuid).name not in devices:
-            tree.remove(uuid)
+    for provider in map(tree.data, tree.get_provider_uuids(root)):
+        if cyborg_traits(provider) and provider.name not in devices:
+            tree.remove(provider.uuid)
     for name, device in devices.items():
         if not tree.exists(name):
             tree.new_child(name, root, cyborg_uuid(name))
         tree.update_inventory(name, {device.resource_class: {"total": 1}})
-        old = {trait for trait in tree.data(name).traits if trait.startswith("CUSTOM_ACCEL_")}
-        tree.remove_traits(name, *(old - device.traits))
+        tree.remove_traits(name, *(cyborg_traits(tree.data(name)) - device.traits))
         tree.add_traits(name, *device.traits)
     return client.update(tree)
+
+
+def cyborg_traits(provider: ProviderData) -> set[str]:
+    """Return the provider's traits of Cyborg; only its devices have any."""
+    return {trait for trait in provider.traits if trait.startswith("CUSTOM_ACCEL_")}
 
 
 def cyborg_uuid(name: str) -> str:
