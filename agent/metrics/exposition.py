@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry, exposition, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    disable_created_metrics,
+    exposition,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agent.metrics.opts import MonitoringSettings
@@ -40,6 +45,9 @@ class Exposition:
     _unwritable: bool = False
     _writing: threading.Lock = field(default_factory=threading.Lock)
     """Held while the textfile is written: by its thread, and at the end by another."""
+
+    def __post_init__(self) -> None:
+        disable_created_metrics()  # one more series for each counter and histogram
 
     @property
     @abstractmethod

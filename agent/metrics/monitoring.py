@@ -69,7 +69,9 @@ class Numbers:
             ["driver", "method"],
         )
         self.source_failures = counter(
-            "source_failures", "Periods in which a driver could not read a source.", ["source"]
+            "source_failures",
+            "Periods in which a source failed, or writes were undone.",
+            ["source"],
         )
         self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
         self.heartbeat_times = seconds("heartbeat_seconds", "Seconds of heartbeats.")
@@ -148,8 +150,6 @@ class Facts(Collector):
         yield _gauge(
             "disabled", "1 if this host is disabled: it takes no new guests.", [((), disabled)]
         )
-        why = [((facts.reason or "",), 1.0)] if facts.disabled else []
-        yield _gauge("disabled_info", "Reason why this host is disabled.", why, "reason")
         yield _gauge(
             "check_ok",
             "1 if the check of /readyz passes, else 0.",

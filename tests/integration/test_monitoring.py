@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.integration.switched import Caller, registry_of, root_of, status_of
+from tests.integration.switched import Caller, root_of, status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
@@ -107,8 +107,6 @@ def test_what_an_agent_does_is_in_its_numbers(
         served = {"method": "set_host_enabled", "outcome": "ok"}
         assert agent.value("rpc_calls_total", **served) == 1
         assert agent.value("period_seconds_count", occasion="switch") == 1
-        registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
-        agent.until(lambda: agent.value("disabled_info", reason="new disks") == 1)
 
         own_broker.kill9()
         agent.until(

@@ -15,7 +15,7 @@ WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 LINES = {
     "agent": 1515,
     "agent/bus": 685,
-    "agent/metrics": 739,
+    "agent/metrics": 745,
     "agent/nodes": 895,
     "agent/ownership": 1104,
     "agent/period": 1289,

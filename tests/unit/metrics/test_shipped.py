@@ -84,7 +84,7 @@ def test_labels_that_are_asked_for_are_there(where: str) -> None:
 def labels() -> set[str]:
     counted = [*vars(Numbers()).values(), *vars(of_the_registry().numbers).values()]
     of_counters = {name for one in counted for name in getattr(one, "_labelnames", ())}
-    read = {"node", "check", "reason", "source", "version", "state", "status"}
+    read = {"node", "check", "source", "version", "state", "status"}
     return of_counters | read
 
 
