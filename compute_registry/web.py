@@ -12,7 +12,7 @@ from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
 from compute_registry.page.application import PATH, FleetPage, Pages, is_page
-from compute_registry.page.login import GROUP, keystone_login
+from compute_registry.page.login import GROUP, TOKEN, keystone_login
 from compute_registry.page.trees import PlacementReads
 from compute_registry.rest import policy
 from compute_registry.rest.application import (
@@ -22,7 +22,7 @@ from compute_registry.rest.application import (
     send_json,
 )
 from compute_registry.rest.policy import allow_all, allowed_by_policy
-from compute_registry.rest.request import Environ, api_description, request_id_of
+from compute_registry.rest.request import Environ, Refused, api_description, request_id_of
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI
 
@@ -99,6 +99,10 @@ def route_of(environ: Environ) -> str | None:
     return next((call.path for call, _ in policy.matching(path)), None)
 
 
+NEEDS_TOKEN = (
+    f"the API takes a token in X-Auth-Token, such as `openstack token issue` prints; id and secret "
+    f"of an application credential only open {PATH}"
+)
 KEYSTONE_WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
 
@@ -112,7 +116,14 @@ def with_keystone(application: Application, conf: Any) -> Application:
     authenticated: Application = auth_token.AuthProtocol(
         application, {"oslo_config_config": conf, "log_name": __name__}
     )
-    return authenticated
+
+    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
+            challenge = [("WWW-Authenticate", "Keystone")]
+            return send_json(start_response, 401, Refused(401, NEEDS_TOKEN).body(), challenge)
+        return authenticated(environ, start_response)
+
+    return answer
 
 
 def with_audit(application: Application, conf: Any) -> Application:

@@ -69,9 +69,7 @@ class Numbers:
             ["driver", "method"],
         )
         self.source_failures = counter(
-            "source_failures",
-            "Periods in which a source failed, or writes were undone.",
-            ["source"],
+            "source_failures", "Periods with a failed source, or with undone writes.", ["source"]
         )
         self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
         self.heartbeat_times = seconds("heartbeat_seconds", "Seconds of heartbeats.")

@@ -14,7 +14,7 @@ from oslo_policy import policy
 
 from agent.registry.opts import RegistryConfigError
 from compute_registry.rest import hypervisors, services
-from compute_registry.rest.request import Answer, Environ
+from compute_registry.rest.request import Answer, Environ, request_id_of
 
 Allowed = Callable[[Environ, str], bool]
 """Whether a policy rule allows the caller of a request."""
@@ -139,7 +139,8 @@ def allowed_by_policy(conf: Any) -> Allowed:
         raise RegistryConfigError(f"[oslo_policy] policy_file {file}: {err}") from err
 
     def allowed(environ: Environ, rule: str) -> bool:
-        context = oslo_context.RequestContext.from_environ(environ)
+        request_id = request_id_of(environ)  # oslo.log prints that of the context
+        context = oslo_context.RequestContext.from_environ(environ, request_id=request_id)
         decided: bool = enforcer.enforce(rule, {}, context)
         return decided
 

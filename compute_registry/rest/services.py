@@ -90,6 +90,8 @@ def _first_action(control: Control, request: Request, action: str) -> Answer:
         record.host, disabled=action != "enable", reason=reason, caller=request.caller
     )
     service = body | {"status": switched.record.status}
+    if reason is not None:
+        service["disabled_reason"] = switched.record.disabled_reason  # as stored, in one line
     return Answer({"service": service}, {OUTCOME: switched.call_outcome})
 
 

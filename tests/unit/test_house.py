@@ -15,7 +15,7 @@ WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 LINES = {
     "agent": 1515,
     "agent/bus": 685,
-    "agent/metrics": 745,
+    "agent/metrics": 746,
     "agent/nodes": 895,
     "agent/ownership": 1104,
     "agent/period": 1289,
@@ -24,7 +24,7 @@ LINES = {
     "agent/reporting": 862,
     "agent/state": 1003,
     "agent/switching": 1020,
-    "compute_registry": 2625,
+    "compute_registry": 2639,
     "computectl": 7270,
     "driverkit": 4516,
     "drivers": 2081,

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from keystoneauth1 import exceptions as ksa
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
+from compute_registry import config
 from compute_registry.page.application import HOSTS, TREES, FleetPage, Pages
 from compute_registry.page.login import Login
 from compute_registry.page.selection import Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.web import page_or_api
+from compute_registry.web import page_or_api, with_keystone
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
 from reportclient.snapshot import Snapshot
@@ -354,6 +356,17 @@ def test_credentials_are_not_taken_where_others_can_listen() -> None:
 
 def test_a_token_in_the_header_is_taken_as_it_is() -> None:
     assert Door()(HTTP_X_AUTH_TOKEN="new", REMOTE_ADDR="192.0.2.1")[::2] == (200, b"new")
+
+
+def test_the_api_says_that_an_application_credential_has_to_become_a_token(tmp_path: Path) -> None:
+    file = tmp_path / "r.conf"
+    file.write_text("[keystone_authtoken]\nauth_url = http://127.0.0.1:1\n")
+    conf = config.load_config(["--config-file", str(file)])
+    api, heard = with_keystone(lambda *_: [b"let in"], conf), []
+    environ = {"PATH_INFO": "/v2.1/os-services", "HTTP_AUTHORIZATION": basic("id:s3cret")}
+    body = b"".join(api(environ, lambda *said: heard.append(said[0])))
+    assert heard == ["401 Unauthorized"]
+    assert b"openstack token issue" in body and b"s3cret" not in body
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from wsgiref.util import setup_testing_defaults
 
 import pytest
 from oslo_config import cfg
+from oslo_log.formatters import ContextFormatter
+from oslo_log.log import register_options
 
 from agent.registry.control import Control
 from compute_registry.rest.application import ComputeApplication
 from compute_registry.rest.policy import allowed_by_policy
 from compute_registry.web import with_discovery
+from tests.registries import registry_at
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -220,6 +224,24 @@ def test_a_service_is_deleted_without_a_body_in_the_answer() -> None:
 # -- 2.1, as Horizon and Terraform's provider use it
 
 HOST = {"host": "host1", "binary": "nova-compute"}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.53"])
+def test_a_reason_is_answered_as_it_is_stored_which_no_terminal_obeys(
+    version: str, tmp_path: Path
+) -> None:
+    store = registry_at(tmp_path)
+    host = store.heartbeat("host1", "a1", None, ())
+    api = Api()
+    api.application = ComputeApplication(Control(store, None))
+    reason = {"disabled_reason": "\u202eksid\u200b \x1b[2J\nnew"}
+    action, body = ("disable-log-reason", HOST) if version == "2.1" else (host.uuid, {})
+    body = body | ({"status": "disabled"} if version == "2.53" else {}) | reason
+    code, found = api("PUT", f"/v2.1/os-services/{action}", body, version)
+    stored = r"\u202eksid\u200b \x1b[2J new"
+    assert (code, found["service"]["disabled_reason"]) == (200, stored)
+    [service] = api("GET", "/v2.1/os-services", version=version)[1]["services"]
+    assert service["disabled_reason"] == stored
 
 
 def test_the_older_calls_do_the_same() -> None:
@@ -500,9 +522,13 @@ def test_who_switched_from_where_and_why_is_in_the_log_under_the_request_id(
     body = {"status": "disabled", "disabled_reason": "new disks"}
     api.by("admin", "PUT", f"/v2.1/os-services/{UUID}", body)
     request_id = api.headers["X-OpenStack-Request-ID"]
-    line = next(each for each in caplog.messages if "host1 is disabled now" in each)
+    conf = cfg.ConfigOpts()
+    register_options(conf)
+    lines = map(ContextFormatter(config=conf).format, caplog.records)
+    line = next(each for each in lines if "host1 is disabled now" in each)
+    assert set(re.findall(r"req-[-\w]+", line)) == {request_id}
     assert "(new disks)" in line and "by eve (u1)" in line
-    assert "from 192.0.2.7" in line and request_id in line
+    assert "from 192.0.2.7" in line
     assert api.agents.about["request_id"] == request_id
     assert api.agents.about["reason"] == "new disks"
     assert api.agents.about["user_name"] == "eve (u1)"
