@@ -133,7 +133,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of the request: single options, ``--query`` or ``--file``."""
         parser = super().get_parser(prog_name)
-        parser.allow_abbrev = False  # osc-placement has --resource with another meaning
         add_group_options(parser)
         add_request_options(parser)
         hosts = "disabled hosts, which a scheduler excludes"

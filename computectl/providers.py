@@ -56,7 +56,6 @@ class FindProviders(DrawnOrListed[Answered]):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of the query."""
         parser = super().get_parser(prog_name)
-        parser.allow_abbrev = False  # osc-placement has --resource with another meaning
         add_group_options(parser)
         add_selection(parser, "query", "providers of disabled hosts")
         return parser

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,18 +13,18 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 from cliff.command import Command
 from cliff.lister import Lister
 
+from agent.config import ConfigError
+from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
-from computectl.shared.errors import (
-    PROBLEMS,
-    UNUSABLE,
-    CommandError,
-    argument_error,
-    as_command_error,
-)
-from computectl.shared.screen import Screen, Terminal
+from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError, argument_error
+from computectl.shared.screen import Screen, Terminal, filled
+from drivers.errors import DriverError
+from reportclient import errors as placement
+from reportclient.candidates.request import BadQuery
 from reportclient.plain_text import plain
+from reportclient.request_filter import CannotForbid
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
 
@@ -42,6 +43,34 @@ def positive(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
+
+
+_NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
+    (ConfigError, "correct it, or give another file with --config-file", UNUSABLE),
+    (IdentityNotReady, "run computectl as root or as the user of compute-agent", UNUSABLE),
+    (IdentityError, "compute-agent reports nothing until this is corrected", UNUSABLE),
+    (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
+    (BadQuery, "no request was sent; --help shows the syntax", UNUSABLE),
+    (CannotForbid, "use --include-disabled to include disabled hosts", UNUSABLE),
+    (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
+    (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
+    (placement.TooOld, "upgrade Placement", UNUSABLE),
+    (placement.TooNew, "upgrade compute-agent", UNUSABLE),
+    (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),
+    (placement.PlacementError, "nothing was changed", PROBLEMS),
+)
+"""Types of errors, each with next step and exit code; the first match counts."""
+
+
+def as_command_error(err: Exception, files: str) -> CommandError:
+    """Return any error as a :class:`CommandError`; ``files``: names of configuration files."""
+    if isinstance(err, CommandError):
+        return err
+    for kind, step, code in _NEXT_STEPS:
+        if isinstance(err, kind):
+            return CommandError(str(err), step.format(files=files), code)
+    step = "internal error: please report the output of --debug"
+    return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 
 
 class OperatorCommand(Command):
@@ -74,18 +103,29 @@ class OperatorCommand(Command):
 
     def session(self) -> Session:
         """Return a session with the configuration.  :raises agent.config.ConfigError: invalid."""
-        session = self.app.session()
+        given = self.app.options
+        session = Session.from_config_files(given.config_file, given.config_dir)
         self.files = ", ".join(session.conf.config_file or [self.files])
         return session
 
+    def get_description(self) -> str:
+        """Return the docstring, each paragraph wrapped."""
+        width = Screen.for_stream(self.app.stdout).width
+        paragraphs = super().get_description().split("\n\n")
+        return "\n\n".join(filled(" ".join(each.split()), width, "", "") for each in paragraphs)
+
     def get_epilog(self) -> str:
         """Return the examples; cliff's epilog would search all installed distributions."""
-        return f"examples:\n{self.examples}"
+        text = f"examples:\n{self.examples}"
+        if max(map(len, text.splitlines())) > Screen.for_stream(self.app.stdout).width:
+            text = re.sub(r"(?<=\S) {2,}", "\n      ", text)  # comments below their commands
+        return text
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser, with one-line errors and the examples unwrapped."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.allow_abbrev = False  # osc-placement has --resource with another meaning
         parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
         for names, more in self.arguments:
             parser.add_argument(*names, **more)

@@ -5,13 +5,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from agent.config import ConfigError
-from agent.nodes.identity import IdentityError, IdentityNotReady
-from drivers.errors import DriverError
-from reportclient import errors as placement
-from reportclient.candidates.request import BadQuery
 from reportclient.plain_text import plain
-from reportclient.request_filter import CannotForbid
 
 PROBLEMS, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes: problems, unusable input, and changes with ``plan --exit-code``."""
@@ -27,34 +21,6 @@ class CommandError(Exception):
 
     def __str__(self) -> str:
         return plain(" ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split()))
-
-
-_NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
-    (ConfigError, "correct it, or give another file with --config-file", UNUSABLE),
-    (IdentityNotReady, "run computectl as root or as the user of compute-agent", UNUSABLE),
-    (IdentityError, "compute-agent reports nothing until this is corrected", UNUSABLE),
-    (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
-    (BadQuery, "no request was sent; --help shows the syntax", UNUSABLE),
-    (CannotForbid, "use --include-disabled to include disabled hosts", UNUSABLE),
-    (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
-    (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
-    (placement.TooOld, "upgrade Placement", UNUSABLE),
-    (placement.TooNew, "upgrade compute-agent", UNUSABLE),
-    (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),
-    (placement.PlacementError, "nothing was changed", PROBLEMS),
-)
-"""Types of errors, each with next step and exit code; the first match counts."""
-
-
-def as_command_error(err: Exception, files: str) -> CommandError:
-    """Return any error as a :class:`CommandError`; ``files``: names of configuration files."""
-    if isinstance(err, CommandError):
-        return err
-    for kind, step, code in _NEXT_STEPS:
-        if isinstance(err, kind):
-            return CommandError(str(err), step.format(files=files), code)
-    step = "internal error: please report the output of --debug"
-    return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 
 
 _UNKNOWN = "unrecognized arguments: "
@@ -74,9 +40,17 @@ def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandE
     """Return the error for an unknown option, with a similar one as a suggestion."""
     option, equals, value = word.partition("=")
     options = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
-    near = difflib.get_close_matches(option, options, 1)
-    hint = f"is {near[0]}{equals}{value} meant?" if near else f"`{parser.prog} --help` lists all"
+    hint = meant(option, options, equals + value) or f"`{parser.prog} --help` lists all"
     return CommandError(f"there is no option {option}", hint)
+
+
+def meant(word: str, names: Sequence[str], value: str = "") -> str:
+    """Return a hint at the names that begin with a word, or at the most similar one, if any."""
+    near = [each for each in names if word and each.startswith(word)]
+    near = near or difflib.get_close_matches(word, names, 1)
+    if len(near) > 1:
+        return f"there are {', '.join(near)}"
+    return f"is {near[0]}{value} meant?" if near else ""
 
 
 class Once(argparse.Action):

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
-from computectl.shared.errors import as_command_error
+from computectl.shared.commands import as_command_error
 from computectl.watching.controls import Controls, Keyboard
 from reportclient.plain_text import plain
 

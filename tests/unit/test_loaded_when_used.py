@@ -55,6 +55,10 @@ WAYS = {
         ("agent.main", ["--once"], f"{ALONE}compute_driver = libvirt\n{LIBVIRT}"),
         (*BUS, *DATABASE, *NEVER, *YAML, *KIT),
     ),
+    "computectl --help": (
+        ("computectl.app", ["--help"], ALONE),
+        ("computectl.tree", "computectl.shared.commands", "oslo_config", "keystoneauth1"),
+    ),
     "computectl status": (
         ("computectl.app", ["status"], ALONE),
         (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *DRIVERS),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+
 import pytest
 
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry.errors import RegistryUnavailable
+from computectl.app import ComputeCtl
 from computectl.reading.services import registry_errors
-from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError, as_command_error
+from computectl.shared.commands import as_command_error
+from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from drivers.errors import DriverNotFound
 from reportclient import errors
 
@@ -46,3 +51,47 @@ def test_another_users_sqlite_file_is_no_matter_of_compute_registry() -> None:
     away = RegistryUnavailable("compute-registry: no answer")
     with pytest.raises(CommandError, match="is compute-registry up"), registry_errors():
         raise away
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("stat", "there is no command stat; is status meant?"),
+        ("help stat", "there is no command stat; is status meant?"),
+        ("ser lis", "there is no command ser lis; is service list meant?"),
+        ("service", "there is no command service; there are service delete, service disable"),
+        ("service lis", "there is no command service lis; there are service delete, service dis"),
+        ("audit --al", "there is no option --al; is --all meant?"),
+        ("status --so", "there is no option --so; there are --sort-column, --sort-ascending"),
+        ("tree --config x", "there is no option --config; is --column meant?"),
+        ("--config x tree", "there is no option --config; there are --config-file, --config-dir"),
+    ],
+)
+def test_an_abbreviation_is_refused_with_the_names_that_there_are(
+    words: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = ComputeCtl().run(words.split())
+    except SystemExit as end:
+        code = int(end.code or 0)
+    said = capsys.readouterr()
+    assert (code, said.out) == (UNUSABLE, "")
+    assert said.err.startswith(f"computectl: {says}")
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "service --help", "retire --help", "candidates --help"]
+)
+def test_help_fits_a_narrow_terminal(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    with suppress(SystemExit):
+        ComputeCtl().run(words.split())
+    lines = capsys.readouterr().out.splitlines()
+    wide = [line for line in lines if len(line) > 60]
+    assert len(lines) > 5
+    # Only argparse's lists of values, and commands that are to be copied, are wider.
+    assert not [
+        line for line in wide if not re.search(r"^ +\[--sort|\{.*\}|^  (computectl|    --)", line)
+    ]
