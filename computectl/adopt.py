@@ -81,20 +81,21 @@ class Adopt(DrawnOrListed[Adopted]):
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         name = screen.paint(plain(answer.name), "bold")
-        if answer.below and answer.was_ours:
-            return f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
-        if answer.below:
-            return (
-                f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host\nstart "
-                "compute-agent: drivers may change it, and it is removed if no driver reports it"
-            )
-        if answer.before == answer.uuid:
-            return f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
-        return (
+        text = (
             f"{FILE_NAME} is now {answer.uuid}{was}, the UUID of provider {name}"
             "\nrestart compute-agent to report to that provider"
         )
+        if answer.below and answer.was_ours:
+            text = f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
+        elif answer.below:
+            text = (
+                f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host\nstart "
+                "compute-agent: drivers may change it, and it is removed if no driver reports it"
+            )
+        elif answer.before == answer.uuid:
+            text = f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
+        return screen.fold([text])
 
     def table(self, answer: Adopted) -> Table:
         return COLUMNS, [answer]

@@ -22,7 +22,7 @@ from cliff.commandmanager import CommandManager
 
 from agent import version
 from computectl.shared.errors import CommandError, argument_error, meant, unknown_option_error
-from computectl.shared.screen import Screen, Terminal, filled
+from computectl.shared.screen import Screen, Terminal, folded
 
 NAME = "computectl"
 DESCRIPTION = "Inspect and operate compute-agent and what it reports to Placement."
@@ -139,7 +139,7 @@ class ComputeCtl(App):
         for name, point in sorted(self.command_manager):
             if name.startswith(group):
                 text = _summary(point.value)
-                self.stdout.write(f"{filled(text, screen.width, f'  {name:<24}', ' ' * 26)}\n")
+                self.stdout.write(f"{folded(f'  {name:<24}{text}', screen.width, 26)}\n")
         return 0
 
     def run_subcommand(self, argv: list[str]) -> int:

@@ -11,7 +11,7 @@ from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, UNUSABLE
-from computectl.shared.screen import Screen, counted, filled
+from computectl.shared.screen import Screen, counted, folded
 from reportclient.calls import Counting
 from reportclient.plain_text import plain
 
@@ -77,7 +77,7 @@ class AuditCloud(DrawnOrListed[Audited]):
             self.progress("")
 
     def draw(self, answer: Audited, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join(_lines(answer, screen))
+        return screen.fold(_lines(answer, screen))
 
     def table(self, answer: Audited) -> Table:
         return COLUMNS, [each for check in TITLES for each in answer.audit.findings_of(check)]
@@ -116,11 +116,10 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
 def _finding_lines(finding: Finding, screen: Screen) -> Iterator[str]:
     condition = finding.condition
     severity = condition.severity.value
+    painted = screen.paint(f"{severity:<8}", STYLES[severity])
     uuid = f" ({finding.uuid})" if finding.uuid and finding.uuid != condition.subject else ""
     text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
-    lines = filled(text, screen.width, " " * 11, " " * 11).splitlines()
-    yield f"  {screen.paint(severity, STYLES[severity])}{lines[0][2 + len(severity) :]}"
-    yield from lines[1:]
+    yield folded(f"  {painted} {text}", screen.width, 11)
     if condition.next_step:
         arrow = screen.branches.arrow
-        yield filled(f"{arrow} {plain(condition.next_step)}", screen.width, " " * 11, " " * 13)
+        yield folded(f"{' ' * 11}{arrow} {plain(condition.next_step)}", screen.width)

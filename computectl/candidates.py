@@ -24,7 +24,7 @@ from computectl.asking.why import Explainer, Why
 from computectl.reading.trees import find_provider, name_of, names_in, trees_of
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError, Once
-from computectl.shared.screen import Screen, counted, filled
+from computectl.shared.screen import Screen, counted, folded
 from drivers.diagnostics import BadFile
 from reportclient.calls import Counting
 from reportclient.candidates import (
@@ -171,7 +171,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         if answer.why is not None:
             lines.append("")
             for bullet, text in paragraphs(list(answer.explained), answer.why):
-                lines.append(filled(text, screen.width, bullet, "  " if bullet else ""))
+                lines.append(folded(bullet + text, screen.width, len(bullet)))
         return "\n".join(lines)
 
     def table(self, answer: Answered) -> Table:
@@ -253,7 +253,7 @@ def _lines(answered: Answered, screen: Screen) -> Iterator[str]:
         yield ""
         yield f"{screen.paint(name_of(host, answered.names), 'bold')}  {host}"
         candidates = sorted(_candidate(request, answered) for request in by_host[host])
-        yield from (filled(text, screen.width, "  - ", " " * 4) for text in candidates)
+        yield from (folded(f"  - {text}", screen.width, 4) for text in candidates)
     if len(hosts) > SHOWN_HOSTS:
         more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
         yield ""

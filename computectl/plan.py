@@ -10,7 +10,7 @@ from computectl.drawing.wording import Wording
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
-from computectl.shared.screen import Screen, counted, filled
+from computectl.shared.screen import Screen, counted
 from reportclient.plain_text import plain
 
 COLUMNS: Columns = {
@@ -99,7 +99,7 @@ PENDING = (
 
 def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
     """Return the plan as text: for each node its changes, with their calls if ``calls``."""
-    return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
+    return "\n\n".join(screen.fold(_lines(planned, screen, calls=calls)) for planned in answer)
 
 
 def plan_table(answer: list[Forecast]) -> Table:
@@ -118,7 +118,7 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     for call in planned.calls:
         if calls:
             yield ""
-        yield filled(wording.sentence(call.operation), screen.width, SENTENCE_INDENT)
+        yield SENTENCE_INDENT + wording.sentence(call.operation)
         if calls:
             yield from _call(call, screen)
 

@@ -75,7 +75,7 @@ class CheckFiles(DrawnOrListed[Checked]):
             return Checked(where, None, err.diagnostics)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join(_lines(answer, screen))
+        return screen.fold(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
         errors = [("error", error) for error in answer.errors]

@@ -156,7 +156,7 @@ class Retire(DrawnOrListed[Retired]):
                 f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement",
                 f"to delete its service record: computectl service delete {plain(answer.host)}",
             ]
-        return "\n".join(lines) or "Placement has nothing of this host"
+        return screen.fold(lines) or "Placement has nothing of this host"
 
     def table(self, answer: Retired) -> Table:
         columns: Columns = {

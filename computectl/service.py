@@ -73,7 +73,7 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
         """Run the command."""
 
     def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join([*answer.done, *in_full(answer.services, screen)])
+        return screen.fold([*answer.done, *in_full(answer.services, screen)])
 
     def table(self, answer: ServiceAnswer) -> Table:
         return COLUMNS, answer.services

@@ -4,30 +4,17 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from operator import itemgetter
 from pathlib import Path
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Check, Severity
+from agent.reporting.reports import Check
 from computectl.shared.command_session import Session
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText
 from reportclient.plain_text import ago, plain
-
-COLUMNS: Columns = {
-    "node": lambda node: node.node,
-    "ok": lambda node: node.ok,
-    "last_ok": lambda node: node.last_ok,
-    "calls": lambda node: node.calls,
-    "changes": lambda node: node.changes,
-    "complaints": lambda node: node.texts(Severity.ERROR, Severity.WARNING),
-    "draining": lambda node: node.texts(Severity.INFO),
-    "reshape_pending": lambda node: list(node.reshape_pending),
-    "occasion": lambda node: node.occasion,
-    "seconds": lambda node: node.seconds,
-}
-"""Columns about a node; those about the host, the same in each row, follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +24,6 @@ class ObservedStatus:
     written: schema.AgentStatus
     now: float
     alive: bool
-    sources: bool = False
-    """Whether to show how long each source of the drivers took."""
 
     @property
     def out_of_date(self) -> str | None:
@@ -87,25 +72,19 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         ),
     )
 
-    def execute(self, options: argparse.Namespace) -> ObservedStatus:
+    def execute(self, options: argparse.Namespace) -> ObservedStatus:  # noqa: ARG002
         """Read the status file."""
-        session = self.session()
-        return observed_status(session, sources=options.sources)
+        return observed_status(self.session())
 
-    def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join(status_lines(answer, screen))
+    def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:
+        return screen.fold(status_lines(answer, screen, sources=options.sources))
 
     def table(self, answer: ObservedStatus) -> Table:
-        host, checks = answer.service, answer.written.checks
-        of_host: Columns = {
-            "disabled": lambda _: host.disabled,
-            "reason": lambda _: host.reason,
-            "registry": lambda _: host.registry,
-            "rpc": lambda _: host.rpc,
-            "checks": lambda _: {check.name: check.text or "ok" for check in checks},
-        }
-        took: Columns = {"took": lambda node: node.took} if answer.sources else {}
-        return {**COLUMNS, **took, **of_host}, answer.written.nodes
+        """Return a row for each node, with the fields of the node and of the file."""
+        file = json.loads(json.dumps(asdict(answer.written)))
+        nodes = file.pop("nodes")
+        names = [*(each.name for each in fields(schema.NodeStatus)), *file]
+        return {name: itemgetter(name) for name in names}, [{**file, **node} for node in nodes]
 
     def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 0 if the agent is healthy, else 1."""
@@ -117,13 +96,13 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         return 0 if answer.well else PROBLEMS
 
 
-def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
+def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     written = _read(session.settings.state_path / schema.FILE_NAME)
-    return ObservedStatus(written, time.time(), schema.lives(written.pid, written.started), sources)
+    return ObservedStatus(written, time.time(), schema.lives(written.pid, written.started))
 
 
-def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
+def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = False) -> Iterator[str]:
     """Yield the status as text, line by line."""
     written = status.written
     wrong = "not well" if status.alive else "not running, its last status"
@@ -142,25 +121,23 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
-        yield from _node(node, status, screen)
-
-
-def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
-    seen = (
-        "never fully reported"
-        if node.last_ok is None
-        else f"fully reported {ago(status.now - node.last_ok)} ago"
-    )
-    state = "well" if node.ok else screen.paint(seen, "yellow")
-    changes = plain(node.changes) or "nothing to change"
-    yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
-    for condition in node.conditions:
-        yield f"    {plain(str(condition))}"
-    if status.sources:
-        for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
-            yield f"    {name}: {seconds * 1000:.1f} ms"
-    for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
-        yield f"    {plain(step)}"
+        seen = (
+            "never fully reported"
+            if node.last_ok is None
+            else f"fully reported {ago(status.now - node.last_ok)} ago"
+        )
+        state = "well" if node.ok else screen.paint(seen, "yellow")
+        changes = plain(node.changes) or "nothing to change"
+        yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
+        for condition in node.conditions:
+            yield f"    {plain(str(condition))}"
+        if sources and not node.took:
+            yield "    sources: no driver of this node measures how long its sources take"
+        elif sources:
+            for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
+                yield f"    {name}: {seconds * 1000:.1f} ms"
+        for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
+            yield f"    {plain(step)}"
 
 
 def check_words(checks: Sequence[Check]) -> list[StyledText]:

@@ -19,7 +19,7 @@ from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError, argument_error
-from computectl.shared.screen import Screen, Terminal, filled
+from computectl.shared.screen import Screen, Terminal, folded
 from drivers.errors import DriverError
 from reportclient import errors as placement
 from reportclient.candidates.request import BadQuery
@@ -112,7 +112,7 @@ class OperatorCommand(Command):
         """Return the docstring, each paragraph wrapped."""
         width = Screen.for_stream(self.app.stdout).width
         paragraphs = super().get_description().split("\n\n")
-        return "\n\n".join(filled(" ".join(each.split()), width, "", "") for each in paragraphs)
+        return "\n\n".join(folded(" ".join(each.split()), width, 0) for each in paragraphs)
 
     def get_epilog(self) -> str:
         """Return the examples; cliff's epilog would search all installed distributions."""
@@ -245,10 +245,10 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
 def _as_text(cell: Any) -> Any:
     """Return a value as the text of a table's cell."""
-    if isinstance(cell, dict):
-        return json.dumps(cell)
-    if isinstance(cell, list):
+    if isinstance(cell, list) and not any(isinstance(each, dict) for each in cell):
         return plain(" ".join(map(str, cell)))
+    if isinstance(cell, dict | list):
+        return json.dumps(cell)
     if isinstance(cell, str):
         return plain(cell)
     return "" if cell is None else cell

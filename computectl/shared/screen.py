@@ -7,12 +7,11 @@ colours of ``Screen`` and line breaks.  Line breaks in names and reasons are esc
 
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TextIO, cast
 
-from reportclient.plain_text import plain
+from reportclient.plain_text import columns, plain
 
 NARROWEST = 40
 """Minimum width, in columns; a narrower terminal wraps the lines itself."""
@@ -23,6 +22,7 @@ _CODES = {"bold": "\033[1m", "red": "\033[31m", "green": "\033[32m", "yellow": "
 _END = "\033[0m"
 COLOUR_CODES = (*_CODES.values(), _END)
 """All escape sequences that are ever written."""
+_COLOURS = re.compile("(" + "|".join(map(re.escape, COLOUR_CODES)) + ")")
 
 StyledText = tuple[str, str | None]
 """A text, and its style or ``None``."""
@@ -78,17 +78,26 @@ class Screen:
             return text
         return f"{_CODES[style]}{text}{_END}"
 
+    def fold(self, lines: Iterable[str]) -> str:
+        """Return lines as a text, wrapped at the width."""
+        return "\n".join(folded(line, self.width) for line in "\n".join(lines).split("\n"))
 
-def filled(text: str, width: int, indent: str = "", hanging: str | None = None) -> str:
-    """Wrap a text at spaces only, so that names and UUIDs stay whole."""
-    return textwrap.fill(
-        text,
-        max(width, len(indent) + 20),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  " if hanging is None else hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+
+def folded(line: str, width: int, hanging: int | None = None) -> str:
+    """Wrap a line at spaces only, so that names and UUIDs stay whole; colours have no width.
+
+    ``hanging``: the indent of further lines, by default two more than that of the first.
+    """
+    first, *words = re.findall(r" *[^ ]+", line) or [line]
+    if hanging is None:
+        hanging = len(first) - len(first.lstrip()) + 2
+    lines = [first]
+    for word in words:
+        if columns(_COLOURS.sub("", lines[-1] + word)) > max(width, hanging + 20):
+            lines.append(" " * hanging + word.lstrip())
+        else:
+            lines[-1] += word
+    return "\n".join(lines)
 
 
 def counted(number: int, what: str) -> str:
@@ -116,7 +125,6 @@ def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
 
 
 _LINES = "\n\t"
-_COLOURS = re.compile("(" + "|".join(map(re.escape, COLOUR_CODES)) + ")")
 _PLAINER = str.maketrans({"…": "...", "×": "x", "→": "->"})  # noqa: RUF001
 """ASCII texts for this program's own characters."""
 

@@ -16,7 +16,7 @@ from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Severity
 from agent.reporting.status import NodeStatus
 from computectl.shared.command_session import Session
-from computectl.shared.screen import StyledText, counted, filled
+from computectl.shared.screen import StyledText, counted, folded
 from computectl.status import ObservedStatus, check_words, observed_status, service_words
 from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View, padded
@@ -248,10 +248,10 @@ def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
     )
     for condition in node.conditions:
         text = f"{condition.severity.value:<8} {plain(str(condition))}"
-        for line in filled(text, width, "  ", " " * 11).splitlines():
+        for line in folded(f"  {text}", width, 11).splitlines():
             yield Text(line, SEVERITIES[condition.severity])
     for step in dict.fromkeys(
         condition.next_step for condition in node.conditions if condition.next_step
     ):
-        for line in filled(plain(step), width, " " * 11, " " * 11).splitlines():
+        for line in folded(" " * 11 + plain(step), width, 11).splitlines():
             yield Text(line, "italic")

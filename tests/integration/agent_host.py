@@ -34,6 +34,11 @@ class Said:
     def json(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def text(self) -> str:
+        """What was printed, without the breaks where a line is as wide as the screen."""
+        return " ".join(self.out.split())
+
 
 @dataclass
 class AgentHost:

@@ -54,7 +54,9 @@ def test_status_of_a_running_agent_that_is_well(agent):
     assert "testhost: well" in said.stdout
     (row,) = json.loads(computectl(agent, "status", "-f", "json").stdout)
     assert row["ok"] is True
-    assert row["complaints"] == []
+    assert row["conditions"] == []
+    file = written(agent)
+    assert row.items() >= {"host": "testhost", "service": file["service"]}.items()
 
 
 def test_status_after_the_agent_was_killed(agent):
@@ -64,7 +66,7 @@ def test_status_after_the_agent_was_killed(agent):
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "not running (its last pid was" in said.stderr and "journalctl -u" in said.stderr
-    assert ": not running, its last status; last period" in said.stdout
+    assert ": not running, its last status; last" in said.stdout
 
 
 def test_status_of_an_agent_that_is_stuck(agent):

@@ -43,17 +43,17 @@ def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: SqlR
     drawn = host.ctl("status").out
     assert "  service: disabled (new disks); calls over RPC: none\n" in drawn
     (row,) = host.ctl("status", "-f", "json").json()
-    assert (row["disabled"], row["reason"], row["registry"]) == (True, "new disks", None)
-    assert row["rpc"] == "none"
+    service = {"disabled": True, "reason": "new disks", "registry": None, "rpc": "none"}
+    assert row["service"].items() >= service.items()
 
 
 def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
     host.configure(more="[registry]\nconnection = sqlite:////no/such/directory/x")
     assert host.agent().code == 0
     said = host.ctl("status")
-    assert "which keeps its last status: " in said.out and "unable to open" in said.out
+    assert "which keeps its last status: " in said.text and "unable to open" in said.text
     (row,) = host.ctl("status", "-f", "json").json()
-    assert "unable to open database file" in row["registry"]
+    assert "unable to open database file" in row["service"]["registry"]
 
 
 def test_a_plan_foresees_what_the_status_asks_for(

@@ -33,6 +33,16 @@ def test_columns_says_the_width(said: str, width: int) -> None:
     assert Screen.for_stream(stream("utf-8"), {"COLUMNS": said}).width == width
 
 
+def test_what_is_too_wide_continues_below_and_colours_and_wide_letters_count_as_seen() -> None:
+    screen = Screen(width=40, colour=True)
+    painted = screen.paint("rot", "red")
+    lines = ["  " + f"{painted} " * 9 + "schwarz", "", f"一二三 {'x' * 50} end"]
+    assert screen.fold(lines).split("\n") == [
+        *("  " + " ".join([painted] * 9), "    schwarz", ""),
+        *("一二三", f"  {'x' * 50}", "  end"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("environ", "colour"),
     [

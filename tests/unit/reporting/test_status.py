@@ -22,7 +22,7 @@ from agent.reporting.status import (
     from_json,
 )
 from computectl.shared.screen import Screen
-from computectl.status import COLUMNS, ObservedStatus, ShowStatus, status_lines
+from computectl.status import ObservedStatus, ShowStatus, status_lines
 from reportclient.errors import Unreachable
 from reportclient.plan import EnsureTrait
 
@@ -135,10 +135,11 @@ def shown(written: AgentStatus) -> list[Any]:
     if written.service != WRITTEN.service:  # as the agent writes it
         written = replace(written, checks=(*written.checks, *checks((), written.service, ())))
     for now in (100.0, 250.0):
-        status = ObservedStatus(written, now, alive=True, sources=True)
+        status = ObservedStatus(written, now, alive=True)
         columns, rows = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
         cells = [[cell(row) for cell in columns.values()] for row in rows]
-        found += [list(status_lines(status, Screen())), cells, status.well, status.out_of_date]
+        lines = list(status_lines(status, Screen(), sources=True))
+        found += [lines, cells, status.well, status.out_of_date]
     return found
 
 
@@ -172,6 +173,15 @@ def test_every_field_is_on_the_page(name: str) -> None:
     assert f"``{name}``" in section, "docs/computectl.rst lists the fields of status.json"
 
 
-def test_the_columns_for_programs_stay() -> None:
-    first = ["node", "ok", "last_ok", "calls", "changes", "complaints", "draining"]
-    assert [*COLUMNS][:8] == [*first, "reshape_pending"], "health checks read them"
+def test_programs_get_the_words_and_values_of_the_file() -> None:
+    status = ObservedStatus(from_json(stored()), 0.0, alive=True)
+    columns, (row,) = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
+    file = stored()
+    (node,), _ = file.pop("nodes"), file.pop("version")
+    assert {name: cell(row) for name, cell in columns.items()} == {**node, **file}
+
+
+def test_who_asks_for_sources_learns_that_there_are_none() -> None:
+    status = ObservedStatus(WRITTEN, 100.0, alive=True)
+    lines = "".join(status_lines(status, Screen(), sources=True))
+    assert "no driver of this node measures" in lines
