@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.period.traits import identifying_traits
+from agent.registry.opts import sqlite_file
 from computectl.auditing.checks import TITLES, Audit, Finding
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
@@ -70,7 +71,11 @@ class AuditCloud(DrawnOrListed[Audited]):
         owners = identifying_traits(settings.rules.owner_traits)
         down_after = settings.registry.down_after
         services = Services(session)
-        fleet_audit = FleetAudit(services, api, owners, settings.host, down_after, self.progress)
+        is_local = settings.registry.access == "direct" and sqlite_file(
+            settings.registry.connection
+        )
+        alone = settings.host if is_local else None
+        fleet_audit = FleetAudit(services, api, owners, alone, down_after, self.progress)
         try:
             return Audited(fleet_audit.run(), api.calls)
         finally:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
 from computectl.asking.explanation import Explained, explanations, paragraphs
+from computectl.asking.facts import Facts
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
@@ -153,9 +154,10 @@ class ShowCandidates(DrawnOrListed[Answered]):
             answer = allocation_candidates(request, api, QueryOptions(options.include_disabled))
             why, explained = None, []
             if options.explain:
-                question = Question(request, options.include_disabled)
-                why = Explainer(api).diagnose(question)
-                explained = explanations(why, question, api)
+                question = Question(replace(request, limit=None), options.include_disabled)
+                facts = Facts(api, question)
+                why = Explainer(facts).diagnose()
+                explained = explanations(why, facts)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
@@ -244,7 +246,10 @@ def _lines(answered: Answered, screen: Screen) -> Iterator[str]:
     answer, hosts = answered.answer, answered.answer.hosts()
     many = len(answer)
     at_least = "at least " if answered.limit is not None and many >= answered.limit else ""
-    where = f" on {counted(len(hosts), 'host')}" if many else ""
+    sharing = sum(answer.provider_summaries[uuid].shares for uuid in hosts)
+    counts = {"host": len(hosts) - sharing, "sharing provider": sharing}
+    roots = " and ".join(counted(number, what) for what, number in counts.items() if number)
+    where = f" on {roots}" if many else ""
     yield f"{at_least}{counted(many, 'candidate')}{where}, {counted(answered.calls, 'call')}"
     by_host: dict[str, list[AllocationRequest]] = {}
     for request in answer.allocation_requests:

@@ -75,7 +75,7 @@ class CheckFiles(DrawnOrListed[Checked]):
             return Checked(where, None, err.diagnostics)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return screen.fold(_lines(answer, screen))
+        return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
         errors = [("error", error) for error in answer.errors]
@@ -106,7 +106,8 @@ def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     if answer.loaded is None:
         where = screen.paint(str(answer.where), "bold")
         errors = counted(len(answer.errors), "error")
-        yield f"{where}: {errors}; until corrected, a running agent keeps the entries that it has"
+        yield f"{where}: {errors}"
+        yield "  until corrected, a running agent keeps the entries that it has"
         return
     files = counted(len(answer.loaded.files), "file")
     yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"

@@ -102,8 +102,7 @@ class Retire(DrawnOrListed[Retired]):
     def execute(self, options: argparse.Namespace) -> Retired:
         """Plan the removal, ask, and remove; refuse while an agent runs that would recreate it."""
         session = self.session()
-        if not session.roots():
-            raise session.no_compute_id()
+        session.roots_or_none_left()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
             api = session.placement(writing=True)
             if options.hand_back:
@@ -148,7 +147,7 @@ class Retire(DrawnOrListed[Retired]):
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if answer.shown:
             return ""
-        lines = [line for root in answer.roots for line in _lines(root, answer.gone, screen)]
+        lines = [line for root in answer.roots for line in _lines(root, answer, screen)]
         lines += answer.handed_back
         if answer.gone and not answer.failed:
             verb = "is" if len(answer.gone) == 1 else "are"
@@ -301,7 +300,8 @@ def _handed_back(session: Session, api: API) -> Retired:
     return Retired(settings.host, [], handed_back=tuple(sentences))
 
 
-def _lines(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]:
+def _lines(root: Leaving, answer: Retired, screen: Screen) -> Iterator[str]:
+    planned = "not removed:" if answer.failed or any(answer.blocks()) else "remove"
     for mark in sorted(root.reported_by):
         if mark == NODE:
             yield (
@@ -313,7 +313,7 @@ def _lines(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]
     for leaver in root.leavers:
         name = screen.paint(plain(leaver.provider.name), "bold")
         what = {
-            "goes": "removed" if leaver.provider.uuid in gone else "remove",
+            "goes": "removed" if leaver.provider.uuid in answer.gone else planned,
             "shared": "keep, other hosts use it too:",
             "foreign": "created by another service:",
             "in use": "in use:",

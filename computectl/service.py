@@ -34,7 +34,15 @@ COLUMNS: Columns = {
     "disabled_at": lambda service: _iso(service.record.disabled_at),
     "attached": lambda service: service.record.attached,
 }
-TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
+LISTED: Columns = {
+    "status": lambda service: service.record.shown_status,
+    "state": lambda service: service.state,
+    "rpc": lambda service: service.record.rpc_version or "?",
+    "last seen": lambda service: ago(service.record.silent_for),
+    "roots": lambda service: str(len(service.record.roots)),
+    "placement": lambda service: service.agreement,
+}
+"""Columns of the list for people; ``COLUMNS`` are for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +218,8 @@ def _switched(done: Switched, services: Services) -> ServiceAnswer:
     elif done.called:
         sentences.append(f"its agent was called but did not answer: {done.why_not}")
     else:
-        sentences.append(f"its agent was not called: {done.why_not}")
+        why, _, instead = (done.why_not or "").partition("; ")
+        sentences.append(f"{instead} (not called: {why})")
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)
@@ -222,21 +231,13 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
     lines = []
     for service in services:
         record = service.record
-        cells = (
-            *(
-                record.shown_status,
-                service.state,
-                record.rpc_version or "?",
-                ago(record.silent_for),
-            ),
-            *(str(len(record.roots)), service.agreement),
-        )
+        cells = tuple(cell(service) for cell in LISTED.values())
         bad = service.agrees is False or record.contested_by is not None or record.unreadable
         style = "red" if bad else None if service.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
             lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
-    return in_columns(lines, TITLES, screen)
+    return in_columns(lines, tuple(LISTED), screen)
 
 
 def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
@@ -266,7 +267,7 @@ def _placement(service: ObservedService) -> str:
     has = f"has {DISABLED} on {service.with_trait} of {counted(roots, 'root')}"
     if service.record.attached:
         return f"{has}; nova-compute sets it"
-    return has if service.agrees else f"{has}, and differs from the service record"
+    return has if service.agrees else f"{has}: its agent has not applied the record yet"
 
 
 def _plain(text: str | None) -> str | None:

@@ -138,11 +138,9 @@ class Control:
         return self._change(host, option, change, tries - 1)
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
-        why_not = reason_not_to_call(record, self.down_after)
-        if why_not is not None:
+        why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
+        if why_not is not None or self.compute_api is None:
             return Switched(record, called=False, why_not=why_not)
-        if self.compute_api is None:
-            return Switched(record, called=False, why_not=f"no message bus is configured; {LATER}")
         try:
             answer = self.compute_api.set_host_enabled(
                 record.host,
@@ -178,14 +176,16 @@ def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
     return caller.context() | reason
 
 
-def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) -> str | None:
-    """Return why the agent of this record is not called, or ``None``."""
+def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:  # noqa: PLR0911
+    """Return why the agent of this record is not called, and what happens instead, or ``None``."""
     if record.last_seen is None:
         return f"{record.host} has never been up; its agent applies the record when it starts"
     if record.forced_down:
         return f"{record.host} is forced down; {LATER}"
     if not record.is_up(down_after):
         return f"{record.host} is down; its agent applies the record when it starts"
+    if not bus:
+        return f"no message bus is configured; {LATER}"
     version = _version(record.rpc_version)
     if version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"

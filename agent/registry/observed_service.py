@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from agent.registry.record import RECREATE, ServiceRecord, unreadable
+from agent.registry.record import RECREATE, ServiceRecord
 from agent.reporting.reports import Condition
 
 
@@ -54,12 +54,12 @@ class ObservedService:
     def conditions(self) -> Iterator[Condition]:
         """Yield a condition for an unreadable record, and one for a host name of two agents."""
         if self.record.unreadable:
-            yield Condition(unreadable(self.record.host), next_step=RECREATE)
+            yield Condition("its record is unreadable", self.record.host, next_step=RECREATE)
         if self.record.contested_by is not None:
             yield Condition(
-                f"two agents use the host name {self.record.host}: the agent at "
-                f"{self.record.address} is served, the agent at "
-                f"{self.record.contested_by} is refused",
+                f"two agents use this host name: the agent at {self.record.address} is served, "
+                f"the agent at {self.record.contested_by} is refused",
+                self.record.host,
                 next_step="set another [DEFAULT] host for one of the two agents",
             )
 

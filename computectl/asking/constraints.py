@@ -103,11 +103,6 @@ def with_constraints_only(question: Question, subset: Collection[Constraint]) ->
     return keeping(question, (*subset, *amounts))
 
 
-def with_amount_one(constraint: Constraint) -> Constraint:
-    """Return the constraint with the amount 1."""
-    return replace(constraint, amount=1)
-
-
 def with_amount(question: Question, constraint: Constraint) -> Question:
     """Return the question with the constraint's amount for its resource class and group."""
     other = constraint.amount

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from computectl.asking.constraints import Aspect, Constraint, Question, constraints
+from computectl.asking.constraints import Aspect, Constraint, constraints
 from computectl.asking.facts import LOOKED_AT, Facts
 from computectl.asking.tally import Tally
 from computectl.asking.why import MOST_CALLS, Effect, Why
 from computectl.shared.screen import counted
 from reportclient.candidates.request import group_title
-from reportclient.http import API
 
 EXPLAINED = 8
 """Constraints that are explained in full; further ones are only listed."""
@@ -19,11 +18,13 @@ TERMS = 8
 """Traits or aggregates that a sentence names; of more, the number is given."""
 
 
+VERDICTS = ("decides", "impossible", "conflicts", "overlaps", "nothing")
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A constraint with its explanation.
+    """A constraint with its explanation; ``verdict``: one of ``VERDICTS``.
 
-    ``verdict``: ``decides``, ``impossible``, ``conflicts``, ``overlaps`` or ``nothing``.
     ``more``: additional candidates without it.  ``kept_out``: UUIDs of excluded hosts or
     providers.  ``first_for``: number of hosts that it is the first constraint to exclude.
     """
@@ -47,9 +48,8 @@ COLUMNS: Mapping[str, Callable[[Explained], Any]] = {
 }
 
 
-def explanations(why: Why, question: Question, api: API) -> list[Explained]:
+def explanations(why: Why, facts: Facts) -> list[Explained]:
     """Return all constraints explained; those that alone exclude something come first."""
-    facts = Facts(api, question)
     explained = [_decides(effect, why, facts) for effect in _relevant(why, facts)[:EXPLAINED]]
     for each in why.impossible[:EXPLAINED]:
         sentence = f"{_subject(each)}. {facts.sentence_about(each)}".strip()
@@ -57,7 +57,9 @@ def explanations(why: Why, question: Question, api: API) -> list[Explained]:
     explained += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     done = {each.constraint for each in explained}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
-    rest = (each for each in constraints(question) if each not in done)
+    if why.tally is not None:
+        verdicts |= {constraint: "overlaps" for constraint, _ in why.tally.first}
+    rest = (each for each in constraints(facts.question) if each not in done)
     explained += [
         Explained(each, verdicts.get(each, "nothing"), f"{_subject(each)}.") for each in rest
     ]
@@ -70,8 +72,8 @@ def paragraphs(explained: list[Explained], why: Why) -> Iterator[tuple[str, str]
     """Yield paragraphs of the explanation: a bullet or an empty text, and the sentence."""
     none = len(why.answer) == 0
     by_verdict = {
-        verdict: [each for each in explained if each.verdict == verdict]
-        for verdict in ("decides", "impossible", "conflicts", "overlaps", "nothing")
+        verdict: [each for each in explained if each.verdict == verdict and _matters(each)]
+        for verdict in VERDICTS
     }
     if why.tally is not None:
         yield "", _tallied(why.tally)
@@ -95,6 +97,11 @@ def paragraphs(explained: list[Explained], why: Why) -> Iterator[tuple[str, str]
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:
         yield "", f"Stopped after {MOST_CALLS} queries: the request has too many constraints."
+
+
+def _matters(explained: Explained) -> bool:
+    """Whether to name a constraint; that hosts are enabled is always one, and seldom the reason."""
+    return explained.constraint.aspect is not Aspect.ENABLED or explained.verdict == "decides"
 
 
 def _tallied(tally: Tally) -> str:
@@ -126,17 +133,17 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
     constraint, answer = effect.constraint, effect.answer
     assert answer is not None
     out = effect.kept_out
-    what = "host" if set(out) <= set(answer.hosts()) else "provider"
+    shares = {answer.provider_summaries[uuid].shares for uuid in out}
+    what = "host" if set(out) <= set(answer.hosts()) and shares == {False} else "provider"
+    what = "sharing provider" if shares == {True} else what
     parts = [_subject(constraint)]
     least = "at least " if effect.cut else ""
     if out:
         parts.append(f"excludes {least}{counted(len(out), what)} ({facts.named(out)})")
     many = counted(len(answer), "candidate")
-    if len(why.answer) == 0:
-        less = f"with {constraint.terms[0]}:1" if effect.lowered else "without it"
-        parts.append(f"{less} there would be {least}{many}")
-    else:
-        parts.append(f"without it there would be {least}{effect.more} more")
+    less = f"with {constraint.terms[0]}:{effect.lowered}" if effect.lowered else "without it"
+    more = many if len(why.answer) == 0 else f"{effect.more} more"
+    parts.append(f"{less} there would be {least}{more}")
     fact = facts.sentence_about(constraint)
     return Explained(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 

@@ -10,17 +10,18 @@ from computectl.asking.constraints import (
     group_having,
     request_for,
     with_amount,
-    with_amount_one,
 )
 from computectl.shared.screen import counted
 from reportclient.candidates import (
+    AllocationCandidates,
     ListedProvider,
     ProviderQuery,
     ProviderSummary,
     RequestGroup,
+    to_query_string,
 )
 from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
-from reportclient.candidates.request import resources_value
+from reportclient.candidates.request import UNSUFFIXED, resources_value
 from reportclient.http import API
 from reportclient.plain_text import plain
 from reportclient.reader import part_of, provider_by_uuid
@@ -29,18 +30,25 @@ LOOKED_AT = 1000
 """Candidates requested in each query."""
 NAMED = 3
 """Providers that a sentence names; of more, the number is given."""
+_OF_HOSTS = ("VCPU", "PCPU", "MEMORY_MB")
+"""Resource classes that find hosts."""
 _NOT_TOGETHER = ", but not together with the rest."
 _ALL = QueryOptions(include_disabled=True)
 
 
 @dataclass(slots=True)
 class Facts:
-    """Facts about the constraints of a question; each is read once."""
+    """Facts about a question without a limit and its constraints; each is read once."""
 
     api: API
     question: Question
+    calls: int = 0
+    """Queries for candidates."""
+    _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
+    """By query and ``include_disabled``: the requested limit, and the answer."""
     _names: dict[str, str] = field(default_factory=dict)
     _amounts: dict[Constraint, str] = field(default_factory=dict)
+    _easier: dict[Constraint, Constraint] = field(default_factory=dict)
 
     def sentence_about(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
         """Return a sentence on what Placement has of the constraint's subject."""
@@ -85,7 +93,7 @@ class Facts:
     def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
         traits = constraint.terms
         where = group_having(constraint)
-        providers = self._find(where)
+        providers = self.find(where)
         what = " or ".join(traits)
         if not providers:
             return f"No provider has {what}."
@@ -99,12 +107,12 @@ class Facts:
         given = (
             list(_by_provider(constraint, wanted)) if constraint.aspect is Aspect.REQUIRED else []
         )
-        if given and not any(self._find(replace(where, resources=each)) for each in given):
+        if given and not any(self.find(replace(where, resources=each)) for each in given):
             return f"{sentence}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{sentence}."
 
     def _members(self, constraint: Constraint) -> str:
-        providers = self._find(group_having(constraint))
+        providers = self.find(group_having(constraint))
         if not providers:
             return f"No provider is in {'it' if len(constraint.terms) == 1 else 'any of them'}."
         names = self.named(provider.uuid for provider in providers)
@@ -121,10 +129,9 @@ class Facts:
     def _most(self, constraint: Constraint) -> str:
         """Return a sentence on the largest free amount; prefer providers that meet the rest."""
         [name] = constraint.terms
-        least = with_amount_one(constraint)
-        having = self._having(with_amount(self.question, least), name)
-        elsewhere = not having
-        having = having or self._having(request_for(least), name)
+        easier = self.easier(constraint)
+        having = self._having(with_amount(self.question, easier), name)
+        having = having or self._having(request_for(easier), name) or self._holders(name)
         if not having:
             return (
                 f"No provider can give even 1 of {name}: it is used up, or only allocated "
@@ -133,19 +140,20 @@ class Facts:
         having.sort(key=lambda summary: summary.uuid)
         best = max(having, key=lambda summary: summary.free(name))
         free = best.free(name)
-        if elsewhere and free >= constraint.amount:
-            return f"{self._name(best.uuid)} has {free} free{_NOT_TOGETHER}"
         if free < constraint.amount:
             used = sum(summary.used[name] for summary in having)
             taken = f" ({used} are in use on {counted(len(having), 'provider')})" if used else ""
             return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
-        return self._units(best, constraint)
+        units = self._units(best, name)
+        low, high, step = units.values()
+        if low <= constraint.amount <= high and constraint.amount % step == 0:
+            return f"{self._name(best.uuid)} has {free} free{_NOT_TOGETHER}"
+        text = ", ".join(f"{key} {value}" for key, value in units.items())
+        return f"{self._name(best.uuid)} has {free} free, but its inventory has {text}."
 
     def _having(self, question: Question, name: str) -> list[ProviderSummary]:
         """Return the providers, sharing ones included, that candidates take the class from."""
-        how = QueryOptions(question.include_disabled)
-        request = replace(question.request, limit=LOOKED_AT)
-        answer = allocation_candidates(request, self.api, how)
+        answer = self.candidates(question)
         taken = dict.fromkeys(
             uuid
             for candidate in answer.allocation_requests
@@ -154,21 +162,54 @@ class Facts:
         )
         return [answer.provider_summaries[uuid] for uuid in taken]
 
-    def _units(self, best: ProviderSummary, constraint: Constraint) -> str:
-        [name] = constraint.terms
-        path = f"/resource_providers/{best.uuid}/inventories"
-        record = part_of(path, "inventories", self.api).get(name)
-        free = f"{self._name(best.uuid)} has {best.free(name)} free"
-        if record is None:
-            return free + _NOT_TOGETHER
-        units = {key: record[key] for key in ("min_unit", "max_unit", "step_size")}
-        low, high, step = units.values()
-        if low <= constraint.amount <= high and constraint.amount % step == 0:
-            return free + _NOT_TOGETHER
-        text = ", ".join(f"{key} {value}" for key, value in units.items())
-        return f"{free}, but its inventory has {text}."
+    def candidates(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
+        """Return at most ``limit`` candidates of a question without a limit."""
+        if not self.has(question, limit):
+            self.calls += 1
+            how = QueryOptions(question.include_disabled)
+            request = replace(question.request, limit=limit)
+            self._answers[_key(question)] = limit, allocation_candidates(request, self.api, how)
+        return self._answers[_key(question)][1]
 
-    def _find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
+    def has(self, question: Question, limit: int) -> bool:
+        """Return whether these candidates were read already."""
+        asked_for, answer = self._answers.get(_key(question), (0, AllocationCandidates()))
+        return asked_for == limit or len(answer) < asked_for
+
+    def easier(self, constraint: Constraint) -> Constraint:
+        """Return the constraint with an amount that more providers can give.
+
+        It is 1, or the least amount of a provider that has enough free, but not in its units.
+        """
+        [name] = constraint.terms
+        if constraint not in self._easier:
+            giving = {each.uuid for each in self._having(request_for(constraint), name)}
+            amount = 1
+            for holder in self._holders(name):
+                if holder.uuid not in giving and holder.free(name) >= constraint.amount:
+                    low, _, step = self._units(holder, name).values()
+                    amount = -(-low // step) * step
+                    break
+            self._easier[constraint] = replace(constraint, amount=amount)
+        return self._easier[constraint]
+
+    def _holders(self, name: str) -> list[ProviderSummary]:
+        """Return providers in the trees of hosts that have a resource class, used up or not."""
+        for other in sorted({*self.question.request.unsuffixed.resources, *_OF_HOSTS} - {name}):
+            of_hosts = request_for(Constraint(Aspect.RESOURCES, UNSUFFIXED, (other,), 1))
+            every = self.candidates(of_hosts).provider_summaries.values()
+            if holders := [summary for summary in every if name in summary.capacity]:
+                return holders
+        return []
+
+    def _units(self, holder: ProviderSummary, name: str) -> dict[str, int]:
+        path = f"/resource_providers/{holder.uuid}/inventories"
+        record = part_of(path, "inventories", self.api).get(name, {})
+        defaults = {"min_unit": 1, "max_unit": holder.capacity[name], "step_size": 1}
+        return {key: record.get(key, default) for key, default in defaults.items()}
+
+    def find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
+        """Return the providers that meet a group, those of disabled hosts too."""
         providers = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers
         self._names.update({provider.uuid: plain(provider.name) for provider in providers})
         return providers
@@ -178,6 +219,10 @@ class Facts:
             listed = provider_by_uuid(uuid, self.api)
             self._names[uuid] = uuid if listed is None else plain(listed["name"])
         return self._names[uuid]
+
+
+def _key(question: Question) -> tuple[str, bool]:
+    return to_query_string(question.request), question.include_disabled
 
 
 def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:

@@ -1,8 +1,9 @@
 """Count each host once, by the first constraint that excludes it, as kube-scheduler does.
 
-The constraints are added one after the other, amounts first, since a query needs resources.  A
-class that comes from a sharing provider has no host in its answer if it is queried alone, so it
-is added after a class of the hosts' own.
+The constraints are added one after the other: amounts first, since a query needs resources, and
+last that the host is enabled, which is named only for hosts that meet all others.  A class that
+comes from a sharing provider has no host in its answer if it is queried alone, so it is added
+after a class of the hosts' own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,19 +38,14 @@ class Tally:
 
 def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     """Return the count; ``None`` with too many candidates, or with none that is on a host."""
-    everything = hosts_of(api)
-    left, applied = set(everything), []
+    everything, enabled = hosts_of(api), Constraint(Aspect.ENABLED)
+    left = set(everything)
+    applied: list[Constraint] = []
     first: list[tuple[Constraint, int]] = []
     waiting = sorted(
-        constraints(question), key=lambda constraint: constraint.aspect is not Aspect.RESOURCES
+        (constraint for constraint in constraints(question) if constraint != enabled),
+        key=lambda constraint: constraint.aspect is not Aspect.RESOURCES,
     )
-    enabled = next((each for each in waiting if each.aspect is Aspect.ENABLED), None)
-    if enabled is not None:
-        waiting.remove(enabled)
-        applied.append(enabled)
-        disabled = left & disabled_roots(api)
-        first.append((enabled, len(disabled)))
-        left -= disabled
     while waiting:
         step = next(_steps(question, applied, waiting, query), None)
         if step is None:
@@ -59,6 +55,10 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
         applied.append(constraint)
         first.append((constraint, len(left - hosts)))
         left &= hosts
+    if not question.include_disabled:
+        disabled = left & disabled_roots(api)
+        first.append((enabled, len(disabled)))
+        left -= disabled
     return Tally(len(everything), len(left), tuple(each for each in first if each[1]))
 
 

@@ -5,7 +5,7 @@ set of constraints that can't be met together is searched.  The number of calls 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from computectl.asking.constraints import (
@@ -16,17 +16,16 @@ from computectl.asking.constraints import (
     group_having,
     request_for,
     with_amount,
-    with_amount_one,
     with_constraints_only,
     without_constraint,
 )
-from computectl.asking.facts import LOOKED_AT
-from computectl.asking.tally import TALLIED, QueryCandidates, Tally, kept_out, tally
-from reportclient.candidates import AllocationCandidates, ProviderQuery, to_query_string
-from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
-from reportclient.http import API
+from computectl.asking.facts import LOOKED_AT, Facts
+from computectl.asking.tally import TALLIED, Tally, kept_out, tally
+from reportclient.candidates import AllocationCandidates
 
 MOST_CALLS = 60
+_NAMED = (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF)
+"""Constraints that no provider meets if none has their traits or aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,15 @@ class Effect:
 
     ``answer``: the candidates without it; ``None`` if the request would be empty then.
     ``kept_out``: UUIDs of the excluded hosts, or of the excluded providers for a constraint of a
-    group with a suffix.  ``more``: the number of additional candidates.  ``lowered``: instead
-    of leaving the constraint out, its amount was set to 1.
+    group with a suffix.  ``more``: the number of additional candidates.  ``lowered``: the amount
+    that was requested instead, 0 if the constraint was left out.
     """
 
     constraint: Constraint
     answer: AllocationCandidates | None
     kept_out: tuple[str, ...] = ()
     more: int = 0
-    lowered: bool = False
+    lowered: int = 0
 
     @property
     def cut(self) -> bool:
@@ -81,22 +80,20 @@ class _OutOfCalls(Exception):
 
 @dataclass(slots=True)
 class Explainer:
-    """Diagnoses a request with at most ``most`` queries; ``calls`` were made so far."""
+    """Diagnoses a request with about ``most`` queries."""
 
-    api: API
+    facts: Facts
     most: int = MOST_CALLS
-    calls: int = 0
-    _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
-    """By query and ``include_disabled``: the requested limit, and the answer."""
 
-    def diagnose(self, question: Question) -> Why:
-        """Return the diagnosis of a question.  :raises PlacementError: a query failed."""
-        question = replace(question, request=replace(question.request, limit=None))
+    def diagnose(self) -> Why:
+        """Return the diagnosis of the question.  :raises PlacementError: a query failed."""
+        question = self.facts.question
         diagnosis = Why(AllocationCandidates())
         try:
             diagnosis = replace(diagnosis, answer=self._query(question))
             diagnosis = replace(
-                diagnosis, tally=tally(question, partial(self._query, limit=TALLIED), self.api)
+                diagnosis,
+                tally=tally(question, partial(self._query, limit=TALLIED), self.facts.api),
             )
             for constraint in constraints(question):
                 effect = self._effect(constraint, question, diagnosis.answer)
@@ -109,23 +106,25 @@ class Explainer:
     def _effect(
         self, constraint: Constraint, question: Question, answer: AllocationCandidates
     ) -> Effect:
-        less = without_constraint(question, constraint)
-        lowered = less is None
-        if less is None and constraint.amount == 1:
-            return Effect(constraint, None)
-        relaxed = self._query(less or with_amount(question, with_amount_one(constraint)))
+        less, lowered = without_constraint(question, constraint), 0
+        if less is None:  # it is the only amount
+            easier = self.facts.easier(constraint)
+            if easier == constraint:
+                return Effect(constraint, None)
+            less, lowered = with_amount(question, easier), easier.amount
+        relaxed = self._query(less)
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
     def _deeper(self, question: Question, diagnosis: Why) -> Why:
         """Add the constraints that are not decisive, or a set that can't be met together."""
         decisive = {effect.constraint for effect in diagnosis.decisive}
-        others = indecisive(question, decisive, self._query, self.api)
-        diagnosis = replace(diagnosis, overlapping=others.overlapping)
+        impossible, overlapping = self._indecisive(question, decisive)
         if len(diagnosis.answer) or decisive:
-            return replace(diagnosis, overlapping=(*others.impossible, *others.overlapping))
-        if others.impossible:
-            return replace(diagnosis, impossible=others.impossible)
+            return replace(diagnosis, overlapping=(*impossible, *overlapping))
+        diagnosis = replace(diagnosis, overlapping=overlapping)
+        if impossible:
+            return replace(diagnosis, impossible=impossible)
         everything = constraints(question)
         amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
         rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
@@ -139,83 +138,51 @@ class Explainer:
                 conflict = fewer
         return replace(diagnosis, together=tuple(conflict))
 
+    def _indecisive(
+        self, question: Question, decisive: Collection[Constraint]
+    ) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
+        """Return the constraints that can't be met, and those that exclude what others do too."""
+        others = [each for each in constraints(question) if each not in decisive]
+        amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
+        too_much = [each for each in amounts if not self._query(request_for(each))]
+        lowered, basis = self._basis(question, too_much)
+        impossible, overlapping = list(too_much), []
+        for constraint in others:
+            if constraint in too_much:
+                continue
+            left, more = basis, basis
+            if constraint not in constraints(lowered) or not basis:
+                if constraint.aspect in _NAMED and not self.facts.find(group_having(constraint)):
+                    impossible.append(constraint)
+            elif constraint.aspect is Aspect.RESOURCES:
+                easier = with_amount(lowered, self.facts.easier(constraint))
+                more = self._query(with_constraints_only(easier, ()))
+            else:
+                left = self._query(with_constraints_only(lowered, (constraint,)))
+                impossible += [] if left else [constraint]
+            if left and kept_out(constraint, left, more):
+                overlapping.append(constraint)
+        return tuple(impossible), tuple(overlapping)
+
+    def _basis(
+        self, question: Question, too_much: Sequence[Constraint]
+    ) -> tuple[Question, AllocationCandidates]:
+        """Return the question with amounts lowered until they can be met, and their candidates."""
+        lowered = question
+        for each in too_much:
+            easier = self.facts.easier(each)
+            fewer = with_amount(lowered, easier)
+            if not self._query(request_for(easier)):
+                fewer = without_constraint(lowered, each) or lowered
+            lowered = fewer
+        if candidates := self._query(with_constraints_only(lowered, ())):
+            return lowered, candidates
+        for each in constraints(lowered):
+            if each.aspect is Aspect.RESOURCES:
+                lowered = with_amount(lowered, self.facts.easier(each))
+        return lowered, self._query(with_constraints_only(lowered, ()))
+
     def _query(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
-        key = (to_query_string(replace(question.request, limit=None)), question.include_disabled)
-        asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
-        if asked_for == limit or len(answer) < asked_for:
-            return answer
-        if self.calls >= self.most:
+        if self.facts.calls >= self.most and not self.facts.has(question, limit):
             raise _OutOfCalls
-        self.calls += 1
-        how = QueryOptions(include_disabled=question.include_disabled)
-        answer = allocation_candidates(replace(question.request, limit=limit), self.api, how)
-        self._answers[key] = limit, answer
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
-class Indecisive:
-    """Constraints that can't be met, and those that exclude only what others exclude too."""
-
-    impossible: tuple[Constraint, ...] = ()
-    overlapping: tuple[Constraint, ...] = ()
-
-
-def indecisive(
-    question: Question, decisive: Collection[Constraint], query: QueryCandidates, api: API
-) -> Indecisive:
-    """Classify the constraints that are not decisive."""
-    others = [each for each in constraints(question) if each not in decisive]
-    amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
-    too_much = [each for each in amounts if not query(request_for(each))]
-    lowered, basis = _basis(question, too_much, query)
-    impossible, overlapping = list(too_much), []
-    for constraint in others:
-        if constraint in too_much:
-            continue
-        if constraint.aspect is Aspect.RESOURCES:
-            worse = constraint.amount > 1 and _is_short(constraint, lowered, query)
-        elif constraint not in constraints(lowered) or not basis:
-            worse = False
-            impossible += [constraint] if _is_nowhere(constraint, api) else []
-        else:
-            left = query(with_constraints_only(lowered, (constraint,)))
-            worse = bool(left) and bool(kept_out(constraint, left, basis))
-            impossible += [] if left else [constraint]
-        overlapping += [constraint] if worse else []
-    return Indecisive(tuple(impossible), tuple(overlapping))
-
-
-def _basis(
-    question: Question, too_much: Sequence[Constraint], query: QueryCandidates
-) -> tuple[Question, AllocationCandidates]:
-    """Return the question with amounts lowered until they can be met, and their candidates."""
-    lowered = question
-    for each in too_much:
-        fewer = with_amount(lowered, with_amount_one(each))
-        if not query(request_for(with_amount_one(each))):
-            fewer = without_constraint(lowered, each) or lowered
-        lowered = fewer
-    if candidates := query(with_constraints_only(lowered, ())):
-        return lowered, candidates
-    for each in constraints(lowered):
-        if each.aspect is Aspect.RESOURCES:
-            lowered = with_amount(lowered, with_amount_one(each))
-    return lowered, query(with_constraints_only(lowered, ()))
-
-
-def _is_short(constraint: Constraint, lowered: Question, query: QueryCandidates) -> bool:
-    """Whether hosts that have 1 of the resource class lack the requested amount."""
-    if constraint not in constraints(lowered):
-        return False
-    bare = with_constraints_only(lowered, ())
-    less = query(with_amount(bare, with_amount_one(constraint)))
-    return bool(kept_out(constraint, query(bare), less))
-
-
-def _is_nowhere(constraint: Constraint, api: API) -> bool:
-    """Whether no provider at all has the traits or aggregates of the constraint."""
-    if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
-        return False
-    how = QueryOptions(include_disabled=True)
-    return not resource_providers(ProviderQuery(where=group_having(constraint)), api, how).providers
+        return self.facts.candidates(question, limit)

@@ -30,12 +30,15 @@ DELETE = "if it is not needed: openstack resource provider delete"
 
 @dataclass(slots=True)
 class FleetAudit:
-    """The audit of all hosts; ``owners``: owner traits of agents; ``host``: this host's name."""
+    """The audit of all hosts; ``owners``: owner traits of agents.
+
+    ``alone``: this host's name if the registry is its own file, which has no record of others.
+    """
 
     services: Services
     api: API
     owners: frozenset[str]
-    host: str
+    alone: str | None
     down_after: float
     progress: Callable[[str], None]
     audit: Audit = field(default_factory=Audit)
@@ -114,7 +117,7 @@ class FleetAudit:
         reported = {root for record in records for root in record.roots}
         left = [item for item in ours if item["uuid"] not in reported]
         nodes = [item for item in left if item["uuid"] in hosts]
-        if nodes and {record.host for record in records} <= {self.host}:
+        if nodes and self.alone and {record.host for record in records} <= {self.alone}:
             self.audit.unknown[ORPHANS] = (
                 "the configured registry has records of this host only; use the registry of the "
                 "fleet, [registry] access = rpc"

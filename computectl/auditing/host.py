@@ -42,9 +42,7 @@ class HostAudit:
         :raises CommandError: this host has no root provider yet.
         :raises reportclient.errors.PlacementError: a tree could not be read.
         """
-        roots = self.session.roots()
-        if not roots:
-            raise self.session.no_compute_id()
+        roots = self.session.roots_or_none_left()
         trees = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
             for root in roots:

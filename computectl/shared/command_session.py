@@ -9,6 +9,7 @@ from typing import Any
 from agent import config, opts
 from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
 from agent.placement import adapter_from_conf
+from agent.reporting.status import FILE_NAME as STATUS_FILE
 from agent.state.lock import InUse, lock_directory
 from agent.state.root_file import saved_roots
 from agent.state.saved_root import SavedRoot
@@ -64,6 +65,17 @@ class Session:
             return []
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
+
+    def roots_or_none_left(self) -> list[str]:
+        """Return this host's roots; none of an attached host that was retired.
+
+        :raises CommandError: this host has no root, and the agent has not run here.
+        """
+        roots = self.roots()
+        ran = (self.settings.state_path / STATUS_FILE).exists()
+        if not roots and not (self.settings.rules.attached and ran):
+            raise self.no_compute_id()
+        return roots
 
     def reports(self, root: str) -> bool:
         """Return whether a node of this host has this root, according to ``nodes.json``.

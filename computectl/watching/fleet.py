@@ -159,7 +159,7 @@ def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
     record = service.record
     reason = (record.disabled_reason or "", "yellow")
     if record.unreadable:
-        reason = ("computectl service delete, or overwrite its row", "red")
+        reason = ("record unreadable: computectl service delete, or overwrite its row", "red")
     elif record.contested_by:
         reason = (f"another agent has this name: {record.contested_by}", "red")
     return {

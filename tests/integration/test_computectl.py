@@ -301,7 +301,7 @@ def test_a_driver_that_fails_is_told_with_its_words(host: AgentHost) -> None:
     host.script(NUMA_HOST + "error: no such device\n")
     said = host_with_id(host).ctl("plan")
     assert (said.code, said.err) == (1, "computectl: host1: driver fake: no such device\n")
-    assert "but there are errors" in said.out
+    assert "but there are errors" in said.text
 
 
 def test_a_problem_is_told_and_the_rest_is_planned(host: AgentHost) -> None:

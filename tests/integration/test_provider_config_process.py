@@ -234,7 +234,7 @@ def test_plan_tells_of_bad_files_and_of_providers_that_are_not_there(story: Stor
     (story.files / "b.yaml").write_text("meta: 1\n")
     said = story.host.ctl("plan", "--no-calls")
     assert said.code == 1
-    assert "nothing would change, but there are errors" in said.out
+    assert "nothing would change, but there are errors" in said.text
     assert f"{story.files}/b.yaml:1: meta: has to be a mapping with 'schema_version'" in said.err
 
 

@@ -83,6 +83,7 @@ def test_nothing_goes_while_a_guest_is_there(host, placement) -> None:
     assert said.code == 1
     assert f"is in use by {guest}" in said.err
     assert "nothing was removed" in said.err
+    assert "  not removed: host1_numa0_pf0 (" in said.out and "  remove " not in said.out
     assert names(placement) == before
 
 
@@ -121,6 +122,9 @@ def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
     assert (said.code, said.err) == (0, "")
     assert names(placement) == {"nova1"}
     assert placement.stranger.traits(root) == {"HW_CPU_X86_VMX"}
+    again, audited = host.ctl("retire", "--yes"), host.ctl("audit")
+    assert (again.code, again.out) == (0, "Placement has nothing of this host\n")
+    assert (audited.code, audited.err) == (0, "")
 
 
 def test_a_running_agent_is_in_the_way(host, placement) -> None:

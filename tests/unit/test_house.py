@@ -25,7 +25,7 @@ LINES = {
     "agent/state": 1003,
     "agent/switching": 1020,
     "compute_registry": 2639,
-    "computectl": 7302,
+    "computectl": 7326,
     "driverkit": 4516,
     "drivers": 2081,
     "drivers/libvirt": 5536,

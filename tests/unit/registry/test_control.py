@@ -130,8 +130,11 @@ def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:
     assert done.record.disabled
 
 
-def test_without_a_message_bus_nobody_is_called() -> None:
-    done = Control(OneRecord(record(), []), None).switch("host1", disabled=False)
+@pytest.mark.parametrize("version", ["6.5", None])
+def test_without_a_message_bus_nobody_is_called_whatever_the_agent_reports(
+    version: str | None,
+) -> None:
+    done = Control(OneRecord(record(rpc_version=version), []), None).switch("host1", disabled=False)
     assert not done.called
     assert "message bus" in done.why_not
 

@@ -114,11 +114,11 @@ def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_anothe
             for one in registry.list_services()
             for condition in ObservedService(one, up=True).conditions()
         ]
-    assert condition.text == "The record of host2 is unreadable"
+    assert str(condition) == "host2: its record is unreadable"
     assert condition.next_step.startswith("delete it with computectl service delete")
     assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
     first, last = caplog.messages
-    assert first == f"{condition.text}: {condition.next_step}"
+    assert first == f"The record of host2 is unreadable: {condition.next_step}"
     assert last == "The record of host2 can be read again"
 
 
