@@ -28,7 +28,7 @@ LINES = {
     "computectl": 7326,
     "driverkit": 4516,
     "drivers": 2081,
-    "drivers/libvirt": 5536,
+    "drivers/libvirt": 5537,
     "reportclient": 7319,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

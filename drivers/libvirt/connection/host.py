@@ -53,9 +53,10 @@ def load_binding() -> Any:
     try:
         import libvirt  # noqa: PLC0415  # optional: only this driver's hosts need it
     except ImportError as err:
-        raise DriverLoadFailed(
-            f"the libvirt driver needs libvirt-python: install compute-agent[libvirt] ({err})"
-        ) from err
+        what = "libvirt-python: install compute-agent[libvirt]"
+        if not isinstance(err, ModuleNotFoundError):
+            what = "the library of libvirt: install libvirt0"
+        raise DriverLoadFailed(f"the libvirt driver needs {what} ({err})") from err
     _run_event_loop(libvirt)
     return libvirt
 

@@ -301,6 +301,16 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
         load_binding()
 
 
+def test_a_package_that_lacks_only_the_library_of_the_system_is_not_sent_to_pip(
+    monkeypatch, tmp_path
+):
+    (tmp_path / "libvirt.py").write_text("raise ImportError('libvirt.so.0: no such file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "libvirt", raising=False)
+    with pytest.raises(DriverLoadFailed, match=r"install libvirt0 \(libvirt\.so\.0: no such"):
+        load_binding()
+
+
 def test_cached_images_count_with_what_they_take_of_the_disk(host, tmp_path):
     instances, cache = Path("/srv/instances"), Path("/srv/instances/_base")
     assert cached_bytes(host, cache, instances) == 0, "there is no cache yet"
