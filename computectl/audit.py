@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.period.traits import identifying_traits
 from agent.registry.opts import sqlite_file
-from computectl.auditing.checks import TITLES, Audit, Finding
+from computectl.auditing.checks import TITLES, Audit
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
@@ -113,18 +113,13 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
         count = str(number) if number else "not checked" if check in audit.unknown else "none"
         yield f"\n{screen.paint(title, 'bold')}: {count}"
         for finding in findings[:SHOWN]:
-            yield from _finding_lines(finding, screen)
+            condition, severity = finding.condition, finding.condition.severity.value
+            painted = screen.paint(f"{severity:<8}", STYLES[severity])
+            uuid = f" ({finding.uuid})" if finding.uuid not in ("", condition.subject) else ""
+            text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
+            yield folded(f"  {painted} {text}", screen.width, 11)
+            if condition.next_step:
+                arrow = f"{' ' * 11}{screen.branches.arrow}"
+                yield folded(f"{arrow} {plain(condition.next_step)}", screen.width)
         if number > SHOWN:
             yield f"  and {number - SHOWN} more; -f json lists all"
-
-
-def _finding_lines(finding: Finding, screen: Screen) -> Iterator[str]:
-    condition = finding.condition
-    severity = condition.severity.value
-    painted = screen.paint(f"{severity:<8}", STYLES[severity])
-    uuid = f" ({finding.uuid})" if finding.uuid and finding.uuid != condition.subject else ""
-    text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
-    yield folded(f"  {painted} {text}", screen.width, 11)
-    if condition.next_step:
-        arrow = screen.branches.arrow
-        yield folded(f"{' ' * 11}{arrow} {plain(condition.next_step)}", screen.width)

@@ -120,13 +120,9 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
             yield ""
         yield SENTENCE_INDENT + wording.sentence(call.operation)
         if calls:
-            yield from _call(call, screen)
-
-
-def _call(call: Call, screen: Screen) -> Iterator[str]:
-    yield f"{CALL_INDENT}{call.method} {call.path}"
-    if call.body is not None:
-        yield from json_lines(call.body, CALL_INDENT, screen.width)
+            yield f"{CALL_INDENT}{call.method} {call.path}"
+        if calls and call.body is not None:
+            yield from json_lines(call.body, CALL_INDENT, screen.width)
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:

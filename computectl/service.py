@@ -22,7 +22,7 @@ COLUMNS: Columns = {
     "host": lambda service: service.record.host,
     "status": lambda service: service.record.status,
     "state": lambda service: service.state,
-    "reason": lambda service: _plain(service.record.disabled_reason),
+    "reason": lambda service: service.record.disabled_reason,
     "rpc_version": lambda service: service.record.rpc_version,
     "last_seen": lambda service: _iso(service.record.last_seen),
     "silent_for": lambda service: _rounded(service.record.silent_for),
@@ -268,10 +268,6 @@ def _placement(service: ObservedService) -> str:
     if service.record.attached:
         return f"{has}; nova-compute sets it"
     return has if service.agrees else f"{has}: its agent has not applied the record yet"
-
-
-def _plain(text: str | None) -> str | None:
-    return None if text is None else plain(text)
 
 
 def _iso(time: datetime | None) -> str | None:

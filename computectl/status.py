@@ -121,12 +121,7 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
-        seen = (
-            "never fully reported"
-            if node.last_ok is None
-            else f"fully reported {ago(status.now - node.last_ok)} ago"
-        )
-        state = "well" if node.ok else screen.paint(seen, "yellow")
+        state = screen.paint(*node_words(node, status.now))
         changes = plain(node.changes) or "nothing to change"
         yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
         for condition in node.conditions:
@@ -146,6 +141,15 @@ def check_words(checks: Sequence[Check]) -> list[StyledText]:
     texts: list[StyledText] = [(plain(str(check)), "red") for check in checks if not check.ok]
     texts += [(f"{passed}: ok", "green")] if passed else []
     return [piece for text in texts for piece in (("; ", None), text)][1:]
+
+
+def node_words(node: schema.NodeStatus, now: float) -> StyledText:
+    """Return whether a node is reported, or how long ago it was."""
+    if node.ok:
+        return "well", "green"
+    if node.last_ok is None:
+        return "never fully reported", "red"
+    return f"fully reported {ago(now - node.last_ok)} ago", "red"
 
 
 def service_words(service: schema.ServiceFacts) -> list[StyledText]:

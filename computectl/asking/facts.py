@@ -1,6 +1,6 @@
 """Sentences on what Placement has of a constraint's subject; a few GETs each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from computectl.asking.constraints import (
@@ -104,9 +104,10 @@ class Facts:
             return f"{sentence}, but no root provider has it."
         groups = self.question.request.by_suffix()
         wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
-        given = (
-            list(_by_provider(constraint, wanted)) if constraint.aspect is Aspect.REQUIRED else []
-        )
+        # A group with a suffix is met by one provider, others may be by one for each amount.
+        given = [wanted] if constraint.suffix else [{each: wanted[each]} for each in sorted(wanted)]
+        if constraint.aspect is not Aspect.REQUIRED or not wanted:
+            given = []
         if given and not any(self.find(replace(where, resources=each)) for each in given):
             return f"{sentence}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{sentence}."
@@ -223,10 +224,3 @@ class Facts:
 
 def _key(question: Question) -> tuple[str, bool]:
     return to_query_string(question.request), question.include_disabled
-
-
-def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
-    """Return the amounts that a single provider must give: of a suffixed group all, else each."""
-    if not wanted or constraint.suffix:
-        return [wanted] if wanted else []
-    return [{name: amount} for name, amount in sorted(wanted.items())]

@@ -17,7 +17,13 @@ from agent.reporting.reports import Severity
 from agent.reporting.status import NodeStatus
 from computectl.shared.command_session import Session
 from computectl.shared.screen import StyledText, counted, folded
-from computectl.status import ObservedStatus, check_words, observed_status, service_words
+from computectl.status import (
+    ObservedStatus,
+    check_words,
+    node_words,
+    observed_status,
+    service_words,
+)
 from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View, padded
 from reportclient.plain_text import ago, plain
@@ -234,16 +240,12 @@ def _drift(status: ObservedStatus) -> Text:
 
 
 def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
-    since = (
-        "never fully reported"
-        if node.last_ok is None
-        else f"fully reported {ago(now - node.last_ok)} ago"
-    )
+    state, style = node_words(node, now)
     changes = plain(node.changes) or "nothing to change"
     yield Text.assemble(
         (plain(node.node), "bold"),
         "  ",
-        ("well", "green") if node.ok else (since, "red"),
+        (state, style or ""),
         f"  {changes}; {counted(node.calls, 'call')} in {node.seconds:.1f} s",
     )
     for condition in node.conditions:
