@@ -10,7 +10,7 @@ from computectl.drawing.wording import Wording
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
-from computectl.shared.screen import Screen, counted
+from computectl.shared.screen import Screen, counted, folded
 from reportclient.plain_text import plain
 
 COLUMNS: Columns = {
@@ -99,7 +99,7 @@ PENDING = (
 
 def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
     """Return the plan as text: for each node its changes, with their calls if ``calls``."""
-    return "\n\n".join(screen.fold(_lines(planned, screen, calls=calls)) for planned in answer)
+    return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
 
 
 def plan_table(answer: list[Forecast]) -> Table:
@@ -111,14 +111,14 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
     if not planned.calls:
         but = ", but there are errors" if planned.problems else ""
-        yield f"{name}: nothing would change{but}"
+        yield folded(f"{name}: nothing would change{but}", screen.width)
         return
     yield f"{name}: {counted(len(planned.calls), 'change')}"
     wording = Wording(planned.plan, planned.before, screen.branches.arrow)
     for call in planned.calls:
         if calls:
             yield ""
-        yield SENTENCE_INDENT + wording.sentence(call.operation)
+        yield folded(SENTENCE_INDENT + wording.sentence(call.operation), screen.width)
         if calls:
             yield f"{CALL_INDENT}{call.method} {call.path}"
         if calls and call.body is not None:

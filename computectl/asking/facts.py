@@ -139,7 +139,8 @@ class Facts:
                 "in larger units (min_unit, step_size)."
             )
         having.sort(key=lambda summary: summary.uuid)
-        best = max(having, key=lambda summary: summary.free(name))
+        limited = self._limited_by_units(constraint, having)
+        best = max(limited or having, key=lambda summary: summary.free(name))
         free = best.free(name)
         if free < constraint.amount:
             used = sum(summary.used[name] for summary in having)
@@ -184,15 +185,21 @@ class Facts:
         """
         [name] = constraint.terms
         if constraint not in self._easier:
-            giving = {each.uuid for each in self._having(request_for(constraint), name)}
             amount = 1
-            for holder in self._holders(name):
-                if holder.uuid not in giving and holder.free(name) >= constraint.amount:
-                    low, _, step = self._units(holder, name).values()
-                    amount = -(-low // step) * step
-                    break
+            for holder in self._limited_by_units(constraint, self._holders(name))[:1]:
+                low, _, step = self._units(holder, name).values()
+                amount = -(-low // step) * step
             self._easier[constraint] = replace(constraint, amount=amount)
         return self._easier[constraint]
+
+    def _limited_by_units(
+        self, constraint: Constraint, holders: Iterable[ProviderSummary]
+    ) -> list[ProviderSummary]:
+        """Return those that have the amount free, and yet do not give it."""
+        [name] = constraint.terms
+        giving = {each.uuid for each in self._having(request_for(constraint), name)}
+        enough = (each for each in holders if each.free(name) >= constraint.amount)
+        return [each for each in enough if each.uuid not in giving]
 
     def _holders(self, name: str) -> list[ProviderSummary]:
         """Return providers in the trees of hosts that have a resource class, used up or not."""
