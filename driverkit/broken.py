@@ -29,6 +29,20 @@ class Inapplicable(Exception):
     """The rule does not apply to this driver or test; the text says why."""
 
 
+_FIXTURES = {
+    "lose_backend": "a callable that breaks the backend, and returns one that repairs it",
+    "lose_device": "a callable that makes a device vanish",
+    "make_big_driver": "a callable that creates a driver of as many devices as it is told",
+    "reshape_case": "a tree as an earlier release of the driver reported it, and allocations",
+}
+
+
+def missing(fixture: str) -> str:
+    """Return what an author has to add for the rules that need this fixture."""
+    what = f"to judge it, add the fixture {fixture}, {_FIXTURES[fixture]}"
+    return f"{what}, to your test class, and name its file with --fixtures ({DOCUMENT})"
+
+
 class NotJudged(Exception):
     """The rule could not be judged; the text says why."""
 

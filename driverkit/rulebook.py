@@ -125,23 +125,23 @@ _RULES = (
         "Providers of other services, below the root, below its devices or beside it, stay.",
         "Other services add their own devices to the same tree; removing them destroys what they "
         "report.",
-        "Remove only children that you know to be yours, by their names; never 'all that I did "
-        "not report'.",
+        "Derive the driver from DeviceDriver, or call provider_tree.set_own_children. Without them "
+        "remove only children that you know to be yours, by their names.",
     ),
     Rule(
         "foreign-traits",
         "Traits that others set stay.",
         "Operators and other services mark hosts with traits, and so does the agent itself; "
         "a lost trait changes where guests go.",
-        "provider_tree.add_traits and remove_traits with traits of your own, instead of "
-        "update_traits.",
+        "provider_tree.set_own_traits, or add_traits and remove_traits with traits of your own, "
+        "instead of update_traits.",
     ),
     Rule(
         "foreign-aggregates",
         "Aggregates that others set stay.",
         "They are what host aggregates, tenant isolation and shared storage are made of.",
-        "provider_tree.add_aggregates and remove_aggregates with your own, instead of "
-        "update_aggregates.",
+        "provider_tree.set_own_aggregates, or add_aggregates and remove_aggregates with your own, "
+        "instead of update_aggregates.",
     ),
     Rule(
         "drift",
@@ -216,9 +216,9 @@ _RULES = (
         "lost-device",
         "A removed device is removed from the tree, also if it went while the agent was down.",
         "Guests would be scheduled to a device that does not exist.",
-        "Compare with the tree, not with your memory: remove those of your children from it that "
-        "the backend no longer has. Removing a provider removes what is below it: handle "
-        "children first (reversed(get_provider_uuids(...))), or ask exists() again.",
+        "Derive the driver from DeviceDriver, or call provider_tree.set_own_children with all of "
+        "your children: both remove the others. Without them compare with the tree, not with your "
+        "memory, and remove children first (reversed(get_provider_uuids(...))).",
     ),
     Rule(
         "time",

@@ -1,33 +1,21 @@
 """The driver API: the only module that an author of a driver imports.
 
-A driver subclasses :class:`ComputeDriver`, defines two methods, and is registered as an
-entry point of the group ``compute_agent.drivers``::
+A driver lists the devices of a host, and is registered as an entry point of the group
+``compute_agent.drivers``::
 
-    class MyDriver(ComputeDriver):
-        def get_available_nodes(self):
-            return [self.context.host]
+    class Disks(DeviceDriver):
+        def devices(self, node):
+            for disk in os.listdir("/sys/block"):
+                yield Device(f"disk_{disk}", {"CUSTOM_LOCAL_DISK": 1})
 
-        def update_provider_tree(self, provider_tree, nodename, allocations=None):
-            provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
-
-Everything else is optional: the agent checks once, when it loads the driver, which of the small
-protocols in ``drivers/abilities.py`` it implements.  ``docs/driver-api.rst`` is the reference.
+What a list can't express is written to the provider tree by a :class:`ComputeDriver`.  Everything
+else is optional: the agent checks once, when it loads the driver, which of the small protocols in
+``drivers/abilities.py`` it implements.  ``docs/driver-api.rst`` is the reference.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
-
-from drivers.errors import (
-    DriverError,
-    DriverNotReady,
-    ReshapeFailed,
-    ReshapeNeeded,
-)
-from drivers.inventory import DISK_GB
-from drivers.legacy import policy_of, update_by_older_methods
+from drivers.devices import Device, DeviceDriver
+from drivers.driver import ComputeDriver, DriverContext, Store
+from drivers.errors import DriverError, DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -36,6 +24,8 @@ __all__ = [
     "OLDEST_API_VERSION",
     "Allocations",
     "ComputeDriver",
+    "Device",
+    "DeviceDriver",
     "DriverContext",
     "DriverError",
     "DriverNotReady",
@@ -56,128 +46,3 @@ written for a newer version, or for a version before ``OLDEST_API_VERSION``.
 
 OLDEST_API_VERSION = (1, 0)
 """Drivers for an older API version are not loaded."""
-
-
-class Store(Protocol):
-    """Storage for a driver's data that has to survive a restart: JSON objects by name.
-
-    Begin each name with the driver's name.  The agent writes the objects to ``state_path``.
-    """
-
-    def load(self, name: str) -> Mapping[str, Any] | None:
-        """Return the saved object; ``None`` if there is none or its file is damaged."""
-
-    def save(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Replace the object atomically; a failed write is logged once and not raised."""
-
-
-@dataclass(slots=True)
-class InMemory:
-    """A store in memory, for tests and for drivers that run without an agent."""
-
-    saved: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def load(self, name: str) -> Mapping[str, Any] | None:
-        """See :class:`Store`."""
-        return self.saved.get(name)
-
-    def save(self, name: str, fields: Mapping[str, Any]) -> None:
-        """See :class:`Store`."""
-        self.saved[name] = dict(fields)
-
-
-def _nothing() -> None:
-    """Do nothing: the default of ``wake``."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverContext:
-    """What the agent passes to a driver's constructor.
-
-    ``host``: the agent's name for this host.  ``conf``: the oslo.config object, with the driver's
-    options registered.  ``wake()`` requests a period now, from any thread.  ``store`` saves data
-    that the driver needs after a restart.
-    """
-
-    host: str
-    state_path: Path
-    conf: Any = None
-    wake: Callable[[], None] = field(default=_nothing, repr=False)
-    store: Store = field(default_factory=InMemory, repr=False)
-
-
-class ComputeDriver(ABC):
-    """Base class of drivers."""
-
-    api_version: ClassVar[tuple[int, int]] = (1, 0)
-    """The ``API_VERSION`` that the driver was written for."""
-
-    capabilities: Mapping[str, bool] = {}
-    """The driver's capabilities, named as in Nova's drivers (``supports_…``, ``has_…``).
-
-    The COMPUTE_* trait of a capability is set on the root if true, and removed if false; traits of
-    capabilities that are not listed here are not changed.  The attribute is read in each period;
-    it may also be set in ``__init__`` or ``init_host``.
-    """
-
-    thread_safe: ClassVar[bool] = False
-    """Whether ``update_provider_tree`` may run for several nodes at once, in threads.
-
-    If false, it is called for one node after the other.
-    """
-
-    def __init__(self, context: DriverContext) -> None:
-        self.context = context
-
-    @abstractmethod
-    def get_available_nodes(self) -> Sequence[str]:
-        """Return the names of the nodes (root providers) that this driver reports now.
-
-        A list without duplicates, also for a single node.  An empty list is reported to the
-        operator as a condition.
-
-        :raises DriverNotReady: the backend can't answer.
-        """
-
-    def update_provider_tree(
-        self,
-        provider_tree: ProviderTree,
-        nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  used by subclasses
-    ) -> None:
-        """Change ``provider_tree`` so that it describes the resources of ``nodename``.
-
-        The tree has what Placement has: the root ``nodename``, which always exists, all providers
-        below it, and its sharing providers as further roots.  The driver must not use the tree
-        after it has returned.  The tree may contain providers, traits and aggregates of other
-        services: add and remove only your own.
-
-        Calls come from different threads, one at a time unless the driver is ``thread_safe``.
-
-        ``allocations`` is ``None``, except in the call after a :class:`ReshapeNeeded`: then it has
-        all allocations on the tree, by consumer, to be edited in place.
-
-        :raises ReshapeNeeded: inventory has to move, and ``allocations`` is ``None``.
-        :raises ReshapeFailed: the allocations can't be moved.
-        :raises DriverNotReady: the backend can't answer; the node is left as it is.
-
-        The default implementation calls Nova's older methods (:mod:`drivers.legacy`).
-        """
-        update_by_older_methods(self, provider_tree, nodename)
-
-    # Two helpers of Nova's base class: methods ported from Nova's drivers call them.
-
-    def _get_allocation_ratios(
-        self, inventory: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, float]:
-        """Return ``{class: allocation ratio}`` for VCPU, MEMORY_MB and DISK_GB.
-
-        In this order: the configured ratio, the ratio in ``inventory`` (what Placement has), the
-        initial ratio.
-        """
-        ratios = policy_of(self).ratios
-        return {name: ratio.effective(inventory.get(name)) for name, ratio in ratios.items()}
-
-    def _get_reserved_host_disk_gb_from_config(self) -> int:
-        """Return the option ``reserved_host_disk_mb`` in GiB, rounded up."""
-        return policy_of(self).reserved(DISK_GB)

@@ -17,16 +17,17 @@ class SourceClaims:
 
     ``placed``: providers that it created, renamed or moved.  ``adopted``: providers that it took
     over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
-    added now; its earlier claims of traits and aggregates stay.  ``renewed``: providers on which
-    ``traits`` is complete, so that its earlier claims of traits end.  ``absent_traits``,
-    ``absent_aggregates``: those that it removed by name.
+    added now; its earlier claims of traits and aggregates stay, except on the providers in
+    ``all_traits`` and ``all_aggregates``, on which those added now are complete.
+    ``absent_traits``, ``absent_aggregates``: those that it removed by name.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
     classes: dict[str, Names] = field(default_factory=dict)
     traits: dict[str, Names] = field(default_factory=dict)
     aggregates: dict[str, Names] = field(default_factory=dict)
-    renewed: dict[str, None] = field(default_factory=dict)
+    all_traits: dict[str, None] = field(default_factory=dict)
+    all_aggregates: dict[str, None] = field(default_factory=dict)
     adopted: dict[str, None] = field(default_factory=dict)
     absent_traits: dict[str, Names] = field(default_factory=dict)
     absent_aggregates: dict[str, Names] = field(default_factory=dict)

@@ -10,7 +10,7 @@ Every edit is recorded as a claim (:mod:`reportclient.claims`), even if it chang
 
 import copy as copylib
 import uuid as uuidlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
@@ -46,10 +46,12 @@ class ProviderTree:
         base: Snapshot = EMPTY,
         generations: Mapping[str, int] | None = None,
         whole: Snapshot | None = None,
+        reported_by: Callable[[str], frozenset[str]] | None = None,
     ) -> None:
         """Edit ``base``; ``whole`` is the complete snapshot if ``base`` shows only a part of it.
 
-        ``generations`` are the providers' generations, by UUID.
+        ``generations`` are the providers' generations, by UUID.  ``reported_by`` returns the UUIDs
+        of the providers that a source reported earlier: see :meth:`get_own_uuids`.
         """
         self.base = base
         """The snapshot on which this tree is based."""
@@ -59,6 +61,7 @@ class ProviderTree:
         self.claims = {"": SourceClaims()}
         """Claims by the name of the source; ``""`` is the driver itself."""
         self._source = ""
+        self._reported_by = reported_by
         self._closed = False
         self._lock = nullcontext()
         self._generations = dict(generations or {})
@@ -69,7 +72,7 @@ class ProviderTree:
         self._resources: dict[str, dict[str, Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copy = type(self)(self.base, self._generations, self.whole)
+        copy = type(self)(self.base, self._generations, self.whole, self._reported_by)
         claims = {source: claims.copy() for source, claims in self.claims.items()}
         vars(copy).update(
             claims=claims,
@@ -239,7 +242,57 @@ class ProviderTree:
         provider = self._find_to_edit(name_or_uuid)
         names, uuid = read_traits(traits, provider.name), provider.uuid
         self.add_traits(uuid, *names)
-        self._own.traits[uuid], self._own.renewed[uuid] = names, None
+        self._own.traits[uuid], self._own.all_traits[uuid] = names, None
+
+    def set_own_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> None:
+        """Set the aggregates (UUIDs) that this driver or source asserts on a provider.
+
+        As with :meth:`set_own_traits`, those of others stay.
+        """
+        provider = self._find_to_edit(name_or_uuid)
+        members, uuid = read_aggregates(aggregates, provider.name), provider.uuid
+        self.add_aggregates(uuid, *members)
+        self._own.aggregates[uuid], self._own.all_aggregates[uuid] = members, None
+
+    def get_own_uuids(self) -> frozenset[str]:
+        """Return the UUIDs of the providers that this driver or source reported earlier.
+
+        The root is among them if it has inventory of this driver or source.  The agent knows them
+        from its ledger.  Without an agent they are those that
+        :meth:`new_child` created without ``uuid``.
+        """
+        if self._reported_by is not None:
+            return self._reported_by(self._source)
+        return frozenset(
+            uuid
+            for root in self._children_of(None)
+            for uuid in self._walk(root)
+            if uuid == own_uuid(root, self._find(uuid).name)
+        )
+
+    def set_own_children(self, parents: Mapping[str, str]) -> None:
+        """Set all providers that this driver or source has below roots: ``{name: parent}``.
+
+        Missing ones are created, and moved if they are below another parent.  Those that it
+        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed.  Providers of
+        others stay.
+
+        :raises ValueError: there is no such parent, or providers are their own ancestors.
+        """
+        self._refuse_if_closed()
+        listed = set()
+        for name in _parents_first(parents):
+            present = self._search(name)
+            if present is None:
+                listed.add(self.new_child(name, parents[name]))
+            else:
+                self.move(present.uuid, parents[name])
+                listed.add(present.uuid)
+        gone = self.get_own_uuids() - listed
+        for uuid in reversed(self.get_provider_uuids()):
+            provider = self.provider(uuid)
+            if uuid in gone and provider is not None and provider.parent_uuid is not None:
+                self.remove(uuid)
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
@@ -301,12 +354,7 @@ class ProviderTree:
         self._refuse_if_closed()
         listed = {item["uuid"]: item for item in provider_dicts}
         parents = {uuid: item.get("parent_provider_uuid") for uuid, item in listed.items()}
-        graph = {uuid: [parent] if parent in listed else [] for uuid, parent in parents.items()}
-        try:
-            order = list(TopologicalSorter(graph).static_order())
-        except CycleError as err:
-            cycle = ", ".join(sorted({*err.args[1]}))
-            raise ValueError(f"providers that are their own ancestors: {cycle}") from None
+        order = _parents_first(parents)
         before = vars(copylib.deepcopy(self))
         try:
             for uuid in order:
@@ -576,6 +624,17 @@ def own_uuid(root: str, name: str, driver: str = "") -> str:
     name.  :meth:`ProviderTree.new_child` uses this function without ``driver``.
     """
     return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {name}" if driver else name))
+
+
+def _parents_first(parents: Mapping[str, str | None]) -> list[str]:
+    """Return the keys, each after its parent.  :raises ValueError: they form a cycle."""
+    pairs = parents.items()
+    graph = {each: [parent] if parent and parent in parents else [] for each, parent in pairs}
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as err:
+        cycle = ", ".join(sorted({*err.args[1]}))
+        raise ValueError(f"providers that are their own ancestors: {cycle}") from None
 
 
 def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:

@@ -135,6 +135,13 @@ class Ledger:
         """Return all managers with claims."""
         return set[str]().union(*self.holders.values())
 
+    def reported_by(self, manager: str, root: str) -> frozenset[str]:
+        """Return the UUIDs of the providers that a manager claims; ``root`` if it has classes."""
+        held = {uuid: row[manager] for uuid, row in self.holders.items() if manager in row}
+        return frozenset(
+            uuid for uuid, each in held.items() if each.provider or (uuid == root and each.classes)
+        )
+
     def changed_since(self, old: "Ledger") -> list[str]:
         """Return the UUIDs of the providers whose holdings differ from those in ``old``."""
         return changed_keys(self.holders, old.holders)

@@ -167,8 +167,10 @@ def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holdi
     now = Holding(
         before.provider or uuid in claims.placed or uuid in claims.classes,
         claims.classes.get(uuid, before.classes),
-        (NOTHING if uuid in claims.renewed else before.traits) | claims.traits.get(uuid, NOTHING),
-        before.aggregates | claims.aggregates.get(uuid, NOTHING),
+        (NOTHING if uuid in claims.all_traits else before.traits)
+        | claims.traits.get(uuid, NOTHING),
+        (NOTHING if uuid in claims.all_aggregates else before.aggregates)
+        | claims.aggregates.get(uuid, NOTHING),
     ).within(provider)
     return before if now == before else now
 

@@ -199,7 +199,12 @@ class DriverQueries:
             f"shown to {manager}", snapshot_for_driver, manager, whole, ledger, drained
         )
         shown = shown.with_changes(dict.fromkeys(self.hidden))
-        return ProviderTree(shown, self.view.generations, whole)
+
+        def reported_by(source: str) -> frozenset[str]:
+            holder = f"{manager}/{source}" if source else manager
+            return self.ledger.reported_by(holder, self.policy.root)
+
+        return ProviderTree(shown, self.view.generations, whole, reported_by)
 
     def _refuse(self, manager: str, tree: ProviderTree) -> None:
         """Refuse edits of the root's place, and names of other drivers' providers.

@@ -5,14 +5,22 @@ The author's fixtures simulate a lost device and a lost backend.
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from driverkit.broken import BadFixture, Broken, DriverRaised, broken_by_errors
+from driverkit.broken import (
+    BadFixture,
+    Broken,
+    DriverRaised,
+    Inapplicable,
+    broken_by_errors,
+    missing,
+)
 from driverkit.judges.foreign import add_foreign
 from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
+from drivers.api import ComputeDriver, Device, DeviceDriver
 from drivers.errors import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.snapshot import Snapshot
@@ -114,33 +122,64 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
             return
 
 
-def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
+def lost_device(stage: Stage, lose: Callable[[], Any] | None) -> None:
     """Judge whether a lost device is removed, also with a foreign child below it.
 
-    It is lost once while the driver runs, and once before a new driver starts.
+    It is lost once while the driver runs, and once before a new driver starts.  Without ``lose``
+    a device is left out of what a DeviceDriver lists.
     """
     running = stage.open()
+    if lose is None and not isinstance(running.driver, DeviceDriver):
+        raise Inapplicable(missing("lose_device"))
     roots = stage.roots(running)
-    before = [_reported(root, running) for root in roots]
+    before = [_reported(root, running, lose) for root in roots]
     for root in roots:
         root.edited_by_another(functools.partial(add_foreign, root.uuid))
-    lose()
+    (lose or functools.partial(_leave_one_out, running.driver))()
     fresh = stage.open()
+    if lose is None:
+        _leave_one_out(fresh.driver)
     went = False
     for root, reported in zip(roots, before, strict=True):
-        desired = again(root, running, "with a device gone")
-        other = again(root, fresh, "with a device gone, a fresh driver's")
+        desired = _asked_twice(root, running, "with a device gone")
+        other = _asked_twice(root, fresh, "with a device gone, a fresh driver's")
         expect_same(
             root, desired, other, "the running driver and a fresh one report different trees"
         )
         went = went or _takes_away(reported, desired)
     if not went:
-        raise Broken("after lose_device() the tree has everything that it had before")
+        raise Broken("with a device gone the tree has everything that it had before")
 
 
-def _reported(root: Root, loaded: LoadedDriver) -> Snapshot:
+def _leave_one_out(driver: ComputeDriver) -> None:
+    """Let a DeviceDriver list all devices but one that is no other device's parent."""
+    assert isinstance(driver, DeviceDriver)
+    lists = driver.devices
+
+    def devices(node: str) -> Mapping[str, list[Device]]:
+        answer = lists(node)
+        sources = answer if isinstance(answer, Mapping) else {"": answer}
+        listed = {source: list(found) for source, found in sources.items()}
+        every = [device for found in listed.values() for device in found]
+        used = {node, *(device.parent for device in every)}
+        out = next((each for each in reversed(every) if each.name not in used), None)
+        return {source: [it for it in found if it is not out] for source, found in listed.items()}
+
+    driver.devices = devices  # type: ignore[method-assign]  # of this one driver
+
+
+def _asked_twice(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
+    """Return the tree that the driver reports, in a next period if it is not ready in the first."""
+    with broken_by_errors(f"node {root.node}: {when} ", DriverNotReady):
+        return root.desired(loaded)
+    return again(root, loaded, f"{when}, asked again,")
+
+
+def _reported(root: Root, loaded: LoadedDriver, lose: object) -> Snapshot:
     root.report(loaded)
     snapshot = root.read().view.snapshot
+    if lose is None and len(list(snapshot.walk(root.uuid))) == 1:
+        raise Inapplicable("this host has no device that can be left out: use one that has")
     if not any(provider.inventory for provider in snapshot.walk()):
         raise BadFixture(f"lose_device: node {root.node} has no inventory before")
     return snapshot

@@ -85,10 +85,10 @@ def thread_safe(stage: Stage) -> None:
     """Judge calls for all nodes at once, several times."""
     loaded = stage.open()
     if not loaded.driver.thread_safe:
-        raise Inapplicable("the driver does not say thread_safe = True")
+        raise Inapplicable("to judge it, set thread_safe = True in the driver's class")
     roots = stage.roots(loaded)
     if len(roots) < 2:
-        raise Inapplicable("there is only one node: let make_driver show two or more")
+        raise Inapplicable("to judge it, let make_driver create a driver of two nodes or more")
     alone = [root.desired(loaded) for root in roots]
 
     def report_together(root: Root) -> Snapshot:

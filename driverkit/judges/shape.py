@@ -46,7 +46,7 @@ def closes(stage: Stage) -> None:
     """Judge ``cleanup_host``, called first of all, and after ``init_host``."""
     loaded = stage.create()
     if not loaded.can(Lifecycle):
-        raise Inapplicable("the driver has no init_host and cleanup_host")
+        raise Inapplicable("the driver opens nothing: it has no init_host and cleanup_host")
     with broken_by_errors("without init_host "):
         stage.clean_up(loaded)
     with broken_by_errors(""):

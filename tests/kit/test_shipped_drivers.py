@@ -128,4 +128,4 @@ class TestTheReadmesDriver(DriverContract):
     def make_driver(self, driver_context):
         names: dict = {}
         exec(block(".. code-block:: python"), names)
-        return lambda: names["MyDriver"](driver_context)
+        return lambda: names["Disks"](driver_context)

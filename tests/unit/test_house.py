@@ -17,8 +17,8 @@ LINES = {
     "agent/bus": 685,
     "agent/metrics": 746,
     "agent/nodes": 895,
-    "agent/ownership": 1104,
-    "agent/period": 1289,
+    "agent/ownership": 1113,
+    "agent/period": 1294,
     "agent/provider_config": 549,
     "agent/registry": 1688,
     "agent/reporting": 862,
@@ -26,10 +26,10 @@ LINES = {
     "agent/switching": 1020,
     "compute_registry": 2639,
     "computectl": 7326,
-    "driverkit": 4516,
-    "drivers": 2081,
+    "driverkit": 4577,
+    "drivers": 2250,
     "drivers/libvirt": 5537,
-    "reportclient": 7319,
+    "reportclient": 7378,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

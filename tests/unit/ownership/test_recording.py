@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from agent.ownership.ledger import Ledger
+from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.policy import Policy
 from agent.ownership.statement import Assertion, driver_statements, without_moved_classes
 from reportclient.model import Inventory, Provider
@@ -79,6 +79,17 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
     tree = ProviderTree(FULL, whole=FULL.with_changes({POOL: shared}))
     assert tree.has_sharing_provider("DISK_GB")
     assert not tree.has_sharing_provider("VCPU")
+
+
+def test_own_traits_and_aggregates_end_what_was_claimed_before_and_leave_the_rest() -> None:
+    tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL))))
+    ledger = kept((ONE, DEVICE, holding("VCPU", "CUSTOM_A", provider=True)))
+    ledger = ledger.adding(ONE, DEVICE, Holding(aggregates=names(POOL)))
+    for own in (tree.set_own_traits, tree.set_own_aggregates):
+        own(DEVICE, ())
+    (said,) = driver_statements(ONE, tree, ledger).statements
+    assert said.assertions[DEVICE].holding == holding("VCPU", provider=True)
+    assert not said.denied and tree.data(DEVICE).aggregates == {POOL}
 
 
 # -- while a reshape is pending

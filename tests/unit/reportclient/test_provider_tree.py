@@ -64,6 +64,9 @@ CHANGES: dict[str, Callable[[ProviderTree, str], Any]] = {
     "update_aggregates": lambda tree, who: tree.update_aggregates(who, [AGG2]),
     "add_aggregates": lambda tree, who: tree.add_aggregates(who, AGG2),
     "remove_aggregates": lambda tree, who: tree.remove_aggregates(who, AGG1),
+    "set_own_traits": lambda tree, who: tree.set_own_traits(who, ["CUSTOM_Z"]),
+    "set_own_aggregates": lambda tree, who: tree.set_own_aggregates(who, [AGG2]),
+    "set_own_children": lambda tree, who: tree.set_own_children({"cn1_card": who}),
     "update_resources": lambda tree, who: tree.update_resources(who, {"CUSTOM_PMEM": {"ns_0"}}),
 }
 
@@ -430,6 +433,49 @@ def test_one_word_said_as_traits_is_no_list_of_letters(tree: ProviderTree) -> No
         tree.set_own_traits("cn1", "CUSTOM_GOLD")
 
 
+# -- a list of children
+
+FLAT = {"cn1_b": "cn1", "cn1_a": "cn1"}
+
+
+def below_cn1(tree: ProviderTree) -> dict[str, str]:
+    """The parents of all below cn1 by name."""
+    providers = [tree.data(uuid) for uuid in tree.get_provider_uuids("cn1")[1:]]
+    return {each.name: tree.data(each.parent_uuid or "").name for each in providers}
+
+
+def test_children_that_are_not_listed_any_more_go_and_those_of_others_stay(tree) -> None:
+    others = below_cn1(tree)
+    tree.set_own_children(FLAT)
+    tree.add_traits("cn1_b", "CUSTOM_KEPT")
+    tree = ProviderTree(tree.freeze())
+    tree.set_own_children({"cn1_b": "cn1", "cn1_c": "pf"})
+    assert below_cn1(tree) == {**others, "cn1_b": "cn1", "cn1_c": "pf"}
+    assert tree.has_traits("cn1_b", ["CUSTOM_KEPT"])
+    tree.set_own_children({})
+    assert below_cn1(tree) == others
+
+
+def test_children_are_listed_in_any_order_and_may_change_places(tree: ProviderTree) -> None:
+    others = below_cn1(tree)
+    tree.set_own_children({"cn1_card": "cn1_cell0", "cn1_cell0": "cn1", "cn1_cell1": "cn1"})
+    uuid = tree.data("cn1_card").uuid
+    now = {"cn1_card": "cn1_cell1", "cn1_cell1": "cn1"}
+    tree.set_own_children(now)
+    assert below_cn1(tree) == {**others, **now} and tree.data("cn1_card").uuid == uuid
+    with pytest.raises(ValueError, match="their own ancestors: cn1_x, cn1_y"):
+        tree.set_own_children({"cn1_x": "cn1_y", "cn1_y": "cn1_x"})
+
+
+def test_with_an_agent_a_sources_children_are_those_that_it_reported(tree: ProviderTree) -> None:
+    tree = ProviderTree(tree.freeze(), reported_by={"": {CN1}, "pci": {PF, NUMA2}}.__getitem__)
+    with tree.source("pci"):
+        assert tree.get_own_uuids() == {PF, NUMA2}
+        tree.set_own_children({"numa2": "cn1"})
+    tree.set_own_children({})
+    assert below_cn1(tree) == {"numa1": "cn1", "numa2": "cn1"}
+
+
 # -- traits and aggregates
 
 
@@ -789,9 +835,8 @@ def test_deep_trees_take_every_method(method: str, deep: ProviderTree) -> None:
     deep.update_aggregates(who, [AGG1])
     before = deep.data(who)
     (QUESTIONS | CHANGES)[method](deep, who)
-    assert (
-        method in ("remove", "new_child") or method in QUESTIONS or deep.data(before.uuid) != before
-    )
+    elsewhere = ("remove", "new_child", "set_own_children")
+    assert method in elsewhere or method in QUESTIONS or deep.data(before.uuid) != before
     assert deep.has_sharing_provider("VCPU") is False
     assert deep.exists(who) is (method not in ("remove", "rename"))
 

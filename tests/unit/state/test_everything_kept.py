@@ -17,7 +17,7 @@ from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import save_status, saved_status, status_document
 from agent.switching.machine import ServiceStatus
-from drivers.api import InMemory
+from drivers.driver import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

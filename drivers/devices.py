@@ -1,0 +1,167 @@
+"""DeviceDriver: a driver that lists what a node has; what it does not list is removed."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivers.driver import ComputeDriver, DriverContext
+from drivers.errors import DriverError, DriverNotReady
+from reportclient.model import Allocations
+from reportclient.plain_text import error_text
+from reportclient.provider_tree import ProviderTree
+
+
+@dataclass(frozen=True)
+class Device:
+    """A provider below a node, or the node itself if ``name`` is the node's name.
+
+    ``name`` is unique on the node; the provider's name is ``<node>_<name>``.  ``inventory`` is by
+    resource class: a total, or a record such as ``{"total": 8, "max_unit": 2}``; ``reserved`` is 0
+    unless given.  ``parent`` is the name of another device; without it the parent is the node.
+    The whole inventory of a device that is not ``healthy`` is reserved, and the operator sees
+    ``reason``.
+    """
+
+    name: str
+    inventory: Mapping[str, int | Mapping[str, Any]] = field(default_factory=dict)
+    traits: Iterable[str] = ()
+    aggregates: Iterable[str] = ()
+    parent: str | None = None
+    healthy: bool = True
+    reason: str = ""
+
+    def records(self) -> dict[str, Any]:
+        """Return the inventory records by resource class."""
+        records: dict[str, Any] = {}
+        for name, amount in self.inventory.items():
+            record = {"total": amount} if isinstance(amount, int) else amount
+            if isinstance(record, Mapping):  # the tree refuses others by name
+                reserved = record.get("reserved", 0) if self.healthy else record.get("total")
+                record = {**record, "reserved": reserved}
+            records[name] = record
+        return records
+
+
+class DeviceDriver(ComputeDriver):
+    """Base class of drivers that list devices."""
+
+    def __init__(self, context: DriverContext) -> None:
+        super().__init__(context)
+        self._problems: dict[str, dict[str, str]] = {}
+        """What :meth:`degraded` returns, by node."""
+        self._emptied: set[tuple[str, str]] = set()
+        """Nodes and sources that list no device any more, though they had some."""
+
+    @abstractmethod
+    def devices(self, node: str) -> Iterable[Device] | Mapping[str, Iterable[Device]]:
+        """Return or yield all devices of a node; a device that is not listed is removed.
+
+        Sources that can fail independently are a mapping, ``{source: its devices}``.  If one of
+        them raises DriverNotReady or an OSError, its devices stay as they are, and
+        :meth:`degraded` names it.  A source whose devices have parents in another one comes after
+        it.
+
+        An exception means that nothing was listed, also if some devices were yielded before.  A
+        source that lists no device any more is asked again in the next period before its last
+        devices are removed.
+
+        :raises DriverNotReady: the backend can't answer now; an OSError counts as this one.
+        """
+
+    def get_available_nodes(self) -> Sequence[str]:
+        """Return the name of this host; a driver of many nodes overrides this method."""
+        return [self.context.host]
+
+    def degraded(self) -> Mapping[str, str]:
+        """Return the unhealthy devices and the sources that failed, with the reasons."""
+        return {part: why for found in self._problems.values() for part, why in found.items()}
+
+    def update_provider_tree(
+        self,
+        provider_tree: ProviderTree,
+        nodename: str,
+        allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
+    ) -> None:
+        """Write the listed devices to the tree, and remove those that are not listed any more.
+
+        :raises DriverNotReady: no source could be read.
+        :raises DriverError: ``devices`` returned something else than devices, or one twice.
+        """
+        try:
+            answer = self.devices(nodename)
+        except OSError as err:
+            raise DriverNotReady(error_text(err)) from err
+        sources = answer if isinstance(answer, Mapping) else {"": answer}
+        problems: dict[str, str] = {}
+        failed: list[str] = []
+        for source, listed in sources.items():
+            try:
+                with provider_tree.source(source):  # silent after an error
+                    devices = _read(listed)
+                    self._refuse_emptied(provider_tree, nodename, source, devices)
+                    _write(provider_tree, nodename, devices)
+            except (DriverNotReady, OSError) as err:
+                failed.append(error_text(err))
+                problems[f"{nodename} {source}"] = failed[-1]
+                continue
+            for device in devices:
+                if not device.healthy:
+                    reason = device.reason or "unhealthy"
+                    problems[_name(nodename, device.name)] = f"{reason}: reserved completely"
+        if failed and len(failed) == len(sources):
+            raise DriverNotReady("; ".join(failed))
+        self._problems[nodename] = problems
+
+    def _refuse_emptied(
+        self, tree: ProviderTree, node: str, source: str, devices: Iterable[Device]
+    ) -> None:
+        """Raise DriverNotReady the first time that a source lists no device any more."""
+        if any(device.name != node for device in devices):
+            self._emptied.discard((node, source))
+            return
+        had = tree.get_own_uuids() - {tree.data(node).uuid}
+        if not had or (node, source) in self._emptied:
+            return
+        self._emptied.add((node, source))
+        raise DriverNotReady(
+            f"{source or 'the driver'} lists none of its {len(had)} devices any more: "
+            "they are removed if the next period finds none either"
+        )
+
+
+def _read(listed: object) -> list[Device]:
+    """Return the devices of one source, read to the end.  :raises DriverError: they are wrong."""
+    if not isinstance(listed, Iterable):
+        raise DriverError(f"devices() returned {listed!r}: a list of drivers.api.Device is needed")
+    devices: dict[str, Device] = {}
+    for device in listed:
+        if not isinstance(device, Device):
+            raise DriverError(f"devices() lists {device!r}: a drivers.api.Device is needed")
+        if device.name in devices:
+            raise DriverError(f"devices() lists {device.name!r} twice")
+        devices[device.name] = device
+    return list(devices.values())
+
+
+def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> None:
+    """Make what a source has in the tree equal to its devices."""
+    root, own = tree.data(node).uuid, tree.get_own_uuids()
+    below = [device for device in devices if device.name != node]
+    tree.set_own_children(
+        {_name(node, it.name): _name(node, it.parent) if it.parent else node for it in below}
+    )
+    if len(below) == len(devices):  # the node is not listed: nothing on it is of this source
+        devices = [*devices, Device(node)]
+    for device in devices:
+        name = _name(node, device.name)
+        # An inventory of the root that the driver never had may be nova-compute's.
+        if device.inventory or name != node or root in own:
+            tree.update_inventory(name, device.records())
+        tree.set_own_traits(name, device.traits)
+        tree.set_own_aggregates(name, device.aggregates)
+
+
+def _name(node: str, device: str) -> str:
+    """Return the name of a device's provider; provider names are unique in a cloud."""
+    return node if device == node else f"{node}_{device}"

@@ -1,0 +1,249 @@
+"""A driver that lists devices: what it lists is there, what it does not list is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import ROOT, Agent
+
+CLASS = "CUSTOM_LOCAL_DISK"
+AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"
+
+
+class Listing(DeviceDriver):
+    """Lists what a test puts there; what is callable is called."""
+
+    def __init__(self, *listed: Device) -> None:
+        super().__init__(DriverContext("host1", Path()))
+        self.listed: object = list(listed)
+
+    def devices(self, node):
+        return self.listed() if callable(self.listed) else self.listed
+
+
+def disk(name: str, **more) -> Device:
+    return Device(name, {CLASS: 1}, **more)
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+@pytest.fixture
+def driver() -> Listing:
+    return Listing(disk("sda"), disk("sdb"))
+
+
+@pytest.fixture
+def agent(placement: FakePlacement, driver: Listing, tmp_path: Path) -> Agent:
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path)
+    agent.settled()
+    return agent
+
+
+def tree(agent: Agent) -> dict[str, str | None]:
+    """The parents of all providers by name."""
+    snapshot = agent.tracker.view.snapshot
+    providers = [snapshot.providers[uuid] for uuid in snapshot.providers]
+    names = {each.uuid: each.name for each in providers}
+    return {each.name: names.get(each.parent_uuid or "") for each in providers}
+
+
+def data(agent: Agent, name: str):
+    return agent.tracker.view.edit().data(name)
+
+
+def test_what_is_listed_is_a_child_named_for_its_node_and_what_is_not_is_gone(agent, driver):
+    assert tree(agent) == {"host1": None, "host1_sda": "host1", "host1_sdb": "host1"}
+    assert data(agent, "host1_sda").inventory[CLASS]["total"] == 1
+    driver.listed = [disk("sdb"), disk("sdc")]
+    agent.settled()
+    assert tree(agent) == {"host1": None, "host1_sdb": "host1", "host1_sdc": "host1"}
+
+
+def test_what_went_while_the_agent_was_down_is_gone(agent, driver):
+    driver.listed = [disk("sdb")]
+    agent.restart()
+    agent.settled()
+    assert set(tree(agent)) == {"host1", "host1_sdb"}
+
+
+def test_the_node_itself_may_be_listed_and_what_was_on_it_goes_too(agent, driver):
+    driver.listed = [Device("host1", {"VCPU": 8}, ["CUSTOM_A"], [AGGREGATE]), disk("sda")]
+    agent.settled()
+    assert data(agent, "host1").inventory["VCPU"]["total"] == 8
+    assert "CUSTOM_A" in data(agent, "host1").traits
+    driver.listed = [disk("sda")]
+    agent.settled()
+    root = data(agent, "host1")
+    assert (root.inventory, root.aggregates) == ({}, set())
+    assert "CUSTOM_A" not in root.traits
+
+
+def test_traits_and_aggregates_are_those_that_are_listed_and_others_stay(agent, driver):
+    driver.listed = [disk("sda", traits=["CUSTOM_A"], aggregates=[AGGREGATE])]
+    agent.settled()
+    agent.placement.stranger.add_trait(data(agent, "host1_sda").uuid, "CUSTOM_FOREIGN")
+    driver.listed = [disk("sda", traits=["CUSTOM_B"])]
+    agent.settled()
+    now = data(agent, "host1_sda")
+    assert (now.traits, now.aggregates) == ({"CUSTOM_B", "CUSTOM_FOREIGN"}, set())
+
+
+def test_devices_have_parents_in_any_order_and_move(agent, driver):
+    driver.listed = [disk("sda", parent="hba0"), disk("hba0"), disk("hba1")]
+    agent.settled()
+    assert tree(agent)["host1_sda"] == "host1_hba0"
+    driver.listed = [disk("hba1"), disk("sda", parent="hba1")]
+    agent.settled()
+    assert tree(agent) == {"host1": None, "host1_hba1": "host1", "host1_sda": "host1_hba1"}
+
+
+def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, driver):
+    driver.listed = [Device("sda", {CLASS: {"total": 4}}, healthy=False, reason="SMART: failing")]
+    report = agent.period()
+    assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 4
+    assert report.degraded == {"host1_sda": "SMART: failing: reserved completely"}
+    driver.listed = [Device("sda", {CLASS: {"total": 4}})]
+    assert agent.settled().degraded == {}
+    assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
+
+
+def raising(error: Exception, *first: Device) -> Callable[[], object]:
+    def listed():
+        yield from first
+        raise error
+
+    return listed
+
+
+@pytest.mark.parametrize(
+    "error", [DriverNotReady("the bus is reset"), OSError("the bus is reset"), KeyError("bus")]
+)
+def test_a_generator_that_raises_midway_has_said_nothing(agent, driver, error):
+    before = tree(agent)
+    driver.listed = raising(error, disk("sda"), disk("sdz"))
+    report = agent.period()
+    (told,) = report.driver_errors.values()
+    assert not report.done and tree(agent) == before
+    assert isinstance(told, KeyError if isinstance(error, KeyError) else DriverNotReady)
+    assert str(error) in str(told)
+
+
+def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
+    placement, driver, tmp_path
+):
+    driver.listed = lambda: {"disks": [disk("sda"), disk("sdb")], "gpus": [disk("gpu0")]}
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path)
+    agent.settled()
+    driver.listed = lambda: {
+        "disks": [disk("sdb")],
+        "gpus": raising(DriverNotReady("no answer from the GPU's library"))(),
+    }
+    report = agent.period()
+    assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
+    assert report.degraded == {"host1 gpus": "no answer from the GPU's library"}
+    agent.restart()  # nor is anything removed by a fresh process
+    agent.period()
+    assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
+    driver.listed = lambda: {"disks": [disk("sdb")]}
+    agent.settled()
+    assert set(tree(agent)) == {"host1", "host1_sdb"}
+
+
+def test_if_no_source_can_answer_the_driver_cant(agent, driver):
+    driver.listed = lambda: {name: raising(OSError(name))() for name in ("disks", "gpus")}
+    (told,) = agent.period().driver_errors.values()
+    assert isinstance(told, DriverNotReady) and str(told) == "disks; gpus"
+
+
+def test_a_driver_that_lists_nothing_any_more_is_asked_again_before_the_last_device_goes(
+    agent, driver
+):
+    driver.listed = [Device("host1", {"VCPU": 8})]
+    (told,) = agent.period().driver_errors.values()
+    assert "lists none of its 2 devices any more" in str(told)
+    assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdb"}
+    agent.settled()
+    assert set(tree(agent)) == {"host1"}
+    driver.listed = []  # nor is it asked twice about what it never had again
+    assert agent.settled().degraded == {}
+
+
+def test_a_source_that_lists_nothing_any_more_is_asked_again_too(agent, driver):
+    driver.listed = lambda: {"disks": [disk("sda")], "gpus": [disk("gpu0")]}
+    agent.settled()
+    driver.listed = lambda: {"disks": [disk("sda")], "gpus": []}
+    assert "gpus lists none of its 1 devices any more" in agent.period().degraded["host1 gpus"]
+    assert "host1_gpu0" in tree(agent)
+    assert agent.settled().degraded == {}
+    assert "host1_gpu0" not in tree(agent)
+
+
+def test_a_last_device_that_is_in_use_is_drained_and_the_driver_is_asked_once(agent, driver):
+    uuid = data(agent, "host1_sda").uuid
+    agent.placement.stranger.put_allocation({uuid: {CLASS: 1}})
+    driver.listed = []
+    assert agent.period().driver_errors
+    for _ in range(3):
+        report = agent.period()
+        assert not report.driver_errors and report.draining
+    assert set(tree(agent)) == {"host1", "host1_sda"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (None, "devices() returned None: a list of drivers.api.Device is needed"),
+        (["sda"], "devices() lists 'sda': a drivers.api.Device is needed"),
+        ([disk("sda"), disk("sda")], "devices() lists 'sda' twice"),
+        ([disk("sda", parent="hba0")], "no such parent: host1_hba0"),
+        ([disk("a", parent="b"), disk("b", parent="a")], "their own ancestors: host1_a, host1_b"),
+        ([Device("sda", {CLASS: "1"})], "inventory of CUSTOM_LOCAL_DISK: a record has to be a"),
+    ],
+)
+def test_what_cant_be_listed_is_an_error_that_names_it(agent, driver, listed, words):
+    driver.listed = listed
+    (told,) = agent.period().driver_errors.values()
+    assert words in str(told)
+
+
+def test_two_such_drivers_on_one_node_leave_each_other_alone(placement, tmp_path):
+    first, second = Listing(disk("sda")), Listing(Device("gpu0", {"VGPU": 8}))
+    agent = Agent(placement, named={"disks": first, "gpus": second}, state=tmp_path)
+    agent.settled()
+    second.listed = [Device("gpu1", {"VGPU": 8}, parent="sda")]
+    agent.settled()
+    assert tree(agent) == {"host1": None, "host1_sda": "host1", "host1_gpu1": "host1_sda"}
+
+
+def test_without_a_ledger_nothing_is_removed(placement, tmp_path):
+    driver = Listing(disk("sda"), disk("sdb"))
+    agent = Agent(placement, named={"disks": driver})
+    agent.settled()
+    driver.listed = [disk("sdb")]
+    agent.restart()  # without a state directory
+    agent.settled()
+    assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdb"}
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_what_nova_compute_reports_of_the_node_stays_if_the_node_is_not_listed(
+    placement, driver, tmp_path, attached
+):
+    nova = placement.stranger
+    nova.create_provider("host1", ROOT)
+    nova.set_inventory(ROOT, {"VCPU": {"total": 8}})
+    nova.add_trait(ROOT, "COMPUTE_NODE")
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path, attached=attached)
+    agent.settled()
+    driver.listed = [disk("sdb")]
+    agent.settle()
+    assert set(nova.inventory(ROOT)) == {"VCPU"}
+    assert "host1_sdb" in tree(agent) and "host1_sda" not in tree(agent)
