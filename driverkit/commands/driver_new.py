@@ -21,7 +21,6 @@ KINDS = {
         ("common", "described", "many-nodes"),
         "many nodes, none of them this host",
     ),
-    "nested": (("common", "described", "nested"), "NUMA cells, each with its cards below it"),
     "reshape": (
         ("common", "described", "reshape"),
         "cards, whose inventory was on the root before",
@@ -55,7 +54,7 @@ class NewDriver(DrawnOrListed[Written]):
     examples = """\
   computectl driver new mydriver                       into ./mydriver
   computectl driver new mydriver --directory src/mine
-  computectl driver new mynodes --kind many-nodes      or nested, reshape
+  computectl driver new mynodes --kind many-nodes      or reshape
 """
 
     arguments = (
@@ -68,8 +67,8 @@ class NewDriver(DrawnOrListed[Written]):
             "--kind",
             choices=sorted(KINDS),
             default="devices",
-            help="the template: devices below this host (the default), many nodes, "
-            "devices below NUMA cells, or inventory that moves together with its allocations",
+            help="the template: devices below this host (the default), many nodes, or inventory "
+            "that moves together with its allocations",
         ),
         argument(
             "--directory",

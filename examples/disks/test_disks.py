@@ -36,10 +36,6 @@ class TestDisksDriver(DriverContract):
         return lose
 
     @pytest.fixture
-    def lose_device(self, sysfs):
-        return lambda: shutil.rmtree(sysfs / "block" / "nvme0n1")
-
-    @pytest.fixture
     def make_big_driver(self, sysfs, driver_context):
         def make(devices):
             shutil.rmtree(sysfs)

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from driverkit.commands.driver_new import KINDS
+from tests.integration.author import Author
+from tests.integration.test_readme import block
 from tests.unit.packages import packages_of, with_what_they_need
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -70,6 +73,18 @@ def contents(wheels: Path, name: str) -> tuple[set[str], list[str]]:
         required = Parser().parsestr(archive.read(about).decode()).get_all("Requires-Dist")
     info = about.partition("/")[0]
     return {each for each in names if not each.startswith(info)}, required or []
+
+
+@pytest.fixture(scope="module")
+def author(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Author:
+    """An author beside whom the wheels are installed, before all that is importable here."""
+    author = Author(tmp_path_factory.mktemp("typed"))
+    author.prepare()
+    (packages,) = author.directory.glob("venv/lib/python*/site-packages")
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(packages)
+    return author
 
 
 def files(source: Path, *tops: str) -> set[str]:
@@ -165,3 +180,28 @@ def test_a_checkout_installs_both_in_one_command_without_an_index(
         assert "reportclient/client.py" in out
     program = Path(environment.python).with_name("computectl")
     assert "usage: computectl" in environment.run(tmp_path, str(program), "--help")
+
+
+def mypy(author: Author, directory: str) -> str:
+    """What it says of all in a directory, with that directory's own settings."""
+    words = (
+        f"{sys.executable} -m mypy --strict --python-executable {author.directory}/venv/bin/python"
+    )
+    done = author.shell(f"cd {directory} && {words} --cache-dir {author.directory}/cache .")
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_package_and_its_tests_are_typed_strictly(author: Author, kind: str) -> None:
+    name = kind.replace("-", "_")
+    author.run(f"computectl driver new typed_{name} --kind {kind}")
+    assert "Success: no issues found" in mypy(author, f"typed_{name}")
+
+
+def test_the_readmes_driver_is_typed_strictly_and_a_wrong_one_is_found(author: Author) -> None:
+    (author.cwd / "readme").mkdir()
+    file = author.cwd / "readme" / "mydriver.py"
+    file.write_text(block(".. code-block:: python"))
+    assert "Success: no issues found" in mypy(author, "readme")
+    file.write_text(file.read_text().replace('{"CUSTOM_LOCAL_DISK": 1}', '["CUSTOM_LOCAL_DISK"]'))
+    assert 'Argument 2 to "Device" has incompatible type' in mypy(author, "readme")

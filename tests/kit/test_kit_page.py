@@ -18,6 +18,12 @@ from tests.kit.installed import SETS_ALL_TRAITS, install
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "driver-kit.rst").read_text()
 EXAMPLE = DOCS.parent / "examples" / "disks"
+SETS_ALL_THAT_IT_LISTS = """
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        super().update_provider_tree(provider_tree, nodename)
+        for uuid in provider_tree.get_provider_uuids(nodename):
+            provider_tree.update_traits(uuid, ["CUSTOM_LOCAL_DISK"])
+"""
 HAS_NO_OLD_SHAPE = {"reshape-needed", "reshape-asked", "reshape-totals", "foreign-allocations"}
 
 
@@ -68,16 +74,14 @@ def test_one_option_brings_a_real_placement(project: Path) -> None:
 
 def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> None:
     driver = project / "disks.py"
-    good = 'provider_tree.add_traits(name, "CUSTOM_LOCAL_DISK")'
-    bad = 'provider_tree.update_traits(name, ["CUSTOM_LOCAL_DISK"])'
-    driver.write_text(driver.read_text().replace(good, bad))
+    driver.write_text(driver.read_text() + SETS_ALL_THAT_IT_LISTS)
     done = run_pytest(project, "-k", "foreign_traits", "test_disks.py")
     assert done.returncode == 1, done.stdout + done.stderr
     said = done.stdout.partition("= FAILURES =")[2].partition("= warnings summary =")[0]
     said = said.partition("short test summary")[0]
     assert "The driver breaks the rule foreign-traits: Traits that others set stay." in said
     assert "trait CUSTOM_DRIVER_KIT_FOREIGN of provider host1_disk_nvme0n1 (" in said
-    assert "Mend: provider_tree.add_traits and remove_traits with traits of your own" in said
+    assert "Mend: provider_tree.set_own_traits, or add_traits and remove_traits" in said
     assert not re.search(r"\.py:\d+|Traceback|def test_|assert ", said), said
 
 

@@ -16,7 +16,6 @@ from driverkit.commands.driver_new import KINDS, NewDriver
 SKIPPED = {
     "devices": {"closes", "thread-safe", "reshape"},
     "many-nodes": {"closes", "lost-device", "time", "memory", "reshape"},
-    "nested": {"closes", "thread-safe", "reshape"},
     "reshape": {"closes", "thread-safe"},
 }
 

@@ -1,45 +1,37 @@
-"""Inventories and traits of devices.  Pure."""
+"""The devices to report: their inventories and traits.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
-from host_accelerators.pci import KINDS, Device
+from drivers.api import Device
+from host_accelerators.pci import KINDS, PciDevice
 
 KIND_TRAITS = {kind: f"CUSTOM_DEVICE_{kind.upper()}" for kind in KINDS}
 NUMA = "CUSTOM_DEVICE_NUMA_"
-PREFIXES = ("CUSTOM_DEVICE_",)
-"""This driver sets and removes the traits with these prefixes."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A provider to report; its name ends with ``suffix``."""
-
-    suffix: str
-    inventory: dict[str, dict[str, int]]
-    traits: frozenset[str]
 
 
 def offers(
-    devices: Iterable[Device], kinds: Collection[str], exclude: Collection[str]
-) -> list[Offer]:
-    """Return a provider for each device of these kinds, in the order of the devices."""
-    return [
-        Offer(device.address, _inventory(device, exclude), frozenset(_traits(device)))
-        for device in devices
-        if device.kind in kinds and device.address not in exclude
-    ]
+    devices: Iterable[PciDevice], kinds: Collection[str], exclude: Collection[str]
+) -> Iterator[Device]:
+    """Yield a device to report for each PCI device of these kinds that can be allocated.
+
+    One whose controller is not live is not healthy; one that the host uses is only reserved.
+    """
+    for device in devices:
+        inventory = _inventory(device, exclude)
+        if inventory and device.kind in kinds and device.address not in exclude:
+            reason = device.kept or ""
+            yield Device(
+                f"device_{device.address}",
+                inventory,
+                frozenset(_traits(device)),
+                healthy="controller" not in reason,
+                reason=reason,
+            )
 
 
-def kept(devices: Iterable[Device]) -> dict[str, str]:
-    """Return ``{address: reason}`` for the devices that can't be allocated now."""
-    every = [each for device in devices for each in (device, *device.functions)]
-    return {device.address: device.kept for device in every if device.kept is not None}
-
-
-def _inventory(device: Device, exclude: Collection[str]) -> dict[str, dict[str, int]]:
+def _inventory(device: PciDevice, exclude: Collection[str]) -> dict[str, dict[str, int]]:
     """Return the inventory of a device: of its virtual functions if it has any, else of itself.
 
     A device that can't be allocated now is reserved: it still exists, and may be free later.
@@ -57,12 +49,12 @@ def _inventory(device: Device, exclude: Collection[str]) -> dict[str, dict[str, 
     return inventory
 
 
-def resource_class(device: Device) -> str:
+def resource_class(device: PciDevice) -> str:
     """Return the resource class, named as in Nova, so that Nova's flavors match."""
     return f"CUSTOM_PCI_{device.vendor}_{device.product}".upper()
 
 
-def _traits(device: Device) -> Iterator[str]:
+def _traits(device: PciDevice) -> Iterator[str]:
     yield KIND_TRAITS[device.kind]
     yield f"CUSTOM_DEVICE_VENDOR_{device.vendor}".upper()
     if device.numa_node is not None:

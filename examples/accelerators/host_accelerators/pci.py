@@ -16,7 +16,7 @@ KINDS = {"gpu": "0302", "nvme": "0108", "accelerator": "1200", "coprocessor": "0
 
 
 @dataclass(frozen=True)
-class Device:
+class PciDevice:
     """A PCI device; ``numa_node`` is ``None`` if it is unknown.
 
     ``functions`` are its virtual functions, if it has any.
@@ -29,10 +29,10 @@ class Device:
     numa_node: int | None
     kept: str | None = None
     """Why it can't be allocated now; ``None`` if it can."""
-    functions: tuple[Device, ...] = ()
+    functions: tuple[PciDevice, ...] = ()
 
 
-def read_devices(root: Path) -> list[Device]:
+def read_devices(root: Path) -> list[PciDevice]:
     """Return the physical devices of the known kinds, in the order of their addresses.
 
     :raises OSError: the kernel's folders can't be read.
@@ -44,12 +44,12 @@ def read_devices(root: Path) -> list[Device]:
     return [device for device in found if device is not None]
 
 
-def _device(folder: Path, mounted: set[str]) -> Device | None:
+def _device(folder: Path, mounted: set[str]) -> PciDevice | None:
     try:
         kind = _kind((folder / "class").read_text(encoding="ascii"))
         if kind is None:
             return None
-        return Device(
+        return PciDevice(
             address=folder.name,
             kind=kind,
             vendor=_id(folder / "vendor"),
@@ -62,7 +62,7 @@ def _device(folder: Path, mounted: set[str]) -> Device | None:
         return None
 
 
-def _functions(folder: Path, mounted: set[str]) -> Iterator[Device]:
+def _functions(folder: Path, mounted: set[str]) -> Iterator[PciDevice]:
     links = sorted(folder.glob("virtfn*"), key=lambda path: int(path.name.removeprefix("virtfn")))
     for link in links:
         function = _device(link.resolve(), mounted)

@@ -26,11 +26,6 @@ def plug_in(
     return folder
 
 
-def pull_out(root: Path, address: str) -> None:
-    """The link goes first, as the driver sees it."""
-    (root / DEVICES / address).unlink()
-
-
 def cut(root: Path, physical: str, *virtual: str, product: str) -> None:
     """Make virtual functions of a physical one."""
     parent = root / PLACE / physical

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from make_host import ACCELERATOR, NVME, PLACE, add_disk, cut, make_host, plug_in, pull_out
+from make_host import ACCELERATOR, NVME, PLACE, add_disk, cut, make_host, plug_in
 
 from driverkit.testing import DriverContract
 from host_accelerators.driver import AcceleratorsDriver
-from host_accelerators.offers import kept, offers
+from host_accelerators.offers import offers
 from host_accelerators.pci import KINDS, read_devices
 
 GPU = {"total": 1, "reserved": 0, "max_unit": 1}
@@ -23,7 +23,8 @@ def host(tmp_path: Path) -> Path:
 
 
 def reported(host: Path, kinds=KINDS, exclude=()) -> dict:
-    return {o.suffix: o for o in offers(read_devices(host), kinds, exclude)}
+    listed = offers(read_devices(host), kinds, exclude)
+    return {device.name.removeprefix("device_"): device for device in listed}
 
 
 def test_each_device_is_offered_by_its_vendor_and_product(host: Path) -> None:
@@ -57,7 +58,8 @@ def test_a_disk_of_the_host_is_there_and_reserved(host: Path) -> None:
     found = reported(host)
     assert found["0000:01:00.0"].inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
     assert found["0000:81:00.0"].inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 0
-    assert kept(read_devices(host)) == {"0000:01:00.0": "nvme0n1 has partitions"}
+    assert found["0000:01:00.0"].reason == "nvme0n1 has partitions"
+    assert all(device.healthy for device in found.values())
 
 
 @pytest.mark.parametrize("how", ["mounted", "held", "ill"])
@@ -70,7 +72,9 @@ def test_a_disk_that_can_not_be_let_go_is_reserved(host: Path, how: str) -> None
         (controller / "nvme1n1/holders/dm-0").mkdir(parents=True)
     else:
         (controller / "state").write_text("resetting\n")
-    assert reported(host)["0000:81:00.0"].inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
+    device = reported(host)["0000:81:00.0"]
+    assert device.records()["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
+    assert device.healthy is (how != "ill")
 
 
 def test_only_the_kinds_that_are_wanted_and_not_what_is_excluded(host: Path) -> None:
@@ -109,10 +113,6 @@ class TestAcceleratorsDriver(DriverContract):
             return lambda: lost.rename(host)
 
         return lose
-
-    @pytest.fixture
-    def lose_device(self, host: Path) -> Callable[[], object]:
-        return lambda: pull_out(host, "0000:17:00.0")
 
     @pytest.fixture
     def make_big_driver(self, host: Path, driver_context):
