@@ -178,11 +178,16 @@ class Root:
 
     def report(self, loaded: LoadedDriver) -> Report:
         """Run a period of the agent.  :raises DriverRaised: the driver raised an exception."""
+        report = self.period(loaded)
+        self._raise_any(report.driver_errors.values())
+        return report
+
+    def period(self, loaded: LoadedDriver) -> Report:
+        """Run a period of the agent; the report has the driver's exception."""
         self.now += PERIOD
         tracker = self._tracker(loaded)
         report = tracker.period(self.now)
         self.ledger = tracker.ledger
-        self._raise_any(report.driver_errors.values())
         return report
 
     def edited_by_another(self, edit: Callable[[ProviderTree], object]) -> None:

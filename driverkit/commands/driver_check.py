@@ -1,13 +1,19 @@
 """``computectl driver check``: check an installed driver by the rules of the kit."""
 
 import argparse
+import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+from agent.reporting.reports import errors
+from computectl.drawing.text_tree import draw_tree
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
+from driverkit.broken import DriverRaised, Hung
 from driverkit.check import (
     BROKEN,
     KEPT,
@@ -20,8 +26,12 @@ from driverkit.check import (
     check,
 )
 from driverkit.rulebook import RULES
+from driverkit.stage import Stage
+from driverkit.trace import Outcome, Trace, traces
 from drivers import loader
+from drivers.api import DriverContext
 from drivers.errors import DriverNotFound
+from reportclient.testing.fake_placement import FakePlacement
 
 COLUMNS: Columns = {
     "rule": lambda verdict: verdict.rule.name,
@@ -51,7 +61,11 @@ class Verdicts:
             yield verdict
 
 
-class CheckDriver(DrawnOrListed[Verdicts]):
+class Traces(list[Trace]):
+    """Periods of a driver, for ``--trace``."""
+
+
+class CheckDriver(DrawnOrListed[Verdicts | Traces]):
     """Check an installed driver against the rules for drivers.
 
     The driver is created and called with the options of the agent's configuration, in a
@@ -64,6 +78,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
   computectl driver check libvirt                    each rule, and how to repair a broken one
   computectl driver check libvirt --real-placement   with a Placement started for the check
   computectl driver check mine --fixtures tests/test_driver.py   with the fixtures of its tests
+  computectl driver check libvirt --trace            what it says, and what becomes of it
   computectl driver check libvirt -f json            for programs
 """
 
@@ -81,15 +96,23 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             "its fixtures (lose_backend, lose_device, make_big_driver, reshape_case, "
             "driver_config) make it possible to check the rules that need them",
         ),
+        argument(
+            "--trace",
+            action="store_true",
+            help="judge nothing: show two periods of the first node, with what the driver is "
+            "shown, what it says, and what becomes of each claim",
+        ),
     )
 
-    def execute(self, options: argparse.Namespace) -> Verdicts:
-        """Check the driver.  :raises CommandError: an argument is invalid."""
+    def execute(self, options: argparse.Namespace) -> Verdicts | Traces:
+        """Check or trace the driver.  :raises CommandError: an argument is invalid."""
         session = self.session()
         drivers = loader.installed()
         if options.driver not in drivers:
             raise DriverNotFound(loader.not_found(options.driver, drivers))
         conf, settings = session.conf, session.settings
+        if options.trace:
+            return _traced(options.driver, settings.host, conf)
         files, folders = _absolute(conf.config_file), _absolute(conf.config_dir)
         if options.fixtures is not None and not Path(options.fixtures).is_file():
             raise CommandError(
@@ -100,8 +123,15 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         driver = Installed(options.driver, settings.host, files, folders, fixtures, directory)
         return Verdicts(_checked(driver, real_placement=options.real_placement))
 
-    def draw(self, answer: Verdicts, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(
+        self,
+        answer: Verdicts | Traces,
+        screen: Screen,
+        options: argparse.Namespace,  # noqa: ARG002
+    ) -> str:
         """Print each rule when its verdict arrives, with the violation and its repair."""
+        if isinstance(answer, Traces):
+            return "\n\n".join(_drawn(trace, screen) for trace in answer)
         line = None
         for text in _lines(answer, screen):
             if line is not None:
@@ -110,12 +140,18 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             line = text
         return line or ""
 
-    def table(self, answer: Verdicts) -> Table:
-        """Return a row for each rule."""
+    def table(self, answer: Verdicts | Traces) -> Table:
+        """Return a row for each rule, or for each claim."""
+        if isinstance(answer, Traces):
+            rows = ((trace.number, *outcome) for trace in answer for outcome in trace.outcomes)
+            names = ("period", *Outcome._fields)
+            return {name: itemgetter(place) for place, name in enumerate(names)}, rows
         return COLUMNS, answer
 
-    def exit_code(self, answer: Verdicts, options: argparse.Namespace) -> int:
-        """Return 1 if a rule is broken or could not be judged."""
+    def exit_code(self, answer: Verdicts | Traces, options: argparse.Namespace) -> int:
+        """Return 1 if a rule is broken or could not be judged, or a period had errors."""
+        if isinstance(answer, Traces):
+            return PROBLEMS if any(errors(trace.conditions) for trace in answer) else 0
         broken = [seen.rule.name for seen in answer.seen if seen.verdict == BROKEN]
         unknown = [seen.rule.name for seen in answer.seen if seen.verdict == NOT_JUDGED]
         if not broken and not unknown:
@@ -124,6 +160,42 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             if names:
                 self.print_on_stderr(f"driver {options.driver}: {what}: {', '.join(names)}")
         return PROBLEMS
+
+
+def _traced(driver: str, host: str, conf: Any) -> Traces:
+    with tempfile.TemporaryDirectory(prefix="driver-check-") as state:
+        context = DriverContext(host, Path(state), conf)
+        (loaded,) = loader.load_drivers([driver], context)
+        make = lambda: loaded.driver  # noqa: E731
+        stage = Stage(FakePlacement(), context, make, loader.call_timeout(conf))
+        try:
+            return Traces(traces(stage))
+        except (DriverRaised, Hung) as err:
+            raise CommandError(str(err), "nothing was traced", PROBLEMS) from None
+        finally:
+            stage.close()
+
+
+def _drawn(trace: Trace, screen: Screen) -> str:
+    """Return a period as text."""
+    width = max((len(it.outcome) for it in trace.outcomes), default=0)
+    became = [
+        f"{it.outcome.ljust(width)}  {it.provider}  {it.claim}{it.why and f': {it.why}'}"
+        for it in trace.outcomes
+    ]
+    root = next(iter(trace.shown.children(None)), None)
+    shown = draw_tree(trace.shown, root, screen=screen).splitlines() if root else []
+    parts = [
+        ("the driver was shown", shown),
+        ("it said", trace.said or ["nothing"]),
+        ("what became of it", became or ["nothing"]),
+        ("conditions", [each.sentence for each in trace.conditions]),
+    ]
+    lines = [screen.paint(f"node {trace.node}, period {trace.number}", "bold")]
+    for title, texts in parts:
+        if texts:
+            lines += ["", f"{title}:", *(f"    {text}" for text in texts)]
+    return "\n".join([*lines, "", f"{trace.calls} calls to Placement"])
 
 
 def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:

@@ -5,7 +5,7 @@ The author's fixtures simulate a lost device and a lost backend.
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,9 @@ from reportclient.snapshot import Snapshot
 
 LoseBackend = Callable[[], Callable[[], Any] | None]
 """A callable that breaks the backend; it may return a callable that repairs it."""
+
+Listing = Iterable[Device] | Mapping[str, Iterable[Device]]
+"""What ``DeviceDriver.devices`` returns."""
 
 LOOK_EVERY = 0.1
 NOWHERE = "driver-kit-nowhere"
@@ -156,14 +159,15 @@ def _leave_one_out(driver: ComputeDriver) -> None:
     assert isinstance(driver, DeviceDriver)
     lists = driver.devices
 
-    def devices(node: str) -> Mapping[str, list[Device]]:
+    def devices(node: str) -> Listing:
         answer = lists(node)
         sources = answer if isinstance(answer, Mapping) else {"": answer}
         listed = {source: list(found) for source, found in sources.items()}
         every = [device for found in listed.values() for device in found]
         used = {node, *(device.parent for device in every)}
         out = next((each for each in reversed(every) if each.name not in used), None)
-        return {source: [it for it in found if it is not out] for source, found in listed.items()}
+        left = {name: [it for it in found if it is not out] for name, found in listed.items()}
+        return left if isinstance(answer, Mapping) else left[""]
 
     driver.devices = devices  # type: ignore[method-assign]  # of this one driver
 

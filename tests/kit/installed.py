@@ -16,6 +16,30 @@ class AllTraits(ComputeDriver):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
         provider_tree.update_traits(nodename, ["HW_CPU_X86_AVX2"])
 """
+LISTS = """\
+from drivers.api import Device, DeviceDriver
+
+
+class Lists(DeviceDriver):
+    def devices(self, node):
+        yield Device("sda", {"CUSTOM_LOCAL_DISK": 1}, ["COMPUTE_STATUS_DISABLED", "CUSTOM_FAST"])
+        yield Device("sdb", {"CUSTOM_LOCAL_DISK": 1}, parent="sda", healthy=False)
+"""
+REMOVES_NOTHING = """\
+from drivers.api import Device, DeviceDriver
+
+
+class RemovesNothing(DeviceDriver):
+    def devices(self, node):
+        return [Device("sda"), Device("sdb")]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        for device in self.devices(nodename):
+            name = f"{nodename}_{device.name}"
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename)
+            provider_tree.update_inventory(name, {"CUSTOM_LOCAL_DISK": {"total": 1}})
+"""
 EXITS_LATER = """\
 import os
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driverkit.check import BROKEN, KEPT, NOT_JUDGED, Installed, check
+from driverkit.check import BROKEN, KEPT, NOT_JUDGED, SKIPPED, Installed, check
 from driverkit.rulebook import RULES
 from tests.integration.agent_host import AgentHost
 from tests.kit.installed import (
@@ -17,6 +17,8 @@ from tests.kit.installed import (
     FOLDERS_FIXTURES,
     HANGS_LATER,
     IN_A_PACKAGE,
+    LISTS,
+    REMOVES_NOTHING,
     SETS_ALL_TRAITS,
     install,
 )
@@ -45,6 +47,61 @@ def test_a_broken_rule_is_an_exit_code_of_1_and_a_row_that_says_how_to_mend_it(h
         "seen": "",
         "mend": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "seen"),
+    [
+        (LISTS, KEPT, ""),
+        (REMOVES_NOTHING, BROKEN, "with a device gone the tree has everything that it had before"),
+    ],
+)
+def test_the_kit_leaves_a_device_out_of_a_list_and_says_what_the_skipped_rules_need(
+    tmp_path, monkeypatch, source, verdict, seen
+):
+    monkeypatch.syspath_prepend(str(install(tmp_path / "site", "lists", source)))
+    found = {it.rule.name: it for it in check(Installed("lists", "host1"))}
+    assert (found["lost-device"].verdict, found["lost-device"].seen) == (verdict, seen)
+    skipped = {name: it.seen for name, it in found.items() if it.verdict == SKIPPED}
+    assert (
+        "add the fixture lose_backend, a callable that breaks the back" in skipped["lost-backend"]
+    )
+    assert "--fixtures" in skipped["time"] and "reshape_case" in skipped["reshape-asked"]
+    assert skipped.pop("closes").startswith("the driver opens nothing")
+    assert all(text.startswith("to judge it, ") for text in skipped.values())
+
+
+def test_a_trace_is_what_was_shown_what_was_said_and_what_became_of_it_and_why(host, tmp_path):
+    site = str(install(tmp_path / "site", "lists", LISTS))
+    words = ["driver", "check", "lists", "--trace"]
+    said = host.bare_ctl(*words, "-f", "json", PYTHONPATH=site)
+    first, second = ([r for r in said.json() if r["period"] == number] for number in (1, 2))
+    outcomes = {(row["provider"].partition("_")[2], row["claim"]): row for row in first}
+    assert outcomes["sda", "trait CUSTOM_FAST"]["outcome"] == "added"
+    refused = outcomes["sda", "trait COMPUTE_STATUS_DISABLED"]
+    assert refused["outcome"] == "not written"
+    assert "only the agent sets this trait" in refused["why"]
+    assert ("sdb", "inventory CUSTOM_LOCAL_DISK: total 1, reserved 1") in outcomes
+    assert {row["outcome"] for row in second} == {"unchanged", "not written"}
+    assert said.code == 1, "a condition is an error"
+    drawn = host.bare_ctl(*words, PYTHONPATH=site).out
+    listed = "Device('sdb', {'CUSTOM_LOCAL_DISK': 1}, parent='sda', healthy=False)"
+    shown = drawn[drawn.index("period 2") :]
+    assert drawn.count(listed) == 2 and "└─ " in shown[: shown.index("it said:")]
+    assert "unhealthy: reserved completely" in drawn
+
+
+def test_a_trace_has_the_calls_on_the_tree_as_the_driver_makes_them(host, tmp_path):
+    site = str(install(tmp_path / "site", "all-traits", SETS_ALL_TRAITS))
+    said = host.bare_ctl("driver", "check", "all-traits", "--trace", PYTHONPATH=site)
+    assert said.code == 0, said.err
+    (_, one, two) = said.out.split("it said:\n")
+    calls = one.partition("\n\n")[0].split("\n")
+    assert [call.strip().partition("(")[0] for call in calls] == [
+        "update_inventory",
+        "update_traits",
+    ]
+    assert "unchanged" in two and "added" not in two
 
 
 def test_a_driver_that_ends_the_process_is_named_with_the_rule(tmp_path, monkeypatch):

@@ -1,0 +1,227 @@
+"""Traces periods of a driver: what it was shown, what it said, and what became of each claim."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, NamedTuple
+
+from agent.ownership.ledger import NOTHING, Holding, driver_of
+from agent.reporting.reports import Condition, Report
+from driverkit.stage import Root, Stage
+from drivers.api import ComputeDriver, Device, DeviceDriver, ProviderTree
+from drivers.loaded import LoadedDriver
+from reportclient.claims import SourceClaims
+from reportclient.plain_text import error_text
+from reportclient.snapshot import EMPTY, Snapshot
+
+PERIODS = 2
+READS = (
+    *("get_", "has_", "have_", "in_", "roots", "close", "data", "edits", "exists", "freeze"),
+    *("lock", "provider", "records", "subtree", "_"),
+)
+EDITS = frozenset(name for name in vars(ProviderTree) if not name.startswith(READS))
+"""Methods of the tree with which a driver says something."""
+
+
+class Outcome(NamedTuple):
+    """What became of one claim, and why if it is not as claimed."""
+
+    outcome: str
+    provider: str
+    claim: str
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Trace:
+    """One period of one node."""
+
+    node: str
+    number: int
+    shown: Snapshot
+    """What the driver was shown of Placement's tree."""
+    said: list[str] = field(default_factory=list)
+    """The devices that it listed, or else its calls on the tree, as an author writes them."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    calls: int = 0
+    """Requests to Placement."""
+
+
+def traces(stage: Stage) -> Iterator[Trace]:
+    """Yield the first periods of the driver's first node.
+
+    :raises driverkit.broken.DriverRaised: the driver can't be opened, or names no nodes.
+    """
+    loaded = stage.open()
+    for root in stage.roots(loaded)[:1]:
+        for number in range(PERIODS):
+            yield _trace(root, loaded, number + 1)
+
+
+def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
+    trace, trees = Trace(root.node, number, EMPTY), list[ProviderTree]()
+    before, ledger = root.view.snapshot, root.ledger
+    with _recorded(loaded.driver, trace, trees):
+        report = root.period(loaded)
+    held = {
+        uuid: [it for manager, it in row.items() if driver_of(manager) == f"driver:{loaded.name}"]
+        for uuid, row in ledger.holders.items()
+    }
+    sources = trees[-1].claims.values() if trees and not report.driver_errors else ()
+    claimed = {key: None for claims in sources for key in _claimed(claims)}
+    earlier = {key: None for uuid, row in held.items() for it in row for key in _held(uuid, it)}
+    earlier |= {key: None for claims in sources for key in _absent(claims)}
+    after = root.read().view.snapshot
+    for key in [*claimed, *(key for key in earlier if key not in claimed)]:
+        outcome = _outcome(key, before, after, report, said=key in claimed)
+        if outcome is not None:
+            trace.outcomes.append(outcome)
+    trace.conditions, trace.calls = list(report.conditions().values()), report.calls
+    return trace
+
+
+# -- what the driver says
+
+
+@contextmanager
+def _recorded(driver: ComputeDriver, trace: Trace, trees: list[ProviderTree]) -> Iterator[None]:
+    """Record what the driver is shown and says; ``trees`` gets the trees that it edits."""
+    update, lists = driver.update_provider_tree, getattr(driver, "devices", None)
+
+    def recording_update(tree: ProviderTree, *arguments: Any, **named: Any) -> None:
+        trace.shown = trace.shown if trees else tree.freeze()
+        trees.append(tree)
+        if not isinstance(driver, DeviceDriver):
+            _record_edits(tree, trace.said)
+        try:
+            update(tree, *arguments, **named)
+        except Exception as err:
+            trace.said.append(f"raised {type(err).__name__}: {error_text(err)}")
+            raise
+
+    def recording_devices(node: str) -> Any:
+        answer = lists(node) if lists is not None else ()
+        if isinstance(answer, Mapping):
+            return {name: _listed(each, trace.said, f"{name}: ") for name, each in answer.items()}
+        return _listed(answer, trace.said, "") if isinstance(answer, Iterable) else answer
+
+    own = vars(driver)
+    own["update_provider_tree"] = recording_update
+    if isinstance(driver, DeviceDriver):
+        own["devices"] = recording_devices
+    try:
+        yield
+    finally:
+        for name in ("update_provider_tree", "devices"):
+            own.pop(name, None)
+
+
+def _listed(devices: Iterable[Device], said: list[str], source: str) -> Iterator[Device]:
+    for device in devices:
+        said.append(source + _written(device))
+        yield device
+
+
+def _written(device: object) -> str:
+    """Return a device as an author writes it: without what has its default."""
+    if not isinstance(device, Device):
+        return repr(device)
+    plain = Device(device.name)
+    given = {it.name: getattr(device, it.name) for it in fields(device)}
+    more = {name: value for name, value in given.items() if value != getattr(plain, name)}
+    words = [repr(more.pop("name", device.name)), repr(dict(more.pop("inventory", {})))]
+    words += [f"{name}={value!r}" for name, value in more.items() if name != "name"]
+    return f"Device({', '.join(words)})"
+
+
+def _record_edits(tree: ProviderTree, said: list[str]) -> None:
+    """Record the calls that edit the tree, but not those that such a call makes itself."""
+    inside = [False]
+
+    def call(name: str, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        if inside[0]:
+            return method(*arguments, **named)
+        words = [*map(repr, arguments), *(f"{key}={value!r}" for key, value in named.items())]
+        said.append(f"{name}({', '.join(words)})")
+        inside[0] = True
+        try:
+            return method(*arguments, **named)
+        finally:
+            inside[0] = False
+
+    for name in EDITS:
+        vars(tree)[name] = partial(call, name, getattr(tree, name))
+
+
+# -- what became of it
+
+Key = tuple[str, str, str]
+"""A claim: the provider's UUID, its kind, and the name of the class, trait or aggregate."""
+
+
+def _claimed(claims: SourceClaims) -> Iterator[Key]:
+    for uuid in claims.claimed_uuids():
+        holding = Holding(
+            uuid in claims.placed,
+            claims.classes.get(uuid, NOTHING),
+            claims.traits.get(uuid, NOTHING),
+            claims.aggregates.get(uuid, NOTHING),
+        )
+        yield from _held(uuid, holding)
+
+
+def _absent(claims: SourceClaims) -> Iterator[Key]:
+    for kind, absent in (("trait", claims.absent_traits), ("aggregate", claims.absent_aggregates)):
+        yield from ((uuid, kind, name) for uuid, names in absent.items() for name in sorted(names))
+
+
+def _held(uuid: str, holding: Holding) -> Iterator[Key]:
+    if holding.provider:
+        yield uuid, "provider", ""
+    for kind, names in (
+        ("inventory", holding.classes),
+        ("trait", holding.traits),
+        ("aggregate", holding.aggregates),
+    ):
+        for name in sorted(names):
+            yield uuid, kind, name
+
+
+def _value(snapshot: Snapshot, key: Key) -> object:
+    """Return what a snapshot has of a claim; ``None`` if nothing."""
+    uuid, kind, name = key
+    provider = snapshot.get(uuid)
+    if provider is None:
+        return None
+    if kind == "provider":
+        return provider.name, provider.parent_uuid
+    if kind == "inventory":
+        return provider.inventory.get(name)
+    return True if name in provider.traits | provider.aggregates else None
+
+
+def _outcome(
+    key: Key, before: Snapshot, after: Snapshot, report: Report, *, said: bool
+) -> Outcome | None:
+    uuid, kind, name = key
+    old, new = _value(before, key), _value(after, key)
+    if not said and old is None:
+        return None
+    provider = after.get(uuid) or before.get(uuid)
+    why = [problem.text for problem in report.plan.problems if problem.uuid == uuid]
+    why += [error_text(err) for subject, err in report.failed.items() if subject in (uuid, name)]
+    claim = f"{kind} {name}".strip()
+    if kind == "inventory" and (record := provider and provider.inventory.get(name)):
+        claim += f": total {record.total}, reserved {record.reserved}"
+    title = provider.name if provider else uuid
+    if said and new is not None:
+        state = "added" if old is None else "unchanged" if old == new else "changed"
+        return Outcome(state, title, claim)
+    if said:
+        return Outcome("not written", title, claim, "; ".join(why))
+    if new is None:
+        return Outcome("removed", title, claim, "not reported any more, or removed by name")
+    reason = "; ".join(why) or "reported before, and not removed"
+    return Outcome("stays", title, claim, "the driver failed" if report.driver_errors else reason)
