@@ -5,13 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from oslo_config import cfg
 
+from driverkit.broken import Broken
+from driverkit.judges.periods import second_period
 from driverkit.porting.nova_api import LIVE_NAMES, TREE_METHODS
+from driverkit.rulebook import RULES
+from driverkit.stage import Stage
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent, Small
 from tests.servers.reference import REPOSITORY, reference_python
 
 ROOT_UUID = "c0ffee00-0000-4000-8000-00000000000a"
@@ -168,3 +175,150 @@ def test_a_live_provider_obeys_its_tree_and_what_it_shows_cant_be_changed() -> N
     with pytest.raises(ValueError, match="closed"):
         root.update_traits(["HW_NUMA"])
     assert root.inventory == {"VCPU": {"total": 8}}
+
+
+# -- calls that drivers outside of Nova's tree make: each runs, is refused by name, or is told
+
+VCPU = {"VCPU": {"total": 8}}
+RACK = "c0ffee00-0000-4000-8000-00000000000b"
+FREE_MEMORY = iter(range(4096, 1024, -7))
+
+
+def walks_children(tree: ProviderTree) -> None:
+    composed(tree, {"host1_a", "host1_b"})
+    for child in tree.roots_by_name["host1"].children.values():
+        if not child.has_inventory():
+            child.update_inventory({"VGPU": {"total": 2}})
+
+
+def sets_its_inventory_once(tree: ProviderTree) -> None:
+    if not tree.has_inventory("host1"):
+        tree.update_inventory("host1", VCPU)
+
+
+def asks_what_changed(tree: ProviderTree) -> None:
+    [root] = tree.roots
+    if root.has_inventory_changed(VCPU) or root.have_traits_changed(["HW_NUMA"]):
+        root.update_inventory(VCPU)
+        root.update_traits({*root.traits, "HW_NUMA_ROOT"})
+
+
+def adds_to_what_is_there(tree: ProviderTree) -> None:
+    inventory = tree.data("host1").inventory
+    inventory.setdefault("VCPU", {"total": 8}).pop("reserved", None)
+    tree.update_inventory("host1", inventory)
+
+
+def has_classes_with_nothing(tree: ProviderTree) -> None:
+    tree.update_inventory("host1", {**VCPU, "VGPU": {"total": 0}})
+
+
+def offers_what_is_free(tree: ProviderTree) -> None:
+    tree.update_inventory("host1", {"MEMORY_MB": {"total": next(FREE_MEMORY)}})
+
+
+def names_it_as_the_kernel_does(tree: ProviderTree, node: str = "host1", _: object = None) -> None:
+    if not tree.exists("nvme0n1"):
+        tree.new_child("nvme0n1", node)
+    tree.update_inventory("nvme0n1", {"CUSTOM_DISK": {"total": 1}})
+
+
+def makes_a_second_root(tree: ProviderTree) -> None:
+    if not tree.exists("rack1"):
+        tree.new_root("rack1", RACK)
+    tree.update_inventory("host1", VCPU)
+
+
+def sets(inventory: object) -> Callable[[ProviderTree], None]:
+    return lambda tree: tree.update_inventory("host1", inventory)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("body", "tree"),
+    [
+        (walks_children, {"host1": {}, "host1_a": {"VGPU": 2}, "host1_b": {"VGPU": 2}}),
+        (sets_its_inventory_once, {"host1": {"VCPU": 8}}),
+        (asks_what_changed, {"host1": {"VCPU": 8}}),
+        (adds_to_what_is_there, {"host1": {"VCPU": 8}}),
+        (sets({"VCPU": {"total": 8, "reserved": None}}), {"host1": {"VCPU": 8}}),
+        (names_it_as_the_kernel_does, {"host1": {}, "nvme0n1": {"CUSTOM_DISK": 1}}),
+    ],
+)
+def test_such_a_body_runs_and_says_the_same_in_the_next_period(body, tree) -> None:
+    agent = Agent(FakePlacement(), Small(body))
+    agent.settled()
+    providers = agent.tracker.view.snapshot.walk()
+    shown = {p.name: {name: r.total for name, r in p.inventory.items()} for p in providers}
+    assert shown == tree
+
+
+def test_an_inventory_without_reserved_keeps_what_an_operator_reserved() -> None:
+    agent = Agent(FakePlacement(), Small(adds_to_what_is_there))
+    agent.settled()
+    reserved = {"VCPU": {"total": 8, "reserved": 3}}
+    agent.placement.stranger.set_inventory(agent.tracker.uuid, reserved)
+    agent.settled()
+    assert agent.placement.stranger.inventory(agent.tracker.uuid)["VCPU"]["reserved"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (sets({"VCPU": 8}), "provider host1: inventory of VCPU: a record has to be a dict"),
+        (sets({"VCPU": {"total": "8"}}), "provider host1: inventory of VCPU: total"),
+        (sets({"VCPU": {"total": 8, "free": 3}}), "unknown field 'free' in an inventory record"),
+        (sets({"VCPU": {"reserved": 1}}), "provider host1: inventory of VCPU: an inventory record"),
+        (sets(None), "inventory of provider host1: a dict like"),
+        (lambda tree: tree.remove("eth0"), "no such provider: eth0"),
+        (lambda tree: tree.new_child("eth0", "host2"), "no such parent: host2"),
+        (lambda tree: tree.roots[0].inventory.update(VCPU), "this dict is read-only"),
+    ],
+)
+def test_such_a_body_is_refused_by_name_and_nothing_is_written(body, words) -> None:
+    agent = Agent(FakePlacement(), Small(body))
+    report = agent.period()
+    (told,) = report.driver_errors.values()
+    assert words in str(told) and not report.done
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (has_classes_with_nothing, "inventory of VGPU: total is 0"),
+        (
+            sets({**VCPU, "vgpu": {"total": 1}}),
+            "inventory of vgpu: resource class 'vgpu' is not a valid",
+        ),
+        (sets({**VCPU, "VGPU": {"total": 2**40}}), "inventory of VGPU: total is 1099511627776"),
+        (makes_a_second_root, "not created: a second root provider has to be a sharing provider"),
+    ],
+)
+def test_such_a_body_is_told_and_the_rest_of_it_is_written(body, words) -> None:
+    def whole(tree: ProviderTree) -> None:
+        tree.add_traits("host1", "CUSTOM_RACK1")
+        body(tree)
+
+    agent = Agent(FakePlacement(), Small(whole))
+    report = agent.period()
+    assert not report.driver_errors
+    assert any(words in text for text in report.texts()), report.texts()
+    assert "CUSTOM_RACK1" in agent.placement.stranger.traits(agent.tracker.uuid)
+
+
+def test_a_name_that_another_host_has_too_is_told_with_the_name() -> None:
+    placement = FakePlacement()
+    first = Agent(placement, Small(names_it_as_the_kernel_does))
+    first.settled()
+    second = Agent(placement, Small(names_it_as_the_kernel_does, ["host2"]), root=ROOT_UUID)
+    (told,) = second.period().texts()
+    assert told.startswith("nvme0n1: Placement already has a provider named nvme0n1")
+
+
+def test_free_memory_as_total_is_written_each_time_and_the_kit_names_the_rule(tmp_path) -> None:
+    agent = Agent(FakePlacement(), Small(offers_what_is_free))
+    assert all(len(agent.period().done) >= 1 for _ in range(3))
+    context = DriverContext("host1", tmp_path)
+    stage = Stage(FakePlacement(), context, lambda: Small(offers_what_is_free))
+    with pytest.raises(Broken, match="set inventory of MEMORY_MB on host1: total"):
+        second_period(stage)
+    assert "no free amounts" in RULES["second-period"].mend
