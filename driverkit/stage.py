@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from agent.ownership.ledger import Ledger
+from agent.ownership.ledger import DRIVER, Ledger
 from agent.period.rules import Rules
 from agent.period.tracker import Decision, Tracker
 from agent.reporting.reports import Report
@@ -149,7 +149,15 @@ class Root:
 
     def fresh(self) -> ProviderTree:
         """Return the whole tree for a driver to edit; nothing of other managers is hidden."""
-        tree = self.view.edit()
+
+        def reported_by(source: str) -> frozenset[str]:
+            managers = (it for it in self.ledger.managers() if it.startswith(DRIVER))
+            of_source = (it for it in managers if it.partition("/")[2] == source)
+            reported = (self.ledger.reported_by(it, self.uuid) for it in of_source)
+            return frozenset().union(*reported)
+
+        view = self.view
+        tree = ProviderTree(view.snapshot, view.generations, reported_by=reported_by)
         if not tree.exists(self.uuid):
             tree.new_root(self.node, self.uuid)
         return tree

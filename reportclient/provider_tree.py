@@ -258,17 +258,9 @@ class ProviderTree:
         """Return the UUIDs of the providers that this driver or source reported earlier.
 
         The root is among them if it has inventory of this driver or source.  The agent knows them
-        from its ledger.  Without an agent they are those that
-        :meth:`new_child` created without ``uuid``.
+        from its ledger; a tree without an agent has none.
         """
-        if self._reported_by is not None:
-            return self._reported_by(self._source)
-        return frozenset(
-            uuid
-            for root in self._children_of(None)
-            for uuid in self._walk(root)
-            if uuid == own_uuid(root, self._find(uuid).name)
-        )
+        return frozenset() if self._reported_by is None else self._reported_by(self._source)
 
     def set_own_children(self, parents: Mapping[str, str]) -> None:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.

@@ -141,8 +141,7 @@ def add_foreign(root: str, tree: ProviderTree) -> None:
 
 def add_foreign_child(tree: ProviderTree, uuid: str) -> str:
     """Add a foreign child to the provider ``uuid``; return the UUID of the child."""
-    name = f"{tree.data(uuid).name[:170]}_driver_kit_foreign"
-    child = tree.new_child(name, uuid, own_uuid(uuid, name, "driver-kit"))
+    child = tree.new_child(f"{tree.data(uuid).name[:170]}_driver_kit_foreign", uuid)
     tree.update_inventory(child, {CLASS: {"total": 2}})
     tree.update_traits(child, [TRAITS[0]])
     return child

@@ -448,12 +448,13 @@ def test_children_that_are_not_listed_any_more_go_and_those_of_others_stay(tree)
     others = below_cn1(tree)
     tree.set_own_children(FLAT)
     tree.add_traits("cn1_b", "CUSTOM_KEPT")
-    tree = ProviderTree(tree.freeze())
+    own = {tree.data(name).uuid for name in FLAT}
+    tree = ProviderTree(tree.freeze(), reported_by=lambda _: frozenset(own))
     tree.set_own_children({"cn1_b": "cn1", "cn1_c": "pf"})
     assert below_cn1(tree) == {**others, "cn1_b": "cn1", "cn1_c": "pf"}
     assert tree.has_traits("cn1_b", ["CUSTOM_KEPT"])
-    tree.set_own_children({})
-    assert below_cn1(tree) == others
+    tree.set_own_children({"cn1_c": "pf"})
+    assert below_cn1(tree) == {**others, "cn1_c": "pf"}
 
 
 def test_children_are_listed_in_any_order_and_may_change_places(tree: ProviderTree) -> None:
@@ -461,10 +462,19 @@ def test_children_are_listed_in_any_order_and_may_change_places(tree: ProviderTr
     tree.set_own_children({"cn1_card": "cn1_cell0", "cn1_cell0": "cn1", "cn1_cell1": "cn1"})
     uuid = tree.data("cn1_card").uuid
     now = {"cn1_card": "cn1_cell1", "cn1_cell1": "cn1"}
+    own = frozenset(tree.data(name).uuid for name in ("cn1_card", "cn1_cell0", "cn1_cell1"))
+    tree = ProviderTree(tree.freeze(), reported_by=lambda _: own)
     tree.set_own_children(now)
     assert below_cn1(tree) == {**others, **now} and tree.data("cn1_card").uuid == uuid
     with pytest.raises(ValueError, match="their own ancestors: cn1_x, cn1_y"):
         tree.set_own_children({"cn1_x": "cn1_y", "cn1_y": "cn1_x"})
+
+
+def test_without_an_agent_nothing_is_known_to_be_ones_own_and_nothing_goes(tree) -> None:
+    others = below_cn1(tree)
+    tree.set_own_children(FLAT)
+    tree.set_own_children({})
+    assert below_cn1(tree) == {**others, **FLAT} and not tree.get_own_uuids()
 
 
 def test_with_an_agent_a_sources_children_are_those_that_it_reported(tree: ProviderTree) -> None:
