@@ -42,12 +42,7 @@ def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -
     if inventory is not None:
         tree.update_inventory(nodename, inventory)
     if traits is not None:
-        reported = _reported_traits(driver)
-        # Removed in each period while the tree has them: an earlier removal may not be written yet.
-        gone = (reported.get(nodename, frozenset()) - traits) & tree.data(nodename).traits
-        tree.remove_traits(nodename, *gone)
-        tree.add_traits(nodename, *traits)
-        reported[nodename] = traits | gone
+        tree.set_own_traits(nodename, traits)
 
 
 def policy_from(conf: Any) -> InventoryPolicy:
@@ -154,9 +149,3 @@ def _amounts(answer: object, nodename: str) -> dict[str, int]:
             raise DriverError(f"{call} {key!r}: {value!r}: a number from 0 on is needed")
         amounts[resource_class] = int(value)
     return amounts
-
-
-def _reported_traits(driver: object) -> dict[str, frozenset[str]]:
-    """Return the traits reported before, by node; stored in an attribute that is created here."""
-    reported: dict[str, frozenset[str]] = vars(driver).setdefault("_reported_traits", {})
-    return reported

@@ -17,6 +17,8 @@ from drivers.loader import driver_from
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import OWNER, Agent
 
 ROOT = "11111111-1111-4111-8111-111111111111"
 RESOURCES = {
@@ -161,13 +163,18 @@ def test_disk_that_is_shared_is_not_the_roots_as_well(context) -> None:
     assert set(asked(load(Resources, context), tree).inventory) == {"VCPU", "MEMORY_MB"}
 
 
-def test_traits_are_added_beside_strangers_and_those_no_longer_told_are_taken_away(context) -> None:
-    loaded = load(Traits, context)
-    tree = tree_of(traits=frozenset({"CUSTOM_OPERATORS"}))
-    assert asked(loaded, tree).traits == {"CUSTOM_OPERATORS", "HW_CPU_X86_AVX", "CUSTOM_GOLD"}
-    loaded.driver.traits = ["HW_CPU_X86_AVX"]
-    tree = ProviderTree(tree.freeze())
-    assert asked(loaded, tree).traits == {"CUSTOM_OPERATORS", "HW_CPU_X86_AVX"}
+def test_traits_are_added_beside_strangers_and_those_no_longer_told_are_taken_away(
+    context, tmp_path
+) -> None:
+    driver = load(Traits, context).driver
+    agent = Agent(FakePlacement(), driver, state=tmp_path)
+    agent.settled()
+    agent.placement.stranger.add_trait(agent.tracker.uuid, "CUSTOM_OPERATORS")
+    driver.traits = ["HW_CPU_X86_AVX"]
+    agent.restart()  # and what was told before is known in a fresh process
+    agent.settled()
+    now = agent.placement.stranger.traits(agent.tracker.uuid)
+    assert now == {"CUSTOM_OPERATORS", "HW_CPU_X86_AVX", "COMPUTE_NODE", OWNER}
 
 
 def test_traits_alone_leave_the_inventory_as_it_is(context) -> None:
@@ -272,17 +279,3 @@ def test_options_that_contradict_are_found_at_load(tmp_path) -> None:
     text = "[DEFAULT]\nreserved_host_cpus = 2\n[compute]\ncpu_shared_set = 0-3\n"
     with pytest.raises(DriverLoadFailed, match="reserved_host_cpus can't be used with"):
         load(Resources, DriverContext("host1", tmp_path, conf(tmp_path, text)))
-
-
-def test_a_trait_told_no_more_is_taken_away_until_the_tree_is_without_it(context) -> None:
-    """What was planned the first time may not have been done: a conflict, a lost Placement."""
-    loaded = load(Traits, context)
-    had = {"CUSTOM_GOLD", "HW_CPU_X86_AVX"}
-    asked(loaded, tree_of(traits=frozenset(had)))
-    loaded.driver.traits = ["HW_CPU_X86_AVX"]
-    for _ in range(3):
-        again = asked(loaded, tree_of(traits=frozenset(had)))
-        assert again.traits == {"HW_CPU_X86_AVX"}
-    asked(loaded, tree_of(traits=frozenset({"HW_CPU_X86_AVX"})))
-    a_strangers_now = tree_of(traits=frozenset(had))
-    assert asked(loaded, a_strangers_now).traits == had
