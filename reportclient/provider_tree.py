@@ -251,7 +251,8 @@ class ProviderTree:
         """
         provider = self._find_to_edit(name_or_uuid)
         members, uuid = read_aggregates(aggregates, provider.name), provider.uuid
-        self.add_aggregates(uuid, *members)
+        if members:
+            self.add_aggregates(uuid, *members)
         self._own.aggregates[uuid], self._own.all_aggregates[uuid] = members, None
 
     def get_own_uuids(self) -> frozenset[str]:
@@ -621,7 +622,7 @@ def own_uuid(root: str, name: str, driver: str = "") -> str:
 def _parents_first(parents: Mapping[str, str | None]) -> list[str]:
     """Return the keys, each after its parent.  :raises ValueError: they form a cycle."""
     pairs = parents.items()
-    graph = {each: [parent] if parent and parent in parents else [] for each, parent in pairs}
+    graph = {each: (parent,) if parent and parent in parents else () for each, parent in pairs}
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as err:
