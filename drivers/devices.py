@@ -94,6 +94,7 @@ class DeviceDriver(ComputeDriver):
             raise DriverNotReady(error_text(err)) from err
         sources = answer if isinstance(answer, Mapping) else {"": answer}
         problems: dict[str, str] = {}
+        names: set[str] = set()
         failed: list[str] = []
         for source, listed in sources.items():
             try:
@@ -106,11 +107,16 @@ class DeviceDriver(ComputeDriver):
                 problems[f"{nodename} {source}"] = failed[-1]
                 continue
             for device in devices:
+                name = _name(nodename, device.name)
+                names.add(name)
                 if not device.healthy:
-                    reason = device.reason or "unhealthy"
-                    problems[_name(nodename, device.name)] = f"{reason}: reserved completely"
+                    problems[name] = f"{device.reason or 'unhealthy'}: reserved completely"
         if failed and len(failed) == len(sources):
             raise DriverNotReady("; ".join(failed))
+        if not failed and "" not in sources:  # what it reported before it named its sources
+            for uuid in provider_tree.get_own_uuids() - {provider_tree.data(nodename).uuid}:
+                if provider_tree.exists(uuid) and provider_tree.data(uuid).name not in names:
+                    provider_tree.remove(uuid)
         self._problems[nodename] = problems
 
     def _refuse_emptied(

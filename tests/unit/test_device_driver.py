@@ -157,6 +157,13 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
     assert set(tree(agent)) == {"host1", "host1_sdb"}
 
 
+def test_what_was_listed_before_sources_had_names_goes_too(agent, driver):
+    driver.listed = lambda: {"disks": [disk("sdb")]}
+    agent.restart()
+    agent.settled()
+    assert set(tree(agent)) == {"host1", "host1_sdb"}
+
+
 def test_if_no_source_can_answer_the_driver_cant(agent, driver):
     driver.listed = lambda: {name: raising(OSError(name))() for name in ("disks", "gpus")}
     (told,) = agent.period().driver_errors.values()
