@@ -88,7 +88,7 @@ def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
 @contextmanager
 def _recorded(driver: ComputeDriver, trace: Trace, trees: list[ProviderTree]) -> Iterator[None]:
     """Record what the driver is shown and says; ``trees`` gets the trees that it edits."""
-    update, lists = driver.update_provider_tree, getattr(driver, "devices", None)
+    update = driver.update_provider_tree
 
     def recording_update(tree: ProviderTree, *arguments: Any, **named: Any) -> None:
         trace.shown = trace.shown if trees else tree.freeze()
@@ -101,21 +101,23 @@ def _recorded(driver: ComputeDriver, trace: Trace, trees: list[ProviderTree]) ->
             trace.said.append(f"raised {type(err).__name__}: {error_text(err)}")
             raise
 
-    def recording_devices(node: str) -> Any:
-        answer = lists(node) if lists is not None else ()
-        if isinstance(answer, Mapping):
-            return {name: _listed(each, trace.said, f"{name}: ") for name, each in answer.items()}
-        return _listed(answer, trace.said, "") if isinstance(answer, Iterable) else answer
-
     own = vars(driver)
     own["update_provider_tree"] = recording_update
     if isinstance(driver, DeviceDriver):
-        own["devices"] = recording_devices
+        own["devices"] = partial(_list, driver.devices, trace.said)
     try:
         yield
     finally:
         for name in ("update_provider_tree", "devices"):
             own.pop(name, None)
+
+
+def _list(devices: Callable[[str], Any], said: list[str], node: str) -> Any:
+    """Return what ``devices`` returns for a node, and record each device when it is read."""
+    answer = devices(node)
+    if isinstance(answer, Mapping):
+        return {name: _listed(each, said, f"{name}: ") for name, each in answer.items()}
+    return _listed(answer, said, "") if isinstance(answer, Iterable) else answer
 
 
 def _listed(devices: Iterable[Device], said: list[str], source: str) -> Iterator[Device]:
@@ -128,11 +130,10 @@ def _written(device: object) -> str:
     """Return a device as an author writes it: without what has its default."""
     if not isinstance(device, Device):
         return repr(device)
-    plain = Device(device.name)
-    given = {it.name: getattr(device, it.name) for it in fields(device)}
-    more = {name: value for name, value in given.items() if value != getattr(plain, name)}
-    words = [repr(more.pop("name", device.name)), repr(dict(more.pop("inventory", {})))]
-    words += [f"{name}={value!r}" for name, value in more.items() if name != "name"]
+    words = [repr(device.name), repr(dict(device.inventory))]
+    given = ((it.name, getattr(device, it.name)) for it in fields(device)[len(words) :])
+    default = Device("")
+    words += [f"{name}={value!r}" for name, value in given if value != getattr(default, name)]
     return f"Device({', '.join(words)})"
 
 

@@ -26,7 +26,7 @@ LINES = {
     "agent/switching": 1020,
     "compute_registry": 2639,
     "computectl": 7326,
-    "driverkit": 4891,
+    "driverkit": 4892,
     "drivers": 2250,
     "drivers/libvirt": 5537,
     "reportclient": 7378,
