@@ -135,7 +135,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *unusable_files(settings.state_path),
     ]
     service.listeners.append(status_file)
-    switches.on_facts = status_file.write_service
+    switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problem
     if monitoring is not None:
         monitoring.listen(service, switches, loop, lambda: status_file.written)
         stack.callback(monitoring.stop)

@@ -1,4 +1,4 @@
-"""Runs the real nova-compute with its fake driver, and a conductor, for benchmarks.footprint."""
+"""Runs the real nova-compute with its fake driver, and a conductor, for other benchmarks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ state_path = {directory}/state
 transport_url = {bus}
 compute_driver = fake.FakeDriver
 [database]
-connection = sqlite:///{directory}/nova.sqlite
+connection = {database}
 [api_database]
-connection = sqlite:///{directory}/api.sqlite
+connection = {api_database}
 [conductor]
 workers = 1
 [placement]
@@ -40,6 +40,10 @@ class Nova:
     directory: Path
     bus: str
     token: str
+    databases: tuple[str, str] | None = None
+    """URLs of the databases, of nova and of its API; by default SQLite."""
+    libraries: str = ""
+    """A directory with Python packages that the environment lacks."""
 
     def prepare(self) -> None:
         """Create its databases, which takes half a minute."""
@@ -56,11 +60,14 @@ class Nova:
             )
 
     @contextmanager
-    def conductor(self) -> Iterator[None]:
-        """Run a conductor within this context; nova-compute waits until it answers."""
+    def conductor(self) -> Iterator[int]:
+        """Run a conductor within this context; nova-compute waits until it answers.
+
+        Yields its process id.
+        """
         process = self._start("nova-conductor", "http://127.0.0.1:1")
         try:
-            yield
+            yield process.pid
         finally:
             process.terminate()
             process.wait()
@@ -80,9 +87,16 @@ class Nova:
 
     def _configured(self, placement: str) -> Path:
         path = self.directory / "nova.conf"
+        default = tuple(f"sqlite:///{self.directory}/{name}.sqlite" for name in ("nova", "api"))
+        database, api_database = self.databases or default
         path.write_text(
             CONFIGURATION.format(
-                directory=self.directory, bus=self.bus, placement=placement, token=self.token
+                directory=self.directory,
+                bus=self.bus,
+                placement=placement,
+                token=self.token,
+                database=database,
+                api_database=api_database,
             ),
             encoding="utf-8",
         )
@@ -93,4 +107,5 @@ class Nova:
 
     def _environment(self) -> dict[str, str]:
         ours = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-        return {name: value for name, value in os.environ.items() if name not in ours}
+        kept = {name: value for name, value in os.environ.items() if name not in ours}
+        return kept | ({"PYTHONPATH": self.libraries} if self.libraries else {})

@@ -2,7 +2,8 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
@@ -15,6 +16,10 @@ from agent.registry.store import SqlRegistry
 
 Answer = dict[str, Any]
 Context = dict[str, Any]
+
+
+_REPORTED = {"attached", "agent_version", "degraded"}
+"""What an agent reports about itself; earlier ones do not."""
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -42,6 +47,8 @@ class RegistryEndpoint:
     target: ClassVar[Any] = Target(namespace=wire.NAMESPACE, version=wire.VERSION)
 
     store: SqlRegistry
+    received: "SimpleQueue[tuple[str, str, int]]" = field(default_factory=SimpleQueue)
+    """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[ServiceRecord]:
@@ -67,11 +74,20 @@ class RegistryEndpoint:
         address: str,
         rpc_version: str | None,
         roots: list[str],
-        attached: bool = False,
-        **_unknown: Any,
+        **reported: Any,
     ) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored."""
-        return self.store.heartbeat(host, address, rpc_version, roots, attached=attached)
+        known = {name: reported[name] for name in _REPORTED & reported.keys()}
+        return self.store.heartbeat(host, address, rpc_version, roots, **known)
+
+    @_answered
+    def keep_alive(
+        self, _: Context, host: str, address: str, version: int, **_unknown: Any
+    ) -> None:
+        """Note a heartbeat that reports nothing new; nobody awaits an answer."""
+        checks.heartbeat(host, address, None, ())
+        checks.version("version", version)
+        self.received.put((host, address, version))
 
     @_answered
     def set_status(  # noqa: PLR0913  the arguments on the wire

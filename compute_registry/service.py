@@ -1,7 +1,8 @@
 """compute-registry: serves the service records over RPC and, if configured, over REST.
 
-It keeps no state in memory, so any number of instances may share one database; the broker
-distributes the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
+It keeps nothing in memory but the heartbeats of a second, so any number of instances may share one
+database; the broker distributes the calls.  Exit codes: 0 stopped; 2 the configuration is
+unusable.
 """
 
 import logging
@@ -22,6 +23,7 @@ from agent.bus.errors import MessagingError
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import files_of, open_secrets, option_place
+from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -35,6 +37,7 @@ from compute_registry import config
 from compute_registry.calls import AgentCalls
 from compute_registry.database import open_database
 from compute_registry.endpoint import RegistryEndpoint
+from compute_registry.heartbeats import Heartbeats
 from compute_registry.rest.server import listen
 from compute_registry.web import application
 from reportclient.schedule import doubled
@@ -140,9 +143,14 @@ class _Process:
             if self.stop.is_set():
                 return
             if transport is not None:
-                self._serve_rpc(store, transport, stack)
+                self.agents = AgentCalls(
+                    transport,
+                    self.conf.control_exchange,
+                    Operator(settings.master_key).sign_to if settings.master_key else None,
+                )
+                self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
-                self._serve_rest(store, transport, stack)
+                self._serve_rest(store, stack)
             LOG.info("Serving the service records in %s", database.safe_url)
             self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
@@ -228,26 +236,27 @@ class _Process:
             self.stop.wait(doubled(1.0, tries, LONGEST_PAUSE) * random.uniform(0.5, 1))
             tries += 1
 
-    def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+    def _serve_rpc(
+        self, store: SqlRegistry, transport: Any, agents: AgentCalls, stack: ExitStack
+    ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        server = RpcServer(transport, target, [RegistryEndpoint(store)], outcome_of=wire.outcome)
+        endpoint = RegistryEndpoint(store)
+        server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
+        server.at_once = frozenset({"keep_alive"})
+        heartbeats = Heartbeats(store, endpoint.received, agents, server.is_connected)
         if self.settings.master_key:
             server.permit = RegistryPermissions(Operator(self.settings.master_key))
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
         self.rpc = server
         server.start()
+        in_thread(lambda: heartbeats.run(self.stop), "heartbeats")
+        stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)
 
-    def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+    def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
-        if transport is not None:
-            self.agents = AgentCalls(
-                transport,
-                self.conf.control_exchange,
-                Operator(settings.master_key).sign_to if settings.master_key else None,
-            )
         self.control = Control(store, self.agents, settings.down_after)
         wsgi = application(self.control, self.conf, settings)
         if self.monitoring is not None:

@@ -33,6 +33,8 @@ COLUMNS: Columns = {
     "uuid": lambda service: service.record.uuid,
     "disabled_at": lambda service: _iso(service.record.disabled_at),
     "attached": lambda service: service.record.attached,
+    "agent_version": lambda service: service.record.agent_version,
+    "degraded": lambda service: service.record.degraded,
 }
 LISTED: Columns = {
     "status": lambda service: service.record.shown_status,
@@ -253,6 +255,9 @@ def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str
             yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"  uuid      {record.uuid}"
         yield f"  agent     {record.address or 'unknown'}"
+        yield f"  version   {record.agent_version or 'unknown'}"
+        if record.degraded:
+            yield f"  degraded  {record.degraded}"
         yield f"  rpc       {record.rpc_version or 'unknown'}"
         yield f"  roots     {' '.join(record.roots) or 'none yet'}"
         yield f"  placement {_placement(service)}"

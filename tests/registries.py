@@ -39,6 +39,8 @@ class MemoryDatabase:
     """See :class:`agent.registry.database.Database`."""
 
     now: ClassVar[str] = "world_now()"
+    clock: ClassVar[str] = now
+    tick: ClassVar[str] = ""
     binary: ClassVar[str] = "binary"
     safe_url: ClassVar[str] = "memory"
 

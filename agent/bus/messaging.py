@@ -94,9 +94,13 @@ class RpcClient:
         *,
         server: str | None = None,
         context: Mapping[str, Any] | None = None,
+        answered: bool = True,
         **arguments: Any,
     ) -> Any:
         """Return the answer of one server.
+
+        Without ``answered`` this only sends the call; the broker drops it unless a server fetches
+        it within the time-out.
 
         :raises NoAnswer: none came in time.
         :raises TransportUnavailable: the broker can't be reached.
@@ -109,7 +113,7 @@ class RpcClient:
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
         try:
             called = in_thread(
-                lambda: self._call(method, server, sent, arguments), f"call {method}"
+                lambda: self._call(method, server, sent, arguments, answered), f"call {method}"
             )
         except RuntimeError:  # no thread can be started
             self.slots.release()
@@ -126,7 +130,12 @@ class RpcClient:
             raise
 
     def _call(
-        self, method: str, server: str | None, context: dict[str, Any], arguments: dict[str, Any]
+        self,
+        method: str,
+        server: str | None,
+        context: dict[str, Any],
+        arguments: dict[str, Any],
+        answered: bool,
     ) -> Any:
         options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
@@ -136,7 +145,12 @@ class RpcClient:
             self._reach(client, to)
         began = time.monotonic()
         try:
-            return called.call(context, method, **arguments)
+            if answered:
+                return called.call(context, method, **arguments)
+            # cast() would do the same without a time after which the broker drops it.
+            message = called._make_message(context, method, arguments)  # noqa: SLF001
+            send = self.transport._send  # noqa: SLF001
+            return send(called.target, context, message, timeout=self.timeout, retry=RETRIES)
         except oslo_messaging.MessagingTimeout as err:
             waited = time.monotonic() - began  # less than the time-out without signs of life
             raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err

@@ -67,3 +67,16 @@ class ComputeAgentAPI:
             "set_host_enabled", server=host, context=context, enabled=enabled
         )
         return answer
+
+    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
+        """Send the call of this version of the record again, and await no answer.
+
+        :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
+        """
+        self.rpc.call(
+            "set_host_enabled",
+            server=host,
+            context={RECORD_VERSION: record_version},
+            answered=False,
+            enabled=enabled,
+        )

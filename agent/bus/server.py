@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from agent.bus import messaging
@@ -65,6 +65,8 @@ class RpcServer:
     """Set when calls can be answered; it stays set when the broker is lost."""
     on_serving: Callable[[], object] = lambda: None
     """Called when ``serving`` is set."""
+    at_once: frozenset[str] = frozenset()
+    """Methods that wait for nothing: they run in the thread that receives the calls."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
     on_answered: CallListener = lambda *_: None
@@ -140,6 +142,13 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         rpc: RpcServer,
     ) -> None:
         super().__init__(transport, target, _Dispatcher(calls, rpc), executor)
+        self._at_once = rpc.at_once
+
+    def _on_incoming(self, incoming: Any) -> None:
+        if incoming[0].message.get("method") in self._at_once:
+            self._process_incoming(incoming)
+        else:
+            super()._on_incoming(incoming)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
@@ -165,7 +174,7 @@ class _Dispatcher:
                 incoming.ctxt = {**incoming.ctxt, WAITED: True}
             if callable(method):
                 try:
-                    inspect.signature(method).bind({}, **arguments)
+                    _signature(method).bind({}, **arguments)
                 except TypeError as err:
                     raise _WrongArguments(f"{name}: {err}") from err
             else:
@@ -183,6 +192,11 @@ class _Dispatcher:
             seconds = time.monotonic() - began
             self.rpc.on_answered(name if callable(method) else UNKNOWN, outcome, seconds)
         return answer
+
+
+@lru_cache(64)
+def _signature(method: Any) -> inspect.Signature:
+    return inspect.signature(method)
 
 
 class _WrongArguments(MessagingError, TypeError):

@@ -77,6 +77,12 @@ def heartbeat(host: object, address: object, rpc_version: object, roots: object)
             raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
 
 
+def short_text(name: str, value: object) -> None:
+    """:raises InputRefused: it is no printable text of at most 255 characters."""
+    if not (is_text(value) and str(value).isprintable() and len(str(value)) <= LONGEST):
+        raise InputRefused(f"{name} {_quoted(value)}: it has at most {LONGEST} characters")
+
+
 def flag(name: str, value: object) -> None:
     """:raises InputRefused: it is neither true nor false."""
     if not isinstance(value, bool):

@@ -63,7 +63,7 @@ class RegistryClient:
         """Return the record with this UUID."""
         return wire.from_wire(self.call("find_service", uuid=uuid))
 
-    def heartbeat(
+    def heartbeat(  # noqa: PLR0913  what an agent reports
         self,
         host: str,
         address: str,
@@ -71,8 +71,16 @@ class RegistryClient:
         roots: Sequence[str],
         *,
         attached: bool = False,
-    ) -> ServiceRecord:
+        agent_version: str = "",
+        degraded: str = "",
+        known_version: int | None = None,
+    ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
+
+        ``degraded``: what does not work on the host, empty if all does.  ``known_version``: the
+        version of the record that the agent has seen, if this heartbeat reports nothing new.  Then
+        the answer is not awaited, and ``None`` is returned; if the record has another version, the
+        registry calls the agent.
 
         ``address`` comes from :func:`agent.registry.access.agent_address`.  It has to be the
         same after a restart of the agent: with another address the restarted agent is refused
@@ -80,8 +88,20 @@ class RegistryClient:
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
         """
-        arguments = {"address": address, "rpc_version": rpc_version, "roots": list(roots)}
-        more = {"attached": True} if attached else {}
+        if known_version is not None:
+            sent: dict[str, Any] = {"host": host, "address": address, "version": known_version}
+            self.call("keep_alive", answered=False, **sent)
+            return None
+        arguments: dict[str, Any] = {
+            "address": address,
+            "rpc_version": rpc_version,
+            "roots": list(roots),
+        }
+        more: dict[str, Any] = {
+            "attached": attached,
+            "agent_version": agent_version,
+            "degraded": degraded,
+        }
         return wire.from_wire(self.call("heartbeat", host=host, **arguments, **more))
 
     def set_status(
@@ -102,28 +122,33 @@ class RegistryClient:
 
         :raises ReasonRefused: too long, or given while enabling.
         """
-        change = {"disabled": disabled, "reason": reason}
-        versions = {"expected_version": expected_version, "new_version": new_version}
+        change: dict[str, Any] = {"disabled": disabled, "reason": reason}
+        versions: dict[str, Any] = {
+            "expected_version": expected_version,
+            "new_version": new_version,
+        }
         return wire.from_wire(self.call("set_status", host=host, **change, **versions))
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         """Force a service down, whatever its heartbeats say, or take that back."""
-        change = {"forced_down": forced_down, "expected_version": expected_version}
+        change: dict[str, Any] = {"forced_down": forced_down, "expected_version": expected_version}
         return wire.from_wire(self.call("set_forced_down", host=host, **change))
 
     def delete(self, host: str) -> None:
         """Delete a record.  :raises StillUp: its agent still sends heartbeats."""
         self.call("delete", host=host)
 
-    def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the registry by its name, and return its answer's value.
+    def call(self, method: str, *, answered: bool = True, **arguments: Any) -> Any:
+        """Call a method of the registry by its name, and return its answer's value, if awaited.
 
         :raises agent.registry.errors.RegistryError: the registry refused it, or is away.
         """
         try:
-            answer = self.rpc.call(method, context=self.caller.context(), **arguments)
+            answer = self.rpc.call(
+                method, context=self.caller.context(), answered=answered, **arguments
+            )
         except MessagingError as err:
             raise RegistryUnavailable(f"compute-registry: {err}") from err
-        return wire.value_of(answer)
+        return wire.value_of(answer) if answered else None

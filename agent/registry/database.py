@@ -28,6 +28,14 @@ class Database(Protocol):
         """SQL for the seconds since the epoch, with a fraction, by the database's clock."""
 
     @property
+    def clock(self) -> str:
+        """SQL for a clock in seconds that stands still while no registry records heartbeats."""
+
+    @property
+    def tick(self) -> str:
+        """SQL that keeps ``clock`` going; empty if nothing has to."""
+
+    @property
     def binary(self) -> str:
         """SQL for the column ``binary``, which is a reserved word in some databases."""
 

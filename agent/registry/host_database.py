@@ -35,6 +35,9 @@ CREATE TABLE IF NOT EXISTS services (
     contested_at DOUBLE,
     version INTEGER NOT NULL,
     attached BOOLEAN,
+    heard DOUBLE,
+    agent_version VARCHAR(255),
+    degraded VARCHAR(255),
     PRIMARY KEY (id),
     UNIQUE (uuid),
     UNIQUE (host)
@@ -42,8 +45,9 @@ CREATE TABLE IF NOT EXISTS services (
 """
 """A test compares it with the migrations of a fleet's databases."""
 VERSION = 1
-"""``user_version`` of the file.  The file of a later agent may have more columns.  A new column of
-TABLE has to be added to the files that exist, in ``_ensure_table``."""
+"""``user_version`` of the file.  The file of a later agent may have more columns."""
+ADDED = {"heard": "DOUBLE", "agent_version": "VARCHAR(255)", "degraded": "VARCHAR(255)"}
+"""Columns that files of earlier agents lack, with their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class HostDatabase:
     """Whether the caller is the agent of the host, which replaces a damaged file: it has its status
     elsewhere too."""
     now: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
+    clock: ClassVar[str] = now
+    tick: ClassVar[str] = ""
     binary: ClassVar[str] = "binary"
     _idle: list[sqlite3.Connection] = field(default_factory=list, repr=False, compare=False)
 
@@ -130,6 +136,9 @@ class HostDatabase:
             # In WAL mode readers and the writer do not wait for each other.
             connection.execute("PRAGMA journal_mode=WAL")
             make_table(connection)
+        columns = {row["name"] for row in connection.execute("PRAGMA table_info(services)")}
+        for name in ADDED.keys() - columns:
+            connection.execute(f"ALTER TABLE services ADD COLUMN {name} {ADDED[name]}")
 
 
 def _check_integrity(transaction: Transaction) -> None:

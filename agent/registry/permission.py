@@ -8,7 +8,7 @@ from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, Operator, is_signed
 from agent.registry import wire
 
-AGENT_METHODS = frozenset({"heartbeat", "get_service", "set_status"})
+AGENT_METHODS = frozenset({"heartbeat", "keep_alive", "get_service", "set_status"})
 """Methods that an agent may call, for its own host."""
 
 

@@ -49,6 +49,11 @@ class ServiceRecord:
     version: int = 1
     attached: bool = False
     """Whether its agent is in attach mode: then Nova's API disables the host."""
+    agent_version: str = ""
+    degraded: str = ""
+    """What does not work on the host, as its agent reported it; empty if all does."""
+    hosts: int | None = None
+    """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
     unreadable: bool = False
     """Whether a column can't be read: then only ``host`` is known, and it counts as disabled."""
 
@@ -110,6 +115,8 @@ def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
         values[name] = bool(row[name])  # attached: NULL until the agent's first heartbeat
     if (reason := row["disabled_reason"]) is not None:
         values["disabled_reason"] = plain(reason)  # for one line of a terminal
+    for name in ("agent_version", "degraded"):
+        values[name] = plain(row[name] or "")
     if row["silent_for"] is not None:  # negative after the database's clock was set back
         values["silent_for"] = max(0.0, float(row["silent_for"]))
     return ServiceRecord(**values)
@@ -118,5 +125,6 @@ def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
 _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("uuid", "host", "binary", "roots"), str),
     **dict.fromkeys(("disabled_reason", "rpc_version", "address", "contested_by"), str | None),
+    **dict.fromkeys(("agent_version", "degraded"), str | None),
     "version": int,
 }

@@ -8,7 +8,8 @@ import logging
 import time
 import uuid as uuidlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, TypeVar
 
 from agent.registry import checks, errors
@@ -26,6 +27,14 @@ from agent.registry.record import (
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
+COUNTED_EVERY = 60.0
+"""Seconds for which the number of hosts that are up is used again."""
+AT_ONCE = 100
+"""Heartbeats in one statement."""
+_SENDERS = " OR ".join(f"(host = :h{each} AND address = :a{each})" for each in range(AT_ONCE))
+_UNAWARE = " OR ".join(
+    f"(host = :h{each} AND address = :a{each} AND version <> :v{each})" for each in range(AT_ONCE)
+)
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
@@ -44,6 +53,8 @@ class SqlRegistry:
     """Hosts whose records can't be read, which was logged."""
     refused: set[tuple[str, str]] = field(default_factory=set)
     """Refused claims that were logged: the root, and the host that claimed it."""
+    _hosts: tuple[float, int] = (-inf, 0)
+    """When hosts that are up were counted (monotonic), and their number."""
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """Return all records sorted by host, or at most ``limit`` of those after a host."""
@@ -66,7 +77,7 @@ class SqlRegistry:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return self._record(rows[0])
 
-    def heartbeat(
+    def heartbeat(  # noqa: PLR0913  what an agent reports
         self,
         host: str,
         address: str,
@@ -74,29 +85,77 @@ class SqlRegistry:
         roots: Sequence[str],
         *,
         attached: bool = False,
+        agent_version: str = "",
+        degraded: str = "",
+        known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         checks.heartbeat(host, address, rpc_version, roots)
         checks.flag("attached", attached)
+        checks.short_text("agent_version", agent_version)
+        checks.short_text("degraded", degraded)
         reported = {
             "address": address,
             "rpc_version": rpc_version,
             "roots": " ".join(roots),
             "attached": attached,
+            "agent_version": agent_version,
+            "degraded": degraded,
         }
-        record = self._beat(host, reported)
-        if record is None:
+        for _ in range(3):  # another process may create or delete the record in between
+            if (record := self._beat(host, reported)) is not None:
+                break
             self._insert(host)
-            record = self._beat(host, reported)
-        if record is None:  # created or deleted by another process in between
-            record = self._beat(host, reported)
-        if record is None:
+        else:
             raise UnknownHost(f"the record of {host} was deleted during its heartbeat")
         if record.address != address:
             raise errors.HostTaken(
                 f"host name {host} is used by another agent, which is up: that agent runs at "
                 f"{record.address}, this one at {address}"
             )
-        return record
+        return replace(record, hosts=self._number_up())
+
+    def keep_alive(self, beats: Mapping[str, tuple[str, int]]) -> list[Mapping[str, Any]]:
+        """Record heartbeats that report nothing new, and keep the database's clock going.
+
+        ``beats`` has by host the address of its agent, and the version of the record that the agent
+        has seen.  Return host, version and ``disabled`` of the records with another version; those
+        of agents in attach mode are left out.
+        """
+        now, clock, changed = self.database.now, self.database.clock, list[Mapping[str, Any]]()
+        if self.database.tick:  # a transaction of its own: others wait for the row of the clock
+            self._run(lambda sql: sql.change(self.database.tick))
+        alive = f"UPDATE services SET last_seen = {now}, heard = {clock} WHERE {_SENDERS}"
+        unaware = (
+            f"SELECT host, version, disabled FROM services WHERE NOT attached AND ({_UNAWARE})"
+        )
+        items = list(beats.items())
+        for first in range(0, len(items), AT_ONCE):
+            part = items[first : first + AT_ONCE]
+            part += part[-1:] * (AT_ONCE - len(part))  # so that the statement is always the same
+            values: dict[str, Any] = {}
+            for number, (host, (address, version)) in enumerate(part):
+                values |= {f"h{number}": host, f"a{number}": address, f"v{number}": version}
+
+            def work(
+                sql: Transaction, values: dict[str, Any] = values
+            ) -> Sequence[Mapping[str, Any]]:
+                sql.change(alive, **values)
+                return sql.rows(unaware, **values)
+
+            changed += self._run(work)
+        return changed
+
+    def _number_up(self) -> int:
+        """Return the number of hosts that are up, counted at most once a minute."""
+        counted_at, number = self._hosts
+        if time.monotonic() - counted_at > COUNTED_EVERY:
+            wanted = (
+                f"SELECT COUNT(*) AS up FROM services WHERE NOT (forced_down OR {self._is_silent})"
+            )
+            rows = self._run(lambda sql: sql.rows(wanted, down_after=self.down_after))
+            number = int(rows[0]["up"])
+            self._hosts = time.monotonic(), number
+        return number
 
     def _beat(self, host: str, reported: dict[str, Any]) -> ServiceRecord | None:
         """Return the record after the heartbeat, ``None`` if there is no record.
@@ -105,7 +164,8 @@ class SqlRegistry:
         """
         beat = (
             "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
-            f"attached = :attached, last_seen = {self.database.now} WHERE host = :host "
+            "attached = :attached, agent_version = :agent_version, degraded = :degraded, "
+            f"last_seen = {self.database.now}, heard = {self.database.clock} WHERE host = :host "
             f"AND (address = :address OR address IS NULL OR {self._is_silent})"
         )
         contest = (
@@ -300,7 +360,7 @@ class SqlRegistry:
         return (
             f"SELECT id, uuid, host, {self.database.binary}, disabled, disabled_reason, "
             "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, attached, "
-            f"{now} - last_seen AS silent_for, "
+            f"agent_version, degraded, {self.database.clock} - heard AS silent_for, "
             f"CASE WHEN contested_at > {now} - {DOWN_AFTER} THEN contested_by END AS contested_by "
             "FROM services"
         )
@@ -313,7 +373,7 @@ class SqlRegistry:
 
     @property
     def _is_silent(self) -> str:
-        return f"last_seen < {self.database.now} - :down_after"
+        return f"heard < {self.database.clock} - :down_after"
 
 
 @dataclass(slots=True)

@@ -153,6 +153,11 @@ class StatusFile:
         )
         self._write(status)
 
+    def problem(self) -> str:
+        """Return the first problem of a part but the registry; empty if there is none."""
+        checks = () if self.written is None else self.written.checks
+        return next((str(each) for each in checks if not each.ok and each.name != "registry"), "")
+
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
         if self.written is not None:

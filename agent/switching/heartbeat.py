@@ -1,7 +1,9 @@
 """Heartbeats: the agent reports to the registry, and gets its host's service record back.
 
 They run in a thread of their own, since the registry may answer late or not at all; then
-this host keeps its last known status.
+this host keeps its last known status.  Over RPC most of them report nothing new, and are not
+answered.  How many have to be answered does not depend on whether the registry answers: after an
+outage they are as few as ever.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agent import version
 from agent.loop import in_thread
 from agent.registry.access import Registry
+from agent.registry.checks import LONGEST, one_line
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
@@ -27,6 +31,9 @@ ROUNDS = 5
 
 EARLIEST_BEAT, LATEST_BEAT = 0.8, 1.2
 """Limits of the random time between two heartbeats, in units of ``every``."""
+
+FEWEST_UNANSWERED, MOST_UNANSWERED = 4, 12
+"""Limits of the random number of heartbeats over RPC between two that have to be answered."""
 
 WARNINGS = {
     Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
@@ -49,6 +56,8 @@ class Heartbeat:
     status: HostStatus
     rpc_version: Callable[[], str | None] = lambda: None
     """Returns the version of the calls that are answered, ``None`` while none can be."""
+    degraded: Callable[[], str] = lambda: ""
+    """Returns what does not work on this host, in a few words; empty if all does."""
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
@@ -62,7 +71,13 @@ class Heartbeat:
     """The error that names another agent with this host name, if there is one."""
     on_done: Callable[[float, str | None], object] = lambda *_: None
     """Called after each heartbeat, in its thread, with its seconds and why it failed, if so."""
+    hosts: int | None = None
+    """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
     _registry: Registry | None = None
+    _reported: tuple[object, ...] | None = None
+    """What the registry was told with the last heartbeat that it answered."""
+    _unanswered: int = 0
+    """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason that the record has if this agent's last write succeeded."""
     _ended: bool = False
@@ -78,7 +93,7 @@ class Heartbeat:
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
         """Use another registry and interval, from a heartbeat now."""
-        self.connect, self.every, self._registry = connect, every, None
+        self.connect, self.every, self._registry, self._reported = connect, every, None, None
         self.wake.set()
 
     def read_once(self) -> None:
@@ -100,7 +115,7 @@ class Heartbeat:
         """Send a heartbeat and act on its answer.  Never raises."""
         began = time.monotonic()
         try:
-            self._exchange()
+            answered = self._exchange()
         except HostTaken as err:
             if self.name_conflict is None:
                 LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
@@ -114,15 +129,19 @@ class Heartbeat:
                 LOG.exception("A heartbeat failed")
             self.status.registry_lost = why
         else:
-            if self.name_conflict is not None:
-                LOG.info("No other agent has the name of this host any more")
-            elif self.status.registry_lost is not None:
-                LOG.info("The registry answers again")
-            self.name_conflict = None
-            self.answered.set()
-            self.status.registry_answers()
+            if answered:
+                self._is_answered()
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
+
+    def _is_answered(self) -> None:
+        if self.name_conflict is not None:
+            LOG.info("No other agent has the name of this host any more")
+        elif self.status.registry_lost is not None:
+            LOG.info("The registry answers again")
+        self.name_conflict = None
+        self.answered.set()
+        self.status.registry_answers()
 
     def _run(self) -> None:
         while not self._ended:
@@ -131,20 +150,29 @@ class Heartbeat:
             # Random, so that hosts that were started together spread out.
             self.wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
-    def _exchange(self) -> None:
-        """Send heartbeats until record and status agree, or ``ROUNDS`` are over."""
+    def _exchange(self) -> bool:
+        """Send heartbeats until record and status agree, or ``ROUNDS`` are over.
+
+        Return whether the registry answered.
+        """
         registry = self._opened()
         for _ in range(ROUNDS):
             before = self.status.current
+            report = (self.rpc_version(), tuple(self.roots()))
             record = registry.heartbeat(
                 self.host,
                 self.address,
-                self.rpc_version(),
-                tuple(self.roots()),
+                *report,
                 attached=self.attached,
+                agent_version=version(),
+                degraded=one_line(self.degraded())[:LONGEST],
+                known_version=self._known_version(report),
             )
+            if record is None:
+                return False
+            self.hosts, self._reported = record.hosts, report
             if self.attached:
-                return
+                return True
             if self.status.current is not before:
                 continue  # an RPC call came meanwhile, maybe with a later record
             seen = before
@@ -168,8 +196,21 @@ class Heartbeat:
                     continue
             if self.status.adopt(record, seen):
                 self._tried = None  # a later record may have the same values
-                return
+                return True
         LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
+        return True
+
+    def _known_version(self, report: tuple[object, ...]) -> int | None:
+        """Return the version of the record that was seen, ``None`` if an answer is needed."""
+        self._unanswered -= 1
+        if self._unanswered < 0:
+            self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
+        elif report == self._reported and self.name_conflict is None:
+            if self.attached:
+                return 0
+            if self.status.registered.is_set():
+                return self.status.current.record_version
+        return None
 
     def _opened(self) -> Registry:
         if self._registry is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from oslo_db.sqlalchemy import engines
 from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import InputRefused, RegistryUnavailable
 
-NEWEST = "0001"
+NEWEST = "0002"
 """The revision of the last migration; a test compares it with migrations/."""
 # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
 _ALL_CHARACTERS = {"charset": "utf8mb4"}
@@ -31,6 +32,11 @@ _NOW = {
     # now() would be the time of the transaction's start.
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)",
 }
+
+
+LONGEST_TICK = 5.0
+"""Seconds between two ticks of the clock, at most; in a longer time without a tick it stands still.
+Registries tick once a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,20 @@ class FleetDatabase:
     @property
     def now(self) -> str:
         return _NOW[self.engine.dialect.name]
+
+    @property
+    def clock(self) -> str:
+        return f"(SELECT seconds + {self._passed} FROM clock)"
+
+    @property
+    def tick(self) -> str:
+        # In this order: in MySQL an assignment sees the results of those before it.
+        return f"UPDATE clock SET seconds = seconds + {self._passed}, ticked_at = {self.now}"
+
+    @property
+    def _passed(self) -> str:
+        """SQL for the seconds since the last tick; none if the database's clock was set back."""
+        return f"LEAST(GREATEST({self.now} - ticked_at, 0), {LONGEST_TICK})"
 
     @property
     def binary(self) -> str:
@@ -132,10 +152,16 @@ class _SqlTransaction:
     connection: sa.Connection
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
-        return [dict(row) for row in self.connection.execute(sa.text(sql), values).mappings()]
+        return [dict(row) for row in self.connection.execute(_statement(sql), values).mappings()]
 
     def change(self, sql: str, **values: Any) -> int:
-        return self.connection.execute(sa.text(sql), values).rowcount
+        return self.connection.execute(_statement(sql), values).rowcount
+
+
+@lru_cache(64)
+def _statement(sql: str) -> sa.TextClause:
+    """Return the statement; the same object again is compiled once."""
+    return sa.text(sql)
 
 
 def _one_line(err: Exception) -> str:

@@ -62,7 +62,7 @@ def silence(host: Here, name: str) -> None:
     """Its last heartbeat was long ago."""
     with closing(sqlite3.connect(host.directory / "state/services.sqlite")) as database, database:
         database.execute(
-            "UPDATE services SET last_seen = last_seen - ? WHERE host = ?", (2 * DOWN_AFTER, name)
+            "UPDATE services SET heard = heard - ? WHERE host = ?", (2 * DOWN_AFTER, name)
         )
 
 

@@ -71,6 +71,7 @@ def a_host(number: int, root: str, now: float) -> dict[str, object]:
         "forced_down": number == 9,
         "rpc_version": "6.5",
         "last_seen": now,
+        "heard": now,
         "roots": root if number == 7 else "",
         "address": f"rack {number // 40}",
         "version": 1,

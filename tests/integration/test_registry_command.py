@@ -142,7 +142,9 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
-    records.write(registry.database, "last_seen = NULL, address = NULL, rpc_version = NULL")
+    records.write(
+        registry.database, "last_seen = NULL, heard = NULL, address = NULL, rpc_version = NULL"
+    )
     (row,) = host.ctl("service", "list", "-f", "json").json()
     assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
     assert "never" in host.ctl("service", "list").out.splitlines()[1]

@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,20 @@ import pytest
 
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.loop import Loop, in_thread
+from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.registry.store import SqlRegistry
+from agent.switching.heartbeat import Heartbeat
+from agent.switching.host_status import HostStatus, status_document
 from tests import registries
 from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import CheckingKeystone, RegistryProcess, fetch, recording_agent
+from tests.waiting import eventually
 
 needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 needs_mariadb = pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
@@ -111,6 +118,100 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
         assert_it_fails(client)
         own_broker.start()
         assert until(lambda: client.get_service("host1"), 60).host == "host1"
+
+
+@needs_rabbitmq
+def test_a_heartbeat_that_no_registry_fetches_in_time_is_dropped_by_the_broker(
+    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
+) -> None:
+    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
+        assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
+        registry.kill9()
+        queued = ("list_queues", "--no-table-headers", "name", "messages")
+        for _ in range(3):
+            assert client.heartbeat("host1", "a", "6.5", [], known_version=1) is None
+        eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
+
+
+DOWN_AFTER = 20.0
+
+
+@dataclass
+class Watched:
+    """Hosts that send heartbeats each second, and the states that their records have had."""
+
+    store: SqlRegistry
+    states: dict[str, list[bool]] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def look(self) -> None:
+        while not self.stopped.wait(0.2):
+            try:
+                records = self.store.list_services()
+            except RegistryUnavailable:
+                continue
+            for record in records:
+                states = self.states.setdefault(record.host, [])
+                if states[-1:] != [record.is_up(DOWN_AFTER)]:
+                    states.append(record.is_up(DOWN_AFTER))
+
+
+def host(client: RegistryClient, directory: Path) -> Heartbeat:
+    directory.mkdir()
+    status = HostStatus(status_document(directory), Loop(lambda: None), lambda *_: ())
+    beat = Heartbeat(lambda: client, directory.name, directory.name, tuple, status, every=1.0)
+    status.adopt_trait(has_trait=False)
+    beat.start()
+    return beat
+
+
+@pytest.mark.faults
+@needs_rabbitmq
+@needs_mariadb
+def test_no_host_flaps_while_registries_or_their_database_are_away_or_restarted(
+    broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
+) -> None:
+    with MariaDB() as database, ExitStack() as stack:
+        url = database.create("fleet")
+        more = f"connection = {url}\nservice_down_time = {DOWN_AFTER:.0f}"
+        instances = [
+            RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
+            for name in ("one", "two", "three")
+        ]
+        for instance in instances:
+            stack.enter_context(instance)
+        watched = Watched(stack.enter_context(registries.registry(url, DOWN_AFTER)))
+        stack.callback(watched.stopped.set)
+        client = RegistryClient.over(transport(broker.url))
+        hosts = [host(client, tmp_path / f"host{number}") for number in range(12)]
+        for each in hosts:
+            stack.callback(each.stop)
+        in_thread(watched.look, "look")
+        eventually(lambda: [states[-1] for states in [*watched.states.values()]] == [True] * 12)
+        watched.states = {}  # a record is down before its first heartbeat
+        eventually(lambda: len(watched.states) == len(hosts))
+        hosts[0].stop()
+        eventually(lambda: watched.states["host0"] == [True, False])
+
+        for instance in instances:
+            assert instance.stop() == 0
+            instance.start()
+        for instance in instances:
+            instance.kill9()
+        time.sleep(2 * DOWN_AFTER)
+        for instance in instances:
+            instance.start()
+        time.sleep(DOWN_AFTER)
+        database.kill9()
+        time.sleep(2 * DOWN_AFTER)
+        database.start()
+        time.sleep(DOWN_AFTER)
+
+        live = {name: states for name, states in watched.states.items() if name != "host0"}
+        assert live == dict.fromkeys(live, [True])
+        assert watched.states["host0"] == [True, False]
+        eventually(lambda: not any(each.status.registry_lost for each in hosts[1:]))
 
 
 def assert_it_fails(client: RegistryClient) -> None:

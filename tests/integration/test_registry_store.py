@@ -34,9 +34,10 @@ from agent.registry.errors import (
     Unreadable,
 )
 from agent.registry.host_database import HostDatabase
-from agent.registry.store import VERSION_EPOCH
+from agent.registry.record import DOWN_AFTER
+from agent.registry.store import AT_ONCE, VERSION_EPOCH
 from compute_registry.database import open_database
-from compute_registry.database.fleet_database import NEWEST, FleetDatabase
+from compute_registry.database.fleet_database import LONGEST_TICK, NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
 from compute_registry.endpoint import RegistryEndpoint
 from tests.registries import registry_at
@@ -207,7 +208,71 @@ def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
         registry.heartbeat("host1", "rack 1", "6.1", ())
 
 
+def test_heartbeats_that_report_nothing_new_are_recorded_together(
+    store: tuple[Registry, Database], later: Callable[[float], None]
+) -> None:
+    registry, database = store
+    hosts = [f"host{number:03}" for number in range(AT_ONCE + 1)]
+    for host in (*hosts[:3], hosts[-1], "attached"):
+        registry.heartbeat(host, f"{host}'s", "6.5", (), attached=host == "attached")
+    changed = registry.set_status("host001", disabled=True)
+    later(61)
+    beats = {host: (f"{host}'s", 1) for host in hosts} | {"attached": ("attached's", 0)}
+    beats["host002"] = ("another's", 1)
+    [unaware] = registry_at(database).keep_alive(beats)
+    assert (unaware["host"], unaware["version"]) == ("host001", changed.version)
+    assert unaware["disabled"]
+    up = [record.host for record in registry.list_services() if record.is_up()]
+    assert up == ["attached", "host000", "host001", hosts[-1]]
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+@pytest.mark.parametrize("clock_jumps", [3600, -3600])
+def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
+    engine: str, empty: Callable[[str], Database], clock_jumps: int
+) -> None:
+    database = empty(engine)
+    registry = registry_at(database)
+    registry.keep_alive({})
+    registry.heartbeat("host1", "a1", "6.5", ())
+
+    def passes(seconds: float) -> None:
+        ticked = "UPDATE clock SET ticked_at = ticked_at - :seconds"
+        database.run(lambda sql: sql.change(ticked, seconds=seconds))
+
+    passes(clock_jumps)
+    assert registry.get_service("host1").is_up()
+    registry.keep_alive({})
+    assert registry.get_service("host1").is_up()
+    for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):
+        passes(LONGEST_TICK)
+        registry.keep_alive({})
+    assert not registry.get_service("host1").is_up()
+
+
 # -- status
+
+
+def test_the_record_has_what_the_agent_reports_about_itself(registry: Registry) -> None:
+    about = {"agent_version": "1.2.0", "degraded": "placement: no answer"}
+    record = registry.heartbeat("host1", "a1", "6.5", (), **about)
+    assert (record.agent_version, record.degraded) == tuple(about.values())
+    assert registry.heartbeat("host1", "a1", "6.5", ()).degraded == ""
+    with pytest.raises(InputRefused, match="degraded"):
+        registry.heartbeat("host1", "a1", "6.5", (), degraded="x" * 256)
+
+
+def test_answers_to_heartbeats_have_the_number_of_hosts_that_are_up(
+    store: tuple[Registry, Database],
+) -> None:
+    registry = registry_at(store[1])
+    for host in ("host1", "host2", "host3"):
+        registry.heartbeat(host, host, "6.5", ())
+    registry.set_forced_down("host3", forced_down=True)
+    counted = registry_at(store[1])
+    assert counted.heartbeat("host1", "host1", "6.5", ()).hosts == 2
+    assert counted.get_service("host1").hosts is None
+    assert counted.heartbeat("host4", "host4", "6.5", ()).hosts == 2, "counted once a minute"
 
 
 def test_a_host_is_attached_as_long_as_its_heartbeats_say_so(registry: Registry) -> None:

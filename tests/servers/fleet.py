@@ -141,6 +141,7 @@ class Fleet(Server):
                 "roots": uuid,
                 "address": agent_address(self.directory / name),
                 "last_seen": 0.0,
+                "heard": 0.0,
             }
 
     def start(self, timeout: float = 600.0) -> None:

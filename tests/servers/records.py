@@ -13,7 +13,8 @@ def write(database: Database, said: str, **values: Any) -> None:
 
 def later(database: Database, seconds: float) -> None:
     """Let that many seconds pass for all records."""
-    write(database, "last_seen = last_seen - :seconds", seconds=seconds)
+    passed = "last_seen = last_seen - :seconds, heard = heard - :seconds"
+    write(database, passed, seconds=seconds)
 
 
 def insert(database: Database, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -7,10 +7,12 @@ import queue
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from agent import version
 from agent.bus.errors import WAITED
 from agent.loop import Loop
 from agent.registry import checks
@@ -18,7 +20,7 @@ from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, Unkno
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
 from agent.state.document import Document, Unusable
-from agent.switching.heartbeat import Heartbeat
+from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus, State
@@ -36,17 +38,29 @@ class FakeRegistry:
     record: ServiceRecord | None = None
     down: bool = False
     name_conflict: bool = False
+    over_rpc: bool = False
+    """Whether heartbeats that report nothing new are not answered."""
+    answers: bool = True
+    known: list[int | None] = field(default_factory=list)
     writes: list[tuple[bool, str | None]] = field(default_factory=list)
     before_write: list = field(default_factory=list)
     on_the_way: list = field(default_factory=list)
     """Happens while an answer to a heartbeat is on its way."""
 
-    def heartbeat(self, host, address, rpc_version, roots, *, attached=False):
+    def heartbeat(self, host, address, rpc_version, roots, *, known_version=None, **reported):
         self._check()
         if self.name_conflict:
             raise HostTaken("host1 runs at there, this one at here")
+        if self.over_rpc:
+            self.known.append(known_version)
+            if known_version is not None:
+                return None
+            if not self.answers:
+                raise RegistryUnavailable("no answer in 10 s")
         self.record = self.record or ServiceRecord(1, "u", host)
-        self.record = replace(self.record, rpc_version=rpc_version, roots=tuple(roots))
+        self.record = replace(
+            self.record, rpc_version=rpc_version, roots=tuple(roots), hosts=3, **reported
+        )
         answer = self.record
         while self.on_the_way:
             self.on_the_way.pop()()
@@ -826,3 +840,69 @@ def test_the_file_is_readable_by_people(world) -> None:
     world.status.switch(disabled=True, reason="new disks")
     found = json.loads(world.status.document.path.read_text())
     assert (found["disabled"], found["reason"], found["acknowledged"]) == (True, "new disks", False)
+
+
+# -- heartbeats over RPC, of which most are not answered
+
+
+def answered(world: World, beats: int) -> list[int]:
+    """Send heartbeats; the numbers of those that had to be answered."""
+    world.registry.known.clear()
+    for _ in range(beats):
+        world.beat()
+    return [number for number, known in enumerate(world.registry.known) if known is None]
+
+
+@pytest.fixture
+def quiet(world: World) -> World:
+    """A host that has reported all, and the registry has its status."""
+    world.registry.over_rpc = True
+    world.status.adopt_trait(has_trait=False)
+    world.beat()
+    assert world.status.registered.is_set()
+    return world
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_heartbeat_that_reports_nothing_new_names_the_version_that_was_seen(
+    quiet: World, attached: bool
+) -> None:
+    quiet.heartbeat.attached = attached
+    gaps = [after - before for before, after in pairwise(answered(quiet, 1000))]
+    assert min(gaps) >= FEWEST_UNANSWERED + 1 and max(gaps) <= MOST_UNANSWERED + 1
+    seen = 0 if attached else quiet.registry.record.version
+    assert set(quiet.registry.known) == {None, seen}
+
+
+def test_a_lost_registry_is_asked_no_more_often_and_noticed(quiet: World) -> None:
+    quiet.registry.answers = False
+    asked = answered(quiet, 200)
+    assert len(asked) <= 200 / (FEWEST_UNANSWERED + 1) + 1
+    assert quiet.status.registry_lost is not None
+    quiet.registry.answers = True
+    answered(quiet, MOST_UNANSWERED + 1)
+    assert quiet.status.registry_lost is None
+
+
+def test_what_is_new_is_reported_at_once(quiet: World) -> None:
+    answered(quiet, MOST_UNANSWERED + 2)
+    quiet.heartbeat.roots = lambda: ()
+    assert answered(quiet, 1) == [0] and quiet.registry.record.roots == ()
+    quiet.status.switch(disabled=True, reason="new disks")
+    assert answered(quiet, 1) == [0] and quiet.registry.record.disabled
+
+
+def test_a_call_of_the_registry_has_the_record_read(quiet: World) -> None:
+    """One that was lost before, or of a record that was restored."""
+    for seen in (quiet.registry.operator(True, "new disks").version, 1):
+        quiet.status.switch(disabled=True, version=seen)
+        assert answered(quiet, 1) == [0]
+    assert quiet.known.reason == "new disks"
+
+
+def test_heartbeats_bring_the_number_of_hosts_and_what_is_wrong_here(quiet: World) -> None:
+    quiet.heartbeat.degraded = lambda: "drivers: driver libvirt:\nlibvirtd is gone"
+    answered(quiet, MOST_UNANSWERED + 1)
+    assert quiet.heartbeat.hosts == 3
+    assert quiet.registry.record.degraded == "drivers: driver libvirt: libvirtd is gone"
+    assert quiet.registry.record.agent_version == version()

@@ -62,6 +62,8 @@ class Broker:
         context: Mapping[str, Any],
         arguments: Mapping[str, Any],
         timeout: float,
+        *,
+        answered: bool = True,
     ) -> Any:
         """As :class:`agent.bus.messaging.RpcClient`.  :raises MessagingError:"""
         if not self.up:
@@ -70,6 +72,8 @@ class Broker:
         expires = self.scheduler.now + timeout
         message = Message(method, dict(context), dict(arguments), expires, reply)
         self._send(queue, message)
+        if not answered:
+            return None
         try:
             return reply.result(timeout)
         except TimeoutError:
@@ -171,11 +175,12 @@ class Client:
         *,
         server: str | None = None,
         context: Mapping[str, Any] | None = None,
+        answered: bool = True,
         **arguments: Any,
     ) -> Any:
         self.step()
-        queue = server or self.topic
-        return self.broker.call(queue, method, context or {}, arguments, self.timeout)
+        queue, sent = server or self.topic, context or {}
+        return self.broker.call(queue, method, sent, arguments, self.timeout, answered=answered)
 
 
 @dataclass

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
+from agent.bus.rpcapi import ComputeAgentAPI
 from agent.provider_config import files
 from agent.switching import switching
 from compute_registry.endpoint import RegistryEndpoint
+from compute_registry.heartbeats import TOGETHER, Heartbeats
 from reportclient.schedule import LONGEST
-from tests.world.broker import REGISTRY, Broker
+from tests.world.broker import REGISTRY, Broker, Client
 from tests.world.disk import Disk, StatePath, disks
 from tests.world.events import Event, HostOff, Killed
 from tests.world.files import NAME, text_for
@@ -69,9 +71,16 @@ class World:
 
     def registry_listens(self) -> None:
         endpoint = RegistryEndpoint(self.registry.store)
-        self.broker.listen(
-            REGISTRY, lambda method, ctxt, values: getattr(endpoint, method)(ctxt, **values), None
-        )
+        agents: Any = ComputeAgentAPI(None)
+        agents.rpc = Client(self.broker, 10.0)
+        beats = Heartbeats(self.registry.store, endpoint.received, agents, lambda: False)
+
+        def answer(method: str, context: dict[str, Any], values: dict[str, Any]) -> Any:
+            if method == "keep_alive":
+                self.scheduler.call(beats.record, TOGETHER)
+            return getattr(endpoint, method)(context, **values)
+
+        self.broker.listen(REGISTRY, answer, None)
 
     def _machine(self, number: int) -> Machine:
         own = f"c0ffee00-0000-4000-8000-{number + 1:012}"

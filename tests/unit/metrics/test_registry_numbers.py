@@ -22,7 +22,7 @@ UUID = record().uuid
 class Database:
     """Away, or with nothing in it."""
 
-    now, binary, shown = "0", "binary", "db"
+    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
     away = False
 
     def run(self, work: Any) -> Any:

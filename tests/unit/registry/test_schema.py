@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_database import TABLE
+from agent.registry.host_database import ADDED, TABLE
 from compute_registry.database import open_database
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
@@ -47,6 +47,18 @@ def test_a_column_that_a_later_version_has_added_is_left_alone(tmp_path: Path) -
     registry = registry_at(tmp_path)
     assert registry.set_status("host1", disabled=True).disabled
     assert rows(tmp_path / "services.sqlite", "SELECT moon FROM services") == [("full",)]
+
+
+def test_a_file_of_an_earlier_agent_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    registry_at(tmp_path).heartbeat("host1", "a", None, [])
+    with closing(sqlite3.connect(tmp_path / "services.sqlite")) as database:
+        for column in ADDED:
+            database.execute(f"ALTER TABLE services DROP COLUMN {column}")
+    registry = registry_at(tmp_path)
+    assert registry.get_service("host1").silent_for is None
+    assert (
+        registry.heartbeat("host1", "a", None, [], degraded="disk: full").degraded == "disk: full"
+    )
 
 
 def test_a_file_of_a_later_version_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from agent.registry.store import WatchedRegistry
 
 
 class Database:
-    now, binary, shown = "0", "binary", "db"
+    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
     away = True
 
     def run(self, work: Any) -> Any:
