@@ -176,10 +176,12 @@ class SqlRegistry:
         def work(sql: Transaction) -> ServiceRecord | None:
             key = {"host": host, "down_after": self.down_after}
             changed = sql.change(f"{beat} AND roots = :roots", **key, **reported)
-            if not changed:
-                roots = " ".join(self._granted(sql, host, reported["roots"].split()))
-                changed = sql.change(beat, **key, **{**reported, "roots": roots})
             row = self._row(sql, host)
+            if row is not None and not changed:
+                recorded, claimed = str(row["roots"]).split(), reported["roots"].split()
+                roots = " ".join(self._granted(sql, host, recorded, claimed))
+                changed = sql.change(beat, **key, **{**reported, "roots": roots})
+                row = self._row(sql, host)
             if row is None or (not changed and row["address"] in (None, reported["address"])):
                 return None  # created by another process after the UPDATE: try again
             if not changed:
@@ -188,13 +190,13 @@ class SqlRegistry:
 
         return self._run(work)
 
-    def _granted(self, sql: Transaction, host: str, roots: Sequence[str]) -> list[str]:
-        """Return the roots without those of other hosts that are up.
+    def _granted(
+        self, sql: Transaction, host: str, recorded: Sequence[str], roots: Sequence[str]
+    ) -> list[str]:
+        """Return the roots without those of other hosts that are up; ``recorded``: in the record.
 
         A root of a host that is down moves to this host.
         """
-        row = next(iter(sql.rows("SELECT roots FROM services WHERE host = :host", host=host)), {})
-        recorded = str(row.get("roots") or "").split()
         granted = list(roots)
         for root in (root for root in roots if root not in recorded):
             for rival in sql.rows(

@@ -17,7 +17,7 @@ def config(tmp_path: Path) -> Path:
     config.write_text(f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}\n")
     with registry(tmp_path) as store:
         store.heartbeat("host1", "rack 1", None, [], attached=True)
-        store.heartbeat("host2", "rack 2", None, [])
+        store.heartbeat("host2", "rack 2", None, [], agent_version="1.2", degraded="disk: full")
     return config
 
 
@@ -62,3 +62,15 @@ def test_it_is_shown_as_attached(config: Path, capsys: pytest.CaptureFixture[str
     rows = {row["host"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["host1"]["attached"], rows["host2"]["attached"]) == (True, False)
     assert rows["host1"]["placement_agrees"] is None
+
+
+def test_the_agents_version_and_what_does_not_work_there_are_shown(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ComputeCtl().run(["--config-file", str(config), "service", "list", "-f", "json"])
+    rows = {row["host"]: row for row in json.loads(capsys.readouterr().out)}
+    told = [(row["agent_version"], row["degraded"]) for row in (rows["host1"], rows["host2"])]
+    assert told == [("", ""), ("1.2", "disk: full")]
+    ComputeCtl().run(["--config-file", str(config), "service", "show", "host2"])
+    shown = capsys.readouterr().out
+    assert "  version   1.2\n" in shown and "  degraded  disk: full\n" in shown

@@ -185,3 +185,11 @@ def test_who_asks_for_sources_learns_that_there_are_none() -> None:
     status = ObservedStatus(WRITTEN, 100.0, alive=True)
     lines = "".join(status_lines(status, Screen(), sources=True))
     assert "no driver of this node measures" in lines
+
+
+def test_the_first_problem_is_one_that_the_registry_does_not_know(tmp_path: Path) -> None:
+    facts = ServiceFacts(registry="no answer", rpc="waiting for the message broker")
+    status = StatusFile(tmp_path, "host1", 60.0, lambda: 1.0, lambda: facts)
+    assert status.problem() == ""
+    status([])
+    assert status.problem() == "broker: waiting for the message broker"
