@@ -130,11 +130,11 @@ class Heartbeat:
             self.status.registry_lost = why
         else:
             if answered:
-                self._is_answered()
+                self._note_answer()
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
 
-    def _is_answered(self) -> None:
+    def _note_answer(self) -> None:
         if self.name_conflict is not None:
             LOG.info("No other agent has the name of this host any more")
         elif self.status.registry_lost is not None:

@@ -20,7 +20,7 @@ LINES = {
     "agent/ownership": 1113,
     "agent/period": 1294,
     "agent/provider_config": 549,
-    "agent/registry": 1804,
+    "agent/registry": 1806,
     "agent/reporting": 867,
     "agent/state": 1003,
     "agent/switching": 1057,
