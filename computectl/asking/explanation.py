@@ -101,7 +101,7 @@ def paragraphs(explained: list[Explained], why: Why) -> Iterator[tuple[str, str]
 
 def _matters(explained: Explained) -> bool:
     """Whether to name a constraint; that hosts are enabled is always one, and seldom the reason."""
-    return explained.constraint.aspect is not Aspect.ENABLED or explained.verdict == "decides"
+    return explained.constraint.aspect is not Aspect.ENABLED or explained.verdict in VERDICTS[:3]
 
 
 def _tallied(tally: Tally) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from computectl.asking.constraints import (
     Aspect,
+    Constraint,
     Question,
     constraints,
     with_constraints_only,
     without_constraint,
 )
-from reportclient.candidates import read_request, to_query_string
+from computectl.asking.explanation import Explained, paragraphs
+from computectl.asking.why import Why
+from reportclient.candidates import AllocationCandidates, read_request, to_query_string
 
 FULL = (
     "resources=VCPU:2&required=in:A,B&resources1=FPGA:1&required1=T,!U&required_N=HW_NUMA_ROOT&group_policy=isolate"
@@ -45,3 +50,16 @@ def test_resources_only_have_nothing_else() -> None:
     bare = with_constraints_only(Question(read_request(FULL)), ())
     assert bare.include_disabled
     assert to_query_string(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_named"),
+    [("decides", True), ("conflicts", True), ("overlaps", False), ("nothing", False)],
+)
+def test_that_a_host_is_enabled_is_named_where_it_matters(verdict: str, is_named: bool) -> None:
+    enabled = Constraint(Aspect.ENABLED)
+    explained = [
+        Explained(each, verdict, each.written) for each in (enabled, Constraint(Aspect.ISOLATE))
+    ]
+    text = "\n".join(words for _, words in paragraphs(explained, Why(AllocationCandidates())))
+    assert (enabled.written in text) is is_named
