@@ -38,13 +38,13 @@ class ObservedService:
 
     @property
     def attention(self) -> int:
-        """How much it needs an operator: 0 an error, 1 down, 2 disabled, 3 nothing."""
+        """How much it needs an operator: 0 an error, 1 down, 2 degraded, 3 disabled, 4 nothing."""
         record = self.record
         if record.contested_by is not None or self.agrees is False or record.unreadable:
             return 0
         if not self.up:
             return 1
-        return 2 if record.disabled else 3
+        return 2 if record.degraded else 3 if record.disabled else 4
 
     @property
     def state(self) -> str:

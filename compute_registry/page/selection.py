@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     EVERYBODY: lambda _: True,
     "up": lambda service: service.up,
     "down": lambda service: not service.up,
+    "degraded": lambda service: bool(service.record.degraded),
     "enabled": lambda service: not service.record.disabled,
     "disabled": lambda service: service.record.disabled,
     "attached": lambda service: service.record.attached,
