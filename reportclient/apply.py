@@ -55,7 +55,8 @@ class Outcome:
     errors, ``refused`` the operations that Placement refused, ``faulted`` those that met a server
     fault; all by :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at
     the operation ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement
-    refuses bulk writes, so single ones were sent.
+    refuses bulk writes, so single ones were sent.  ``lost`` is the write that alone makes the view
+    uncertain: its answer was lost.
     """
 
     view: View
@@ -66,6 +67,7 @@ class Outcome:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     faulted: Mapping[str, Operation] = field(default_factory=dict)
+    lost: Operation | None = None
 
 
 def never() -> bool:
@@ -142,6 +144,7 @@ class _Run:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     unsure: bool = False
+    lost: list[Operation] = field(default_factory=list)
     faulted: dict[str, Operation] = field(default_factory=dict)
 
     def attempt(self, batch: list[Operation]) -> None:
@@ -181,7 +184,10 @@ class _Run:
                 self.faulted[subject_of(operation)] = operation
                 self.failed[subject_of(operation)] = result
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
-                self.unsure = True
+                if not isinstance(result, Unreachable) or isinstance(result, ServerFault):
+                    self.unsure = True
+                elif not (result.unsent or isinstance(operation, EnsureTrait | EnsureClass)):
+                    self.lost.append(operation)
                 self.stopped_by = result
                 self.stopped_at = operation
             case UnknownNames(names=names):
@@ -200,8 +206,9 @@ class _Run:
                 self.attempt([single])
 
     def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
+        certain = certain and not self.unsure
         return Outcome(
-            self.edit.freeze(desired, certain=certain and not self.unsure),
+            self.edit.freeze(desired, certain=certain and not self.lost),
             tuple(self.done),
             self.failed,
             self.refused,
@@ -209,6 +216,7 @@ class _Run:
             self.stopped_at,
             self.bulk_refused,
             self.faulted,
+            self.lost[0] if certain and len(self.lost) == 1 else None,
         )
 
     def _without_failed(self, operation: Operation) -> Operation:

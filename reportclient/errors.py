@@ -32,11 +32,14 @@ class PlacementError(Exception):
 class Unreachable(PlacementError):
     """No usable answer: no connection, time-out, 5xx, 429, or an answer that is not Placement's.
 
-    Next: the caller tries again later.  Whether a write was done is unknown: read first.
+    Next: the caller tries again later.  Whether a write was done is unknown, unless ``unsent``: ask
+    for it first.
     """
 
     retry_after: float | None = None
     """Seconds of the answer's ``Retry-After``, or ``None``."""
+    unsent: bool = False
+    """Whether the request was not carried out: no connection, or a 503 or 429 before Placement."""
 
 
 class ServerFault(Unreachable):

@@ -18,14 +18,18 @@ from keystoneauth1 import session, token_endpoint
 from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
 from reportclient.microversion import parse_microversion
 from reportclient.replies import answer, first_error, shown
-from reportclient.transport import LIMIT, Refused, Transport
+from reportclient.schedule import doubled
+from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_unsent
 
 NEWEST = "1.39"
 """The newest microversion that this client uses."""
 OLDEST = "1.30"
 """The oldest microversion that this client works with."""
-TIMEOUT = 30.0
-"""Seconds to wait for an answer if no timeout is set."""
+TIMEOUT = 300.0
+"""Seconds to wait for an answer if no timeout is set: as a busy server carries
+out what it has accepted, a request that is given up and sent again adds to its load."""
+LONGEST_WAIT = 600.0
+"""Seconds up to which the wait doubles while no answer comes in time."""
 
 UPGRADES_SEEN_WITHIN = 3600.0
 """Seconds after which the newest microversion is tried again on an older Placement."""
@@ -78,6 +82,8 @@ class PlacementAPI:
         self._version = self._newest
         self._newest_again = 0.0
         self._headers: dict[str, str] = {}
+        self._in_vain = 0
+        """Number of requests in a row without an answer in time."""
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
         """Return a copy that sends a global request id (``req-`` and a UUID) with each request."""
@@ -102,6 +108,9 @@ class PlacementAPI:
         return answer(method, path, response)
 
     def _send(self, method: str, path: str, json: Any) -> Any:
+        more = {}
+        if self._in_vain and (wait := self.adapter.session.timeout):
+            more["timeout"] = max(wait, doubled(wait, self._in_vain, LONGEST_WAIT))
         try:
             response = self.adapter.request(
                 path,
@@ -113,16 +122,20 @@ class PlacementAPI:
                 microversion=self._version,
                 log=False,
                 rate_semaphore=_AT_ONCE,
+                **more,
             )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
-            raise Unreachable(f"no answer to {method} {shown(path)}: {why}") from err
+            self._in_vain += is_unanswered(err)
+            text = f"no answer to {method} {shown(path)}: {why}"
+            raise Unreachable(text, unsent=is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
             raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
+        self._in_vain = 0
         if self._on_answer is not None:
             self._on_answer()
         return response

@@ -5,7 +5,7 @@ the next write would overwrite another client's change.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -13,8 +13,9 @@ from urllib.parse import quote
 from reportclient.errors import NotFound, Rejected, UnknownNames, Unreachable
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider
+from reportclient.plan import Operation, SetAggregates, SetInventory, SetTraits
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
+from reportclient.view import View, ViewEdit
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +72,38 @@ def refresh(
                 members += _read_all(view, below, api, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
     return _view_of(view, members, sharing)
+
+
+def with_result(view: View, lost: Operation, api: API) -> View:
+    """Return the certain view after ``lost``, a write whose answer was lost; 1 GET.
+
+    Another operation than a PUT of a part of a provider, or another client's write meanwhile, leave
+    the view as it is.
+    """
+    written: Any
+    read: Callable[[Any], Any] = frozenset
+    match lost:
+        case SetInventory(uuid, written):
+            part, read = "inventories", _records
+        case SetTraits(uuid, written):
+            part = "traits"
+        case SetAggregates(uuid, written):
+            part = "aggregates"
+        case _:
+            return view
+    try:
+        reply = _reply(f"/resource_providers/{uuid}/{part}", part, api)
+        generation, before = reply[_GENERATION], view.generations[uuid]
+        done = generation == before + 1 and read(reply[part]) == written
+    except (NotFound, AttributeError, LookupError, TypeError, ValueError):
+        return view
+    if generation == before:
+        return replace(view, certain=True)
+    if not done:
+        return view
+    edit = ViewEdit(view)
+    edit.ack(lost, reply)
+    return edit.freeze(certain=True)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -272,15 +305,20 @@ def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Liste
         item["uuid"],
         item["name"],
         item["parent_provider_uuid"],
-        {name: Inventory.from_placement(row) for name, row in inventories["inventories"].items()},
+        _records(inventories["inventories"]),
         frozenset(traits["traits"]),
         frozenset(aggregates["aggregates"]),
     )
     replies = (inventories, traits, aggregates)
     # Another client may have written between the GETs: only the oldest generation is safe.
-    return _Read(provider, min(int(reply["resource_provider_generation"]) for reply in replies))
+    return _Read(provider, min(int(reply[_GENERATION]) for reply in replies))
 
 
+def _records(rows: Listed) -> dict[str, Inventory]:
+    return {name: Inventory.from_placement(row) for name, row in rows.items()}
+
+
+_GENERATION = "resource_provider_generation"
 _PARTS = ("inventories", "traits", "aggregates")
 
 

@@ -80,7 +80,8 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
         text = f"{text.rstrip(' .')}; {ROLE}"
     if status == 429 or status >= 500 or not error:
         fault = ServerFault if status == 500 and error else Unreachable
-        return fault(text, request_id=request_id, retry_after=_retry_after(response))
+        details = {"retry_after": _retry_after(response), "unsent": status in (429, 503)}
+        return fault(text, request_id=request_id, **details)
     by_status: dict[int, type[PlacementError]] = {
         403: Forbidden,
         404: NotFound,

@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Protocol, TypeVar
 
 from reportclient.apply import FAULTS, Outcome, apply, never, subject_of
@@ -26,7 +26,7 @@ from reportclient.errors import (
 )
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Plan, with_bulk_writes
-from reportclient.reader import Listed, refresh, with_lone_root
+from reportclient.reader import Listed, refresh, with_lone_root, with_result
 from reportclient.refusals import (
     FAULTY,
     ForeignClasses,
@@ -94,17 +94,20 @@ class Root:
     """When the view was last compared with Placement, in the clock of ``now`` (see ``attempt``)."""
     retry_refused_at: float = 0.0
     """When refused operations are sent again, in the clock of ``now``."""
-    hold: tuple[float, PlacementError] | None = None
-    """Until when no request is sent, not even an urgent one: the answer had a ``Retry-After``."""
-    rest: tuple[float, PlacementError] | None = None
-    """Until when only urgent requests are sent, after an attempt that met server faults or
-    conflicts and wrote nothing; and its error.  ``Schedule.rest_until``: while no answer comes."""
+    rests_for: PlacementError | None = None
+    """The error because of which the root rests (see ``Schedule.is_resting``)."""
     setbacks: int = 0
     """Number of attempts in a row that met a server fault or a conflict."""
     retry_faulted_at: float = 0.0
     """When operations that met a server fault or a conflict are sent again."""
     unreachable: Unreachable | None = None
     """The error if Placement did not answer the last request."""
+    clock: Callable[[], float] = monotonic
+    """Measures the seconds of an attempt."""
+    _lost: tuple[Operation, View] | None = None
+    """The write whose answer was lost, if it alone makes the view uncertain, and that view."""
+    _unread: Unreachable | None = None
+    """The error of reading the tree in this attempt."""
     _stopped: tuple[Operation, View] | None = None
     """The operation at which the previous try stopped, and the view at that time."""
     _met: tuple[Any, ...] | None = None
@@ -142,18 +145,18 @@ class Root:
         :param now: seconds of a monotonic clock.
         :param function: reads, plans and writes with the API that it gets.
         :param api: used instead of the root's API.
-        :param urgent: do it even if the root waits after a failed attempt (``rest``).
+        :param urgent: do it even if the root rests after a failed attempt.
         """
         counted = Counting(api or self.api)
-        for wait in (self.hold, None if urgent else self.rest):
-            if wait is not None and now < wait[0]:
-                return wait[1], counted
-        self._stopped = self._met = None
+        if self.rests_for is not None and self.schedule.is_resting(now, urgent=urgent):
+            return self.rests_for, counted
+        began = self.clock()
+        rested, self._stopped, self._met, self._unread = self.rests_for, None, None, None
         self._written, self._faulted, self._fails_again = counted.done, False, False
         result: T | Exception
         while True:
             try:
-                result = function(counted)
+                result = self._resume(function, counted)
             except PlacementError as err:
                 result = err
             except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
@@ -165,12 +168,24 @@ class Root:
             (self.times.pause or sleep)(random.uniform(0.0, longest))
             counted.tries += 1
         raised = result if isinstance(result, Exception) else None
-        self._note_answer(raised or getattr(result, "error", None), counted.calls, now)
+        ended = now + self.clock() - began
+        self._note_answer(raised or getattr(result, "error", None), counted.calls, ended)
         if not urgent:
-            self._note_faults(raised, now)
+            self._note_faults(raised, now, rested=rested is not None)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
+
+    def _resume(self, function: Callable[[Counting], T], api: Counting) -> T:
+        """Ask for a write whose answer was lost, then call ``function``."""
+        if self._lost is not None and self._lost[1] is self.view:
+            lost, before = self._lost
+            self.view = with_result(before, lost, api)
+            self.unreachable = None
+            if self.view.generations != before.generations:
+                api.done.append(lost)
+        self._lost = None
+        return function(api)
 
     def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
         """Read the tree if it is due (:meth:`is_due`); return whether it was read.
@@ -189,7 +204,11 @@ class Root:
             return False
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
-        self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
+        try:
+            self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
+        except Unreachable as err:
+            self._unread = err
+            raise
         went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
         if self.store is not None and any(went_back):
             # Placement was restored.  This client's own writes can bring a generation back to the
@@ -242,6 +261,8 @@ class Root:
 
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
+        if self._unread is not None and not isinstance(self._unread, ServerFault):
+            return Outcome(self.view, stopped_by=self._unread)
         planned = plan.operations
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         sent = apply(
@@ -269,6 +290,8 @@ class Root:
         if outcome.done:
             self.unreachable = None
         self.view = outcome.view
+        if outcome.lost is not None:
+            self._lost = outcome.lost, outcome.view
         return outcome
 
     def read(self, api: API) -> None:
@@ -313,20 +336,20 @@ class Root:
         """Note whether Placement answered, if there were any requests."""
         if not calls:
             return
-        self.hold = None
-        if isinstance(err, Unreachable) and err.retry_after:
-            until = now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)
-            self.hold = until, err
-        self.unreachable = err if isinstance(err, Unreachable) else None
+        self.unreachable = self.rests_for = err if isinstance(err, Unreachable) else None
         if self.unreachable is None:
             self.schedule.answered()
-        else:
-            self.schedule.unanswered(now, self.times, certain=self.view.certain)
+            return
+        pending = self._unread is None or not self.view.certain
+        self.schedule.unanswered(now, self.times, pending=pending)
+        if self.unreachable.retry_after:
+            wait = min(self.unreachable.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)
+            self.schedule.hold_until = now + wait
 
-    def _note_faults(self, err: Exception | None, now: float) -> None:
+    def _note_faults(self, err: Exception | None, now: float, *, rested: bool) -> None:
         """Double the wait before faulted operations are sent again, or end it.
 
-        If the attempt also wrote nothing, only urgent requests are sent meanwhile (``rest``).  An
+        If the attempt also wrote nothing, only urgent requests are sent meanwhile.  An
         attempt that writes after such a wait ends it: Placement works again.
         """
         if isinstance(err, FAULTY) or self._faulted:
@@ -338,12 +361,13 @@ class Root:
                 (e for _, e in self.refusals.by_subject.values() if isinstance(e, FAULTY)), None
             )
             why = err if isinstance(err, PlacementError) else met
-            self.rest = None if self._written or why is None else (now + gap, why)
-        elif self._written and self.rest is not None:
+            if not self._written and why is not None:
+                self.rests_for, self.schedule.rest_until = why, now + gap
+        elif self._written and rested:
             self.refusals.forget_faults()
-            self.setbacks, self.rest = 0, None
+            self.setbacks = 0
         elif not any(isinstance(err, FAULTY) for _, err in self.refusals.by_subject.values()):
-            self.setbacks, self.rest = 0, None
+            self.setbacks = 0
 
     def _read_existing(self, create: CreateProvider, api: API) -> None:
         """Read a provider that could not be created because it exists.

@@ -14,7 +14,8 @@ SPREAD = 0.5
 """An interval is up to this part shorter or longer.  With half to both sides, requests of hosts
 that started together are spread evenly over the next round; with less, peaks remain."""
 REST = 1.1
-"""Periods for which a root with pending writes rests, so that it skips every second period."""
+"""Periods for which a root with pending writes rests, so that it skips every second period: the
+hosts of a fleet then try evenly over two periods, and all of them within two after an outage."""
 LONGEST = 5
 """Maximum periods between two tries, on average, of a root without pending writes while Placement
 does not answer."""
@@ -60,6 +61,8 @@ class Schedule:
     audit_at: float | None = None
     rest_until: float = -inf
     """Until when nothing is sent, except for urgent requests."""
+    hold_until: float = -inf
+    """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
     silent: int = 0
     """Number of tries in a row without an answer."""
     uniform: Callable[[float, float], float] = random.uniform
@@ -88,26 +91,26 @@ class Schedule:
 
     def answered(self) -> None:
         """Note that Placement answered."""
-        self.silent, self.rest_until = 0, -inf
+        self.silent, self.rest_until, self.hold_until = 0, -inf, -inf
 
-    def unanswered(self, now: float, times: Times, *, certain: bool) -> None:
-        """Note that Placement did not answer.  ``certain``: nothing has to be read or written now.
+    def unanswered(self, now: float, times: Times, *, pending: bool) -> None:
+        """Note that Placement did not answer.  ``pending``: a write, or a read that it needs.
 
-        A root with pending writes, or without a certain view, retries at the next period, then
-        at every second one; the first gap is random, so that hosts that failed together spread
-        out.  Any other root waits longer each time.
+        A root with pending writes retries at the next period, then at every second one; the first
+        gap is random, so that hosts that failed together spread out.  Any other root waits longer
+        each time.
         """
         pause = doubled(times.period, self.silent, times.period * LONGEST)
-        if certain:
+        if not pending:
             self.verify_at = now + self._spread(pause)
         elif self.silent:
             skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
             self.rest_until = now + times.period * (REST if skips else 0.0)
         self.silent += 1
 
-    def is_resting(self, now: float) -> bool:
-        """Return whether the root rests because Placement did not answer."""
-        return now < self.rest_until
+    def is_resting(self, now: float, *, urgent: bool = False) -> bool:
+        """Return whether nothing is sent now; ``urgent`` requests end a rest, but no hold."""
+        return now < self.hold_until or (now < self.rest_until and not urgent)
 
     def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Return whether a retry between periods can be left to the next period.

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from keystoneauth1 import session
 from requests import PreparedRequest, RequestException, Response
-from requests.exceptions import SSLError
+from requests.exceptions import ConnectTimeout, ReadTimeout, SSLError
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 LIMIT = 16 * 2**20
 """Default maximum size of an answer in bytes, enough for a tree of 20,000 providers.  At the worst,
@@ -31,6 +31,11 @@ LONGEST = 2
 """Number of timeouts after which an answer has to be complete."""
 SILENCE = 30.0
 """Timeout in seconds if none is set."""
+CONNECT = 10.0
+"""Longest seconds to wait for a connection: nothing is lost by a new try."""
+
+GONE = 60_000
+"""Milliseconds after which a peer that confirms no packet counts as gone (``TCP_USER_TIMEOUT``)."""
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)
 """X509_V_FLAG_NO_CHECK_TIME, to read the dates of a certificate that is not valid now."""
@@ -72,6 +77,8 @@ class Transport(session.TCPKeepAliveAdapter):
             or the server's certificate is not accepted.
         """
         request.headers["Accept-Encoding"] = "gzip"
+        if isinstance(wait := options.get("timeout"), int | float):
+            options["timeout"] = (min(wait, CONNECT), wait)
         try:
             response: Response = super().send(request, *args, **{**options, "stream": True})
         except SSLError as err:
@@ -91,6 +98,18 @@ class Transport(session.TCPKeepAliveAdapter):
         response.raw.release_conn()
         response.raw = io.BytesIO(content)
         return response
+
+
+def is_unsent(err: Exception) -> bool:
+    """Return whether keystoneauth raised ``err`` because there was no connection."""
+    cause = err.__context__
+    reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
+    return isinstance(cause, ConnectTimeout) or isinstance(reason, NewConnectionError)
+
+
+def is_unanswered(err: Exception) -> bool:
+    """Return whether keystoneauth raised ``err`` because no answer came in time."""
+    return isinstance(err.__context__, ReadTimeout)
 
 
 def _not_accepted(url: str, verify: object, err: ssl.SSLCertVerificationError) -> str:
@@ -197,6 +216,7 @@ class _Bounded:
 
     def connect(self) -> None:
         super().connect()  # type: ignore[misc]
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, GONE)
         self.sock = _Socket(self.sock)
 
     def getresponse(self) -> Any:

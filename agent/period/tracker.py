@@ -109,8 +109,6 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        if self.root.unreachable is not None and self.root.schedule.is_resting(now):
-            return Report(self.node, error=self.root.unreachable)
         report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
         left = report.driver_errors or report.reshape_pending or RESHAPE in report.failed
         self.started = self.started or (report.error is None and not left)

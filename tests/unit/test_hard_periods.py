@@ -82,6 +82,60 @@ def test_one_500_is_tried_once_more_at_once(placement):
     assert agent.period().ok
 
 
+def changing(placement):
+    """An agent that has reported everything, and a list with the VCPUs to report from now on."""
+    vcpus = [8]
+
+    def body(tree):
+        tree_of(1)(tree)
+        tree.update_inventory(NODE, {"VCPU": {"total": vcpus[-1]}})
+
+    agent = Agent(placement, body)
+    assert agent.period().ok
+    return agent, vcpus
+
+
+@pytest.mark.parametrize(("done", "calls"), [(True, 1), (False, 2)])
+def test_a_write_without_an_answer_is_asked_about_with_one_read(placement, done, calls):
+    agent, vcpus = changing(placement)
+    vcpus.append(9)
+    placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=done)
+    assert not agent.period(1.0).ok
+    report = agent.period(1.0)
+    assert report.ok and report.calls == calls
+    assert agent.seen(NODE).inventory["VCPU"].total == 9
+    assert agent.period(1.0).calls == 0
+    assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 9
+
+
+def test_a_lost_write_that_another_one_followed_is_read_with_all_else(placement):
+    agent, vcpus = changing(placement)
+    vcpus.append(9)
+    placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=True)
+    assert not agent.period(1.0).ok
+    placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+    assert agent.period().ok
+    assert "CUSTOM_FOREIGN" in agent.seen(NODE).traits
+
+
+def test_what_was_not_carried_out_is_written_again_without_a_read(placement):
+    agent, vcpus = changing(placement)
+    vcpus.append(9)
+    away = errors.Unreachable("503", unsent=True)
+    placement.fail_next("PUT", r"/inventories$", away)
+    assert not agent.period(1.0).ok
+    report = agent.period(1.0)
+    assert report.ok and report.calls == 1
+
+
+def test_after_a_verification_in_vain_nothing_is_written_in_that_period(placement):
+    agent, vcpus = changing(placement)
+    vcpus.append(9)
+    placement.fail_next("GET", r"in_tree", errors.Unreachable("503", unsent=True))
+    assert agent.period(2000.0).calls == 1
+    assert agent.period().ok
+
+
 def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(placement):
     agent = Agent(placement, tree_of(1))
     placement.fail_next("GET", r"in_tree", errors.Unreachable("503", retry_after=99_999.0))

@@ -29,7 +29,7 @@ LINES = {
     "driverkit": 4892,
     "drivers": 2250,
     "drivers/libvirt": 5537,
-    "reportclient": 7378,
+    "reportclient": 7481,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -57,7 +57,7 @@ class Host:
         ):
             return 0
         if away:
-            self.schedule.unanswered(now, self.times, certain=self.certain)
+            self.schedule.unanswered(now, self.times, pending=not self.certain)
             return 1
         audit = self.schedule.audits(now, self.times)
         self.schedule.verified(now, self.times)
@@ -116,7 +116,7 @@ class Disabled:
         reads = 0 if self.host.certain else VERIFICATION
         if away:
             self.host.certain = False
-            self.host.schedule.unanswered(now, self.host.times, certain=False)
+            self.host.schedule.unanswered(now, self.host.times, pending=True)
             return 1
         self.written_at, self.host.certain = now, True
         self.host.schedule.answered()
@@ -235,20 +235,20 @@ def test_their_traits_are_written_within_two_periods_and_without_a_spike(
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
     times, schedule = defaults().rules, Schedule()
     schedule.verified(0.0, times)
-    schedule.unanswered(1000.0, Times(), certain=True)
+    schedule.unanswered(1000.0, Times(), pending=False)
     assert 1030 <= schedule.verify_at <= 1090
     schedule.answered()
-    schedule.unanswered(2000.0, Times(), certain=True)
+    schedule.unanswered(2000.0, Times(), pending=False)
     assert 2030 <= schedule.verify_at <= 2090
 
 
 def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
     schedule = Schedule()
-    schedule.unanswered(1000.0, Times(), certain=False)
+    schedule.unanswered(1000.0, Times(), pending=True)
     assert not schedule.is_resting(1001.0)
-    schedule.unanswered(1000.0, Times(), certain=False)
+    schedule.unanswered(1000.0, Times(), pending=True)
     for _ in range(20):
-        schedule.unanswered(1000.0, Times(), certain=False)
+        schedule.unanswered(1000.0, Times(), pending=True)
         assert schedule.is_resting(1061.0) and not schedule.is_resting(999.0 + TWO_PERIODS)
 
 
@@ -257,7 +257,7 @@ def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
     for _ in range(400):
         schedule = Schedule()
         for _ in range(2):
-            schedule.unanswered(1000.0, Times(), certain=False)
+            schedule.unanswered(1000.0, Times(), pending=True)
         rested += schedule.is_resting(1061.0)
     assert 100 < rested < 300
 
@@ -265,6 +265,6 @@ def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
 def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
     schedule, times = Schedule(), Times()
     for _ in range(3):
-        schedule.unanswered(1000.0, times, certain=False)
+        schedule.unanswered(1000.0, times, pending=True)
     assert schedule.may_wait_for_period(1060.0 + 60, times)
     assert not schedule.may_wait_for_period(1000.0 + TWO_PERIODS + 30, times)

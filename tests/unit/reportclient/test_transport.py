@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
 from reportclient.errors import Unreachable
-from reportclient.http import PlacementAPI, bounded_session
+from reportclient.http import PlacementAPI, bounded_session, token_adapter
 from reportclient.transport import Transport
 from tests.servers.tls import Authority, TlsProxy
 
@@ -138,6 +140,52 @@ def chunks_without_end(it: Peer) -> None:
 def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(answer: Answer) -> None:
     with peer(answer) as placement, pytest.raises(Unreachable, match=r"timed out|not whole"):
         api_of(placement, PATIENCE).request("GET", "/resource_providers")
+
+
+def no_answer(it: Peer) -> None:
+    it.close_connection = True
+
+
+def test_what_was_not_carried_out_is_told_from_what_may_have_been() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        refused = PlacementAPI(token_adapter(url, "token"))
+        with pytest.raises(Unreachable) as unsent:
+            refused.request("GET", "/x")
+        assert unsent.value.unsent
+    for answer, is_unsent in {
+        no_answer: False,
+        lambda it: it.say(b"", 503): True,
+        lambda it: it.say(b"", 429): True,
+        lambda it: it.say(b"", 502): False,
+        lambda it: it.say(b"", 504): False,
+    }.items():
+        with peer(answer) as placement, pytest.raises(Unreachable) as told:
+            api_of(placement).request("GET", "/x")
+        assert told.value.unsent == is_unsent
+
+
+def test_each_wait_in_vain_doubles_the_next_and_an_answer_ends_that(monkeypatch) -> None:
+    waits: list[float | None] = []
+    sends = Transport.send
+
+    def send(self: Transport, request: object, **options: Any) -> object:
+        waits.append(options["timeout"])
+        return sends(self, request, **options)
+
+    monkeypatch.setattr(Transport, "send", send)
+    answers: list[Answer] = []
+    with peer(lambda it: answers.pop(0)(it)) as placement:
+        api = api_of(placement, PATIENCE)
+        for _ in range(3):
+            answers.append(lambda it: it.server.closing.wait(20 * PATIENCE))
+            with pytest.raises(Unreachable, match="timed out"):
+                api.request("GET", "/x")
+        for _ in range(2):
+            answers.append(lambda it: it.say(LISTED))
+            api.request("GET", "/x")
+    assert waits == [PATIENCE * n for n in (1, 2, 4, 8, 1)]
 
 
 def test_a_large_answer_is_taken_up_to_the_limit() -> None:
