@@ -147,15 +147,14 @@ class Loop:
             self.commands.put(job)
         return job.done
 
-    def set_interval(self, interval: float | None) -> None:
-        """Change the interval of periods.  Only the loop's thread may call it.
+    def start_again(self, interval: float | None, within: float) -> None:
+        """Run the next period ``within`` so many seconds, at random, and further ones as usual.
 
-        The next period begins at a random time within the interval: the option is often changed
-        on all hosts at once.
+        Only the loop's thread may call it.
         """
         if self._schedule is not None:
-            wait = inf if interval is None else self.uniform(0.0, interval)
-            self._schedule.interval, self._schedule.due = interval, self.clock() + wait
+            self._schedule.interval = interval
+            self._schedule.due = self.clock() + self.uniform(0.0, within)
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Run ``work`` after so many seconds.  Only the loop's thread may call it."""

@@ -222,7 +222,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
     sections = guru.agent_sections(service, loop)
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, sections, frame))
-    first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
+    first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
     else:  # also while Placement is away

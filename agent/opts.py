@@ -45,11 +45,12 @@ DEFAULT: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "periodic_fuzzy_delay",
-        default=120,
         min=0,
-        help="The first period begins after a random delay of up to this many seconds, but "
-        "not more than two intervals, so that hosts that boot at the same time do not report "
-        "at the same time.",
+        sample_default=120,
+        help="Seconds over which hosts spread what all of them may do at once: the first period "
+        "after a start, the period after a reload, and a change of the service record. Each host "
+        "waits for a random part of them. Left out: a second for each 20 hosts of the registry; if "
+        "their number is unknown, 120, but not more than two intervals. 0: no delay.",
     ),
     cfg.StrOpt(
         "transport_url",
@@ -186,6 +187,10 @@ COMMAND_LINE: list[cfg.Opt] = [
     ),
 ]
 
+HOSTS_A_SECOND = 20
+"""Number of hosts that do at once what all hosts do, with up to four requests each."""
+UNKNOWN_FLEET = 120.0
+"""Seconds over which an unknown number of hosts does that."""
 READY_WITHIN = 15.0
 """Most seconds until systemd is told READY, even if no period has finished."""
 
@@ -209,7 +214,8 @@ class Settings:
     state_path: Path
     drivers: tuple[str, ...]
     interval: float | None
-    first_within: float
+    first_within: float | None
+    """``periodic_fuzzy_delay``, see :meth:`spread`."""
     at_once: bool
     shutdown_within: float
     rules: Rules
@@ -219,6 +225,19 @@ class Settings:
     transport_url: str = ""
     exchange: str = "nova"
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+
+    def spread(self, hosts: int | None) -> float:
+        """Return the seconds over which a fleet spreads what all of its hosts may do at once.
+
+        ``hosts``: how many the registry has; ``None`` if unknown.
+        """
+        if self.at_once:
+            return 0.0
+        if self.first_within is not None:
+            return self.first_within
+        if hosts is not None and self.registry.access == "rpc":  # else it has this host only
+            return hosts / HOSTS_A_SECOND
+        return min(UNKNOWN_FLEET, 2 * (self.interval or 0.0))
 
 
 def settings(conf: cfg.ConfigOpts) -> Settings:
@@ -252,7 +271,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         drivers=tuple(conf.compute_driver),
         interval=interval,
         at_once="dev" in conf and conf.dev,
-        first_within=min(conf.periodic_fuzzy_delay, 2 * (interval or 0.0)),
+        first_within=conf.periodic_fuzzy_delay,
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(
             owner_traits=tuple(conf.compute.owner_trait),

@@ -39,10 +39,12 @@ class Reload:
     switching: Switching
 
     def request(self) -> None:
-        """Reload between two periods, then run a period.  Signal handlers may call it."""
+        """Reload between two periods, then run a period.  Signal handlers may call it.
+
+        The period begins at a random time: often all hosts are reloaded at once.
+        """
         reloaded = self.service.reloading()
         self.loop.submit(self._read).add_done_callback(lambda _: reloaded())
-        self.loop.refresh()
 
     def _read(self) -> None:
         for subject, read in (
@@ -55,13 +57,13 @@ class Reload:
                 LOG.warning("%s was not reloaded, the previous one stays in use: %s", subject, err)
             except Exception:
                 LOG.exception("%s was not reloaded", subject)
+        within = self.settings.spread(self.switching.heartbeat.hosts)
+        self.loop.start_again(self.settings.interval, within)
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)
         now = config.settings(self.conf)
-        if now.interval != self.settings.interval:
-            self.loop.set_interval(now.interval)
-            self.status_file.interval = now.interval
+        self.status_file.interval = now.interval
         self._follow(now.rules, self.settings.rules)
         for loaded in self.service.nodes.drivers:
             loaded.calls.within = float(self.conf.compute.driver_timeout)

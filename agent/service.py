@@ -65,10 +65,13 @@ class Service:
             _close(loaded, self.host)
 
     def hanging(self, since: float, seconds: float) -> str | None:
-        """Return a text that names a driver call that hangs, or ``None``.
+        """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
 
         A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
         """
+        for began in list(self.nodes.breaker.waiting.values()):
+            if time.monotonic() - max(began, since) >= seconds:
+                return "Placement does not answer"
         for loaded in self.nodes.drivers:
             for began, method in list(loaded.calls.now):
                 if time.monotonic() - max(began, since) >= seconds:

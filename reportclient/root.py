@@ -340,6 +340,8 @@ class Root:
         if self.unreachable is None:
             self.schedule.answered()
             return
+        if self._written:
+            self.schedule.answered()
         pending = self._unread is None or not self.view.certain
         self.schedule.unanswered(now, self.times, pending=pending)
         if self.unreachable.retry_after:

@@ -167,6 +167,8 @@ class Breaker:
 
     api: API
     after: int
+    waiting: dict[object, float] = field(default_factory=dict)
+    """When the requests that wait for their answers were sent, in monotonic seconds."""
     _unanswered: int = 0
     _last_error: Unreachable | None = None
 
@@ -180,6 +182,8 @@ class Breaker:
         """See :class:`reportclient.http.API`."""
         if self._last_error is not None:
             raise self._last_error
+        key = object()
+        self.waiting[key] = time.monotonic()
         try:
             answer = self.api.request(method, path, json=json, needs=needs)
         except Unreachable as err:
@@ -187,5 +191,7 @@ class Breaker:
             if self._unanswered >= self.after:
                 self._last_error = err
             raise
+        finally:
+            del self.waiting[key]
         self._unanswered = 0
         return answer

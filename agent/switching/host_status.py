@@ -92,6 +92,8 @@ class HostStatus:
     longest_retry: float = LONGEST_RETRY
     slack: float = 0.0
     """Seconds by which a change of the record may be seen late, and clocks may differ."""
+    spread: Callable[[], float] = lambda: 0.0
+    """Returns the seconds over which the hosts of a fleet follow changes of their records."""
     wall: Callable[[], float] = time.time
     current: ServiceStatus = field(default_factory=ServiceStatus)
     waiting: str | None = None
@@ -205,7 +207,7 @@ class HostStatus:
                 LOG.log(level, "This host is %s, as its service record says", new)
         # A host that starts enabled is in no hurry: its first period does it.
         if changed and (new.disabled or seen.disabled is not None):
-            self.loop.post(self._write_trait)
+            self.loop.post(self._write_trait_soon)
         return True
 
     def acknowledge(self, record_version: int) -> ServiceStatus:
@@ -280,6 +282,10 @@ class HostStatus:
                 self.loop.later(self.next_pause(), self._retry)
         self.on_written(reports)
         return reports
+
+    def _write_trait_soon(self) -> None:
+        """Write the trait at a random time: an operator may have changed all records at once."""
+        self.loop.later(random.uniform(0, self.spread()), self._write_trait)
 
     def next_pause(self) -> float:
         """Return the seconds until the next try: random, with a limit that doubles each time.

@@ -161,5 +161,6 @@ def switching(
         server = rpc_server(transport, settings.host, status, settings.exchange, permit)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop)
+    status.spread = lambda: settings.spread(heartbeat.hosts)
     status.on_decided, status.on_period = heartbeat.wake.set, hypervisor.enable_if_due
     return Switching(status, hypervisor, heartbeat, service, connect, server)

@@ -91,7 +91,7 @@ class Hosts:
 
         def start() -> None:
             switches.start()
-            first_in = random.uniform(0, settings.first_within)
+            first_in = random.uniform(0, settings.spread(None))
             job = (service.period, settings.interval, first_in)
             threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
 

@@ -23,6 +23,8 @@ class Measured:
     calls: int = 0
     writes: int = 0
     refused: int = 0
+    given_up: int = 0
+    """Calls to which the agents got no answer."""
     worst_minute: float = 0.0
     """Requests a (real) second in the worst minute of the agents' time."""
     right_after: float | None = None
@@ -105,6 +107,7 @@ def _add_answers(scenario: Measured, answers: list[dict[str, Any]]) -> None:
     scenario.seen_by_agents = _percentiles([each for one in answers for each in one["calls"]])
     beats = [each for one in answers for each in one["beats"]]
     scenario.heartbeats, scenario.heartbeat = len(beats), _percentiles(beats)
+    scenario.given_up = sum(one["failed"] for one in answers)
     scenario.heartbeats_lost = sum(one["beats_lost"] for one in answers)
     scenario.periods = sum(one["periods"] for one in answers)
 

@@ -74,7 +74,7 @@ def _add_services(host: Host) -> None:
     host.add("silent", SOON_DONE, url=host.silent_url)
     host.add("refused", EAGER, url=host.closed_url)
     host.add("broken", f"{SOON_DONE}update_resource_interval = 5\n")
-    host.add("patient", "update_resources_interval = 1000\nperiodic_fuzzy_delay = 1000\n")
+    host.add("patient", "update_resources_interval = 1000\nperiodic_fuzzy_delay = 20\n")
     host.start("steady", "hangs", "silent", "refused", "broken", "patient")
 
 

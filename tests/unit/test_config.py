@@ -38,7 +38,7 @@ def settings(tmp_path: Path, text: str, *arguments: str) -> opts.Settings:
 def test_the_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     found = settings(tmp_path, "")
     assert found.drivers == ("libvirt",)
-    assert (found.interval, found.first_within, found.shutdown_within) == (60.0, 120.0, 60.0)
+    assert (found.interval, found.spread(None), found.shutdown_within) == (60.0, 120.0, 60.0)
     assert found.rules.verify_every == 600.0
     assert not found.rules.reshape_when_running
 
@@ -62,9 +62,19 @@ def test_the_interval_means_what_it_means_to_nova(
 
 
 def test_the_first_period_is_delayed_by_two_intervals_at_most(tmp_path: Path) -> None:
-    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = 5\n").first_within == 10.0
-    assert settings(tmp_path, "[DEFAULT]\nperiodic_fuzzy_delay = 0\n").first_within == 0.0
-    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = -1\n").first_within == 0.0
+    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = 5\n").spread(None) == 10.0
+    assert settings(tmp_path, "[DEFAULT]\nperiodic_fuzzy_delay = 0\n").spread(None) == 0.0
+    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = -1\n").spread(None) == 0.0
+
+
+def test_a_fleet_whose_size_is_known_spreads_20_hosts_a_second_unless_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    fleet = "[DEFAULT]\ntransport_url = rabbit://\n{}[registry]\naccess = rpc\n"
+    assert settings(tmp_path, fleet.format("")).spread(10_000) == 500.0
+    assert settings(tmp_path, fleet.format("")).spread(None) == 120.0
+    assert settings(tmp_path, fleet.format("periodic_fuzzy_delay = 900\n")).spread(10_000) == 900.0
+    assert settings(tmp_path, "").spread(1) == 120.0, "a registry of one host knows no other"
 
 
 def test_no_refresh_means_never(tmp_path: Path) -> None:

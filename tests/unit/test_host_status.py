@@ -295,6 +295,18 @@ def test_the_record_is_followed(world) -> None:
     assert not world.placement
 
 
+def test_records_are_followed_at_a_random_time_and_calls_at_once(world) -> None:
+    world.status.spread = lambda: 100.0
+    world.registry.operator(True, "all hosts of the site")
+    world.beat()
+    assert world.known.disabled and not world.placement
+    world.step(100)
+    assert world.placement
+    world.status.switch(disabled=False)
+    world.step()
+    assert not world.placement
+
+
 def test_what_was_asked_here_gets_into_the_record(world) -> None:
     world.status.switch(disabled=True)
     world.beat()

@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1515,
+    "agent": 1538,
     "agent/bus": 726,
     "agent/metrics": 746,
-    "agent/nodes": 895,
+    "agent/nodes": 901,
     "agent/ownership": 1113,
     "agent/period": 1294,
     "agent/provider_config": 549,
     "agent/registry": 1806,
     "agent/reporting": 867,
     "agent/state": 1003,
-    "agent/switching": 1057,
+    "agent/switching": 1066,
     "compute_registry": 2765,
     "computectl": 7326,
     "driverkit": 4892,
     "drivers": 2250,
     "drivers/libvirt": 5537,
-    "reportclient": 7481,
+    "reportclient": 7483,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
 from reportclient.errors import Unreachable
+from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import ROOT, Agent, Away, Small, inventory
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -174,3 +176,25 @@ def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, any_
     switch(agent, True)
     assert agent.nodes.any_disabled() is True
     assert Agent(any_placement, Small(inventory())).nodes.any_disabled() is None
+
+
+class Asking:
+    """An API whose requests are seen while they wait."""
+
+    def __init__(self, api: FakePlacement, asks: Callable[[], None]) -> None:
+        self.api, self.asks = api, asks
+
+    def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        self.asks()
+        return self.api.request(method, path, **more)
+
+
+def test_a_request_that_waits_for_its_answer_hangs_until_then() -> None:
+    placement = FakePlacement()
+    agent = Agent(placement, Small(inventory()))
+    service = Service("host1", agent.nodes, Systemd(), lambda: False)
+    told: list[str | None] = []
+    agent.nodes.breaker.api = Asking(placement, lambda: told.append(service.hanging(0.0, 0.0)))
+    assert agent.period().ok
+    assert set(told) == {"Placement does not answer"}
+    assert service.hanging(0.0, 0.0) is None

@@ -32,7 +32,7 @@ class Host:
         self.schedule = Schedule(uniform=rng.uniform)
         self.certain = False
         self.schedule.audits(starts, self.times)
-        self.tick = starts + rng.uniform(0, settings.first_within)
+        self.tick = starts + rng.uniform(0, settings.spread(None))
 
     def until(self, end, away, asked):
         """Its periods up to then; ``asked`` counts requests by the second."""
