@@ -106,8 +106,8 @@ class Root:
     """Measures the seconds of an attempt."""
     _lost: tuple[Operation, View] | None = None
     """The write whose answer was lost, if it alone makes the view uncertain, and that view."""
-    _unread: Unreachable | None = None
-    """The error of reading the tree in this attempt."""
+    _unwritten: bool = False
+    """Whether Placement did not answer a write of this attempt."""
     _stopped: tuple[Operation, View] | None = None
     """The operation at which the previous try stopped, and the view at that time."""
     _met: tuple[Any, ...] | None = None
@@ -151,7 +151,7 @@ class Root:
         if self.rests_for is not None and self.schedule.is_resting(now, urgent=urgent):
             return self.rests_for, counted
         began = self.clock()
-        rested, self._stopped, self._met, self._unread = self.rests_for, None, None, None
+        rested, self._stopped, self._met, self._unwritten = self.rests_for, None, None, False
         self._written, self._faulted, self._fails_again = counted.done, False, False
         result: T | Exception
         while True:
@@ -204,11 +204,7 @@ class Root:
             return False
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
-        try:
-            self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
-        except Unreachable as err:
-            self._unread = err
-            raise
+        self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
         went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
         if self.store is not None and any(went_back):
             # Placement was restored.  This client's own writes can bring a generation back to the
@@ -261,8 +257,6 @@ class Root:
 
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
-        if self._unread is not None and not isinstance(self._unread, ServerFault):
-            return Outcome(self.view, stopped_by=self._unread)
         planned = plan.operations
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         sent = apply(
@@ -292,6 +286,7 @@ class Root:
         self.view = outcome.view
         if outcome.lost is not None:
             self._lost = outcome.lost, outcome.view
+        self._unwritten |= isinstance(outcome.stopped_by, Unreachable)
         return outcome
 
     def read(self, api: API) -> None:
@@ -342,7 +337,7 @@ class Root:
             return
         if self._written:
             self.schedule.answered()
-        pending = self._unread is None or not self.view.certain
+        pending = self._unwritten or not self.view.certain
         self.schedule.unanswered(now, self.times, pending=pending)
         if self.unreachable.retry_after:
             wait = min(self.unreachable.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)

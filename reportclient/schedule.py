@@ -13,7 +13,7 @@ from math import inf
 SPREAD = 0.5
 """An interval is up to this part shorter or longer.  With half to both sides, requests of hosts
 that started together are spread evenly over the next round; with less, peaks remain."""
-REST = 1.1
+REST = 1.02
 """Periods for which a root with pending writes rests, so that it skips every second period: the
 hosts of a fleet then try evenly over two periods, and all of them within two after an outage."""
 LONGEST = 5
@@ -97,13 +97,16 @@ class Schedule:
         """Note that Placement did not answer.  ``pending``: a write, or a read that it needs.
 
         A root with pending writes retries at the next period, then at every second one; the first
-        gap is random, so that hosts that failed together spread out.  Any other root waits longer
-        each time.
+        gap is random, so that hosts that failed together spread out.  It is not verified before it
+        is written.  Any other root waits longer each time.
         """
-        pause = doubled(times.period, self.silent, times.period * LONGEST)
+        longest = times.period * LONGEST
         if not pending:
-            self.verify_at = now + self._spread(pause)
-        elif self.silent:
+            self.verify_at = now + self._spread(doubled(times.period, self.silent, longest))
+            self.silent += 1
+            return
+        self.verify_at = max(self.verify_at, now + self._spread(longest))
+        if self.silent:
             skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
             self.rest_until = now + times.period * (REST if skips else 0.0)
         self.silent += 1

@@ -128,12 +128,13 @@ def test_what_was_not_carried_out_is_written_again_without_a_read(placement):
     assert report.ok and report.calls == 1
 
 
-def test_after_a_verification_in_vain_nothing_is_written_in_that_period(placement):
+def test_while_a_write_gets_no_answer_nothing_is_verified_before_it(placement):
     agent, vcpus = changing(placement)
     vcpus.append(9)
-    placement.fail_next("GET", r"in_tree", errors.Unreachable("503", unsent=True))
-    assert agent.period(2000.0).calls == 1
-    assert agent.period().ok
+    for _ in range(3):
+        placement.fail_next("PUT", r"/inventories$", errors.Unreachable("503", unsent=True))
+    assert [agent.period(130.0).calls for _ in range(4)][1:] == [1, 1, 1]
+    assert agent.seen(NODE).inventory["VCPU"].total == 9
 
 
 def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(placement):

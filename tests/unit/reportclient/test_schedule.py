@@ -113,15 +113,18 @@ class Disabled:
         host.until(end, away, asked)
 
     def tried(self, now, *, away):
-        reads = 0 if self.host.certain else VERIFICATION
+        """A 503 leaves the view certain: what is not due to be verified is just written."""
+        schedule, times = self.host.schedule, self.host.times
+        verifies = schedule.is_due(now, times)
         if away:
-            self.host.certain = False
-            self.host.schedule.unanswered(now, self.host.times, pending=True)
+            schedule.unanswered(now, times, pending=not verifies)
             return 1
-        self.written_at, self.host.certain = now, True
-        self.host.schedule.answered()
-        self.host.schedule.verified(now, self.host.times)
-        return reads + 1
+        self.written_at = now
+        schedule.answered()
+        if not verifies:
+            return 1
+        schedule.verified(now, times)
+        return VERIFICATION + 1
 
 
 def autocorrelation(values, lag):
@@ -228,8 +231,7 @@ def test_their_traits_are_written_within_two_periods_and_without_a_spike(
     fleet = all_disabled_while_placement_was_away
     late = 1.05 * TWO_PERIODS
     assert max(one.written_at for one in fleet.hosts) < BACK_SOON + late
-    wrote = HOSTS / TWO_PERIODS
-    assert fleet.worst_minute(BACK_SOON, 2 * HOUR) - wrote < 200, "beside the writes themselves"
+    assert fleet.worst_minute(BACK_SOON, 2 * HOUR) < 150
 
 
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
