@@ -4,9 +4,12 @@ Placement is one queue that carries out ``rate`` requests a second in the order 
 whether or not the host still waits for the answer.
 """
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import ceil, inf
 from typing import Any
 
@@ -15,7 +18,7 @@ from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable
-from reportclient.http import LONGEST_WAIT, TIMEOUT
+from reportclient.http import TIMEOUT
 from reportclient.model import Inventory
 from reportclient.root import PLAN_ANEW, Root
 from reportclient.schedule import PERIOD, VERIFY_EVERY, Schedule, Times, doubled
@@ -25,6 +28,8 @@ from tests.world.scheduler import Event, Scheduler
 
 ANSWER = 0.01
 """Seconds that an answer takes to the host."""
+BIN = 10
+"""Seconds."""
 TOTAL = Inventory(8, 0, 1, 8, 1, 1.0)
 
 
@@ -35,8 +40,6 @@ class Placement:
     scheduler: Scheduler
     rate: float
     room: float = inf
-    away: Callable[[float], bool] = lambda _: False
-    """Whether it answers 503 to everything at this time."""
     sent: list[float] = field(default_factory=list)
     """When each request was sent; ``done``: when each was carried out."""
     done: list[float] = field(default_factory=list)
@@ -51,7 +54,7 @@ class Placement:
         """
         now, results = self.scheduler.now, []
         self.sent.append(now)
-        if (self._free_at - now) * self.rate >= self.room or self.away(now):
+        if (self._free_at - now) * self.rate >= self.room:
             self.refused += 1
             self.scheduler.sleep(ANSWER)
             raise Unreachable("503", unsent=True)
@@ -82,6 +85,8 @@ class Host:
     number: int
     children: int
     dice: random.Random
+    timeout: float = TIMEOUT
+    """Seconds that it waits for an answer at first."""
     needed: int = 0
     """Number of writes that were carried out."""
     right_at: float = 0.0
@@ -120,7 +125,7 @@ class Host:
         needs: str | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`; waits as ``PlacementAPI`` does."""
-        patience = doubled(TIMEOUT, self._in_vain, LONGEST_WAIT)
+        patience = doubled(self.timeout, self._in_vain, 2 * self.timeout)
         try:
             answer: dict[str, Any] = self.placement.carry_out(
                 lambda: self._carried_out(method, path, json), patience
@@ -182,6 +187,38 @@ class Host:
         return Report("", error=outcome.stopped_by or self.root.unreachable)
 
 
+@dataclass(frozen=True)
+class Overload:
+    """What a change on all hosts cost until Placement had all of it; lists by ``BIN`` seconds."""
+
+    hosts: int
+    rate: float
+    writes: int
+    """Number of writes that the change needs."""
+    sent: list[int]
+    done: list[int]
+    right: list[int]
+    """Number of hosts that became right."""
+    refused: int
+    given_up: int
+    seconds: float | None
+    """``None`` if it did not end."""
+
+    @property
+    def bare(self) -> float:
+        """Seconds that the bare writes take."""
+        return self.writes / self.rate
+
+    @property
+    def worst_minute(self) -> float:
+        """The least part of what Placement can do that it did in a minute.
+
+        Until a tenth of the hosts is left: these have their rests to end.
+        """
+        at = range(sum(done <= 0.9 * self.hosts for done in accumulate(self.right)) - 5)
+        return min(sum(self.done[each : each + 6]) / (6 * BIN * self.rate) for each in at)
+
+
 @dataclass
 class Fleet:
     """Hosts at one Placement."""
@@ -190,14 +227,17 @@ class Fleet:
     rate: float
     room: float = inf
     children: int = 4
-    away: Callable[[float], bool] = lambda _: False
+    timeout: float = TIMEOUT
     seed: int = 25
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.seed)
-        self.placement = Placement(self.scheduler, self.rate, self.room, self.away)
+        self.placement = Placement(self.scheduler, self.rate, self.room)
         dice = random.Random(self.seed)
-        self.all = [Host(self.placement, n, self.children, dice) for n in range(self.hosts)]
+        self.all = [
+            Host(self.placement, number, self.children, dice, self.timeout)
+            for number in range(self.hosts)
+        ]
         for host in self.all:
             self.scheduler.spawn(host.run)
 
@@ -205,7 +245,37 @@ class Fleet:
         """Let all hosts run."""
         self.scheduler.run(end)
 
-    def change(self) -> None:
-        """Let all drivers report something else at once, without a start or a reload."""
+    def change(self, within: float = 3600.0) -> Overload:
+        """Have all drivers report something else at once; run until Placement has all of it.
+
+        Nothing announces the change: no start, and no reload.
+        """
+        began, writes = self.scheduler.now, self.hosts * (1 + self.children)
+        sent, done = len(self.placement.sent), len(self.placement.done)
+        refused, given_up = self.placement.refused, self.placement.given_up
         for host in self.all:
             host.changes(9)
+        while self.scheduler.now < began + within and any(host.left for host in self.all):
+            self.until(self.scheduler.now + BIN)
+        right = [host.right_at - began for host in self.all if not host.left]
+        end = began + (max(right) if len(right) == self.hosts else within)
+        return Overload(
+            hosts=self.hosts,
+            rate=self.rate,
+            writes=writes,
+            sent=_bins(self.placement.sent[sent:], began, end),
+            done=_bins(self.placement.done[done:], began, end),
+            right=_bins([began + each for each in right], began, end),
+            refused=self.placement.refused - refused,
+            given_up=self.placement.given_up - given_up,
+            seconds=round(end - began, 1) if len(right) == self.hosts else None,
+        )
+
+
+def _bins(times: list[float], began: float, end: float) -> list[int]:
+    """Return how many of the times are in each ``BIN`` seconds."""
+    counts = [0] * ceil((end - began) / BIN)
+    for at in times:
+        if at < end:
+            counts[int((at - began) / BIN)] += 1
+    return counts

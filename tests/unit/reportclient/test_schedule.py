@@ -6,12 +6,13 @@ are the requests that follow.  The seed is fixed: the numbers are the same in ea
 
 import random
 from collections import Counter
-from math import ceil
+from math import ceil, inf
 
 import pytest
 
 from agent import config
 from agent.switching.host_status import HostStatus
+from benchmarks.fleet.overload import fleet as overloaded
 from reportclient.schedule import LONGEST, Schedule, Times
 
 HOSTS = 10_000
@@ -270,3 +271,27 @@ def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
         schedule.unanswered(1000.0, times, pending=True)
     assert schedule.may_wait_for_period(1060.0 + 60, times)
     assert not schedule.may_wait_for_period(1000.0 + TWO_PERIODS + 30, times)
+
+
+# -- five times the load that Placement can take
+
+
+@pytest.fixture(scope="module", params=[inf, 500], ids=["all wait", "503 beyond 500"])
+def overload(request):
+    """Each provider of each host changes within a minute; nothing announces it."""
+    fleet = overloaded(300, request.param)
+    return fleet.change()
+
+
+def test_an_overload_is_not_kept_alive_by_what_the_hosts_send(overload):
+    assert overload.given_up == 0
+    assert sum(overload.done) < 1.2 * overload.writes, "with the verifications that come meanwhile"
+
+
+def test_a_placement_that_is_overloaded_does_what_it_can(overload):
+    assert overload.worst_minute > 0.8
+
+
+def test_all_hosts_are_right_soon_after_what_the_bare_writes_take(overload):
+    assert overload.seconds < overload.bare + TWO_PERIODS
+    assert overload.refused or overload.seconds < 1.2 * overload.bare
