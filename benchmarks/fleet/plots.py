@@ -7,8 +7,10 @@ request costs the same CPU time as in the run; there are no other clients.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from benchmarks.fleet import nova
 from benchmarks.fleet.__main__ import RESULTS
 from benchmarks.fleet.centre import PERIOD
 from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
+from benchmarks.fleet.overload import CHILDREN
 from benchmarks.fleet.page import runs
+from benchmarks.fleet.virtual import BIN
 
 OUTAGE = "Placement is back after ten minutes"
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -39,6 +43,10 @@ def main(arguments: list[str] | None = None) -> None:
     _save(_calls(), directory / "calls.svg")
     _save(_cores(Unit.of(largest)), directory / "cores.svg")
     _save(_outage(largest), directory / "outage.svg")
+    _save(
+        _overload(json.loads((directory / "overload.json").read_text())), directory / "overload.svg"
+    )
+    _save(_release(json.loads((directory / "release.json").read_text())), directory / "release.svg")
 
 
 def _calls() -> Any:
@@ -74,6 +82,42 @@ def _outage(results: Mapping[str, Any]) -> Any:
         title=f"requests a second of {results['hosts']} hosts, of which 1 % change each minute",
         ylim=(0, None),
     )
+    return figure
+
+
+def _overload(results: Mapping[str, Any]) -> Any:
+    figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+    sent, right = figure.subplots(2, 1, sharex=True)
+    for name, one in results["variants"].items():
+        minutes = [at * BIN / PERIOD for at in range(len(one["sent"]))]
+        sent.plot(minutes, [count / BIN for count in one["sent"]], linewidth=0.8, label=name)
+        done = [100 * hosts / one["hosts"] for hosts in accumulate(one["right"])]
+        right.plot(minutes, done, linewidth=0.8)
+    sent.axhline(one["rate"], color="grey", linewidth=0.8)
+    quiet = one["hosts"] * (2 + CHILDREN) / PERIOD
+    sent.axhline(quiet, color="black", linestyle="--", label="Nova 34, nothing happens (formula)")
+    sent.set(yscale="log", title="requests sent a second; grey: what Placement can carry out")
+    sent.legend(fontsize=7)
+    right.set(xlabel="minutes after the change", title="% of the hosts that are right")
+    return figure
+
+
+def _release(results: Mapping[str, Any]) -> Any:
+    one = results["scenarios"][-1]
+    figure = Figure(figsize=(6.4, 2.8), layout="constrained")
+    axes = figure.subplots()
+    seconds = [
+        sum(one["timeline"][at : at + BIN]) / BIN for at in range(len(one["timeline"]) - BIN)
+    ]
+    axes.plot(range(len(seconds)), seconds, linewidth=0.8, label="measured")
+    quiet = nova.A_SECOND * one["hosts"] * results["compressed"]
+    axes.axhline(quiet, color="black", linestyle="--", label="Nova 34, nothing happens (formula)")
+    axes.set(
+        yscale="log",
+        xlabel="seconds after the release",
+        title=f"requests a second that Placement carries out for {one['hosts']} hosts",
+    )
+    axes.legend()
     return figure
 
 
