@@ -67,8 +67,6 @@ class Heartbeat:
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set to send the next heartbeat now."""
-    hosts: int | None = None
-    """Number of hosts in the registry, if it reports that."""
     name_conflict: str | None = None
     """The error that names another agent with this host name, if there is one."""
     on_done: Callable[[float, str | None], object] = lambda *_: None
