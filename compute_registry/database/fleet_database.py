@@ -24,7 +24,9 @@ _DEFAULTS = {
 }
 """Query parameters of the URL by backend.  Without these timeouts clients wait without a limit."""
 CONNECTIONS = 10
-"""Idle connections kept open; more are opened while all are busy."""
+"""Connections at most: to open another one for a transaction costs more CPU than ten of these."""
+CONNECTION_WITHIN = 5.0
+"""Seconds that a transaction waits for a connection while all are busy."""
 _MYSQL_NOW = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)"
 _NOW = {
     "mysql": _MYSQL_NOW,
@@ -58,7 +60,11 @@ class FleetDatabase:
             defaults = _DEFAULTS.get(url.get_backend_name(), {})
             added = {name: value for name, value in defaults.items() if name not in url.query}
             engine: sa.Engine = engines.create_engine(
-                url.update_query_dict(added), max_retries=0, max_pool_size=CONNECTIONS
+                url.update_query_dict(added),
+                max_retries=0,
+                max_pool_size=CONNECTIONS,
+                max_overflow=0,
+                pool_timeout=CONNECTION_WITHIN,
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port, which SQLAlchemy's pattern does not check.

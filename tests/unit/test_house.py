@@ -24,7 +24,7 @@ LINES = {
     "agent/reporting": 867,
     "agent/state": 1003,
     "agent/switching": 1066,
-    "compute_registry": 2765,
+    "compute_registry": 2771,
     "computectl": 7326,
     "driverkit": 4892,
     "drivers": 2250,
