@@ -1,6 +1,7 @@
 """Reads the configuration of compute-registry."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -11,6 +12,7 @@ from agent.metrics import opts as metrics_opts
 from agent.registry.checks import is_host
 from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
+from agent.state.files import describe_error, replace
 
 PROG = "compute-registry"
 STANDALONE: list[cfg.Opt] = [
@@ -27,10 +29,10 @@ STANDALONE: list[cfg.Opt] = [
 ]
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.StrOpt(
-        "host-key-of",
-        metavar="HOST",
-        help="Print the host_key of this host's agent, computed from [registry] master_key, and "
-        "exit.",
+        "host-keys",
+        metavar="DIR",
+        help="Write DIR/HOST.conf with the host_key of each host whose name is in standard input, "
+        "computed from the first [registry] master_key, and exit.",
     ),
 ]
 
@@ -74,13 +76,24 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
         raise RegistryConfigError(with_line(str(err))) from err
 
 
-def host_key_for(conf: cfg.ConfigOpts) -> str:
-    """Return the host key of the host in ``--host-key-of``.
+def write_host_keys(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> list[Path]:
+    """Write the configuration with its key for each host into the directory of ``--host-keys``.
 
-    :raises RegistryConfigError: master_key is not set, or the host name is invalid.
+    :raises RegistryConfigError: master_key is not set, a host name is invalid, or a file can't be
+        written; after an invalid name no file is written.
     """
-    if not is_host(conf.host_key_of):
-        raise RegistryConfigError(f"--host-key-of {conf.host_key_of!a}: not a valid host name")
-    if not conf[GROUP].master_key:
+    for host in hosts:
+        if not is_host(host) or "/" in host:
+            raise RegistryConfigError(f"--host-keys: {host!a} is not a valid host name")
+    master_keys, paths = settings(conf).master_key, []
+    if not master_keys:
         raise RegistryConfigError("[registry] master_key is not set: it is needed for host keys")
-    return host_key(conf[GROUP].master_key, conf.host_key_of)
+    try:
+        Path(conf.host_keys).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for host in hosts:
+            paths.append(Path(conf.host_keys, f"{host}.conf"))
+            text = f"[{GROUP}]\nhost_key = {host_key(master_keys[0], host)}\n"
+            replace(paths[-1], text.encode(), mode=0o600)
+    except OSError as err:
+        raise RegistryConfigError(f"--host-keys {conf.host_keys}: {describe_error(err)}") from err
+    return paths

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
-from agent.bus.errors import MessagingError
+from agent.bus.errors import MessagingError, Sign
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import files_of, open_secrets, option_place
@@ -63,8 +63,9 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     try:
         conf = config.load_config(arguments)
-        if conf.host_key_of is not None:
-            sys.stdout.write(f"{config.host_key_for(conf)}\n")
+        if conf.host_keys is not None:
+            paths = config.write_host_keys(conf, sys.stdin.read().split())
+            sys.stdout.writelines(f"{path}\n" for path in paths)
             return
         logs.start(conf, config.PROG)
         logs.quiet_bus()
@@ -146,7 +147,7 @@ class _Process:
                 self.agents = AgentCalls(
                     transport,
                     self.conf.control_exchange,
-                    Operator(settings.master_key).sign_to if settings.master_key else None,
+                    _sign(settings),
                 )
                 self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
@@ -176,10 +177,15 @@ class _Process:
         self.systemd.reloading()
         try:
             config.read_again(self.conf, self.args)
-            down_after = opts.settings(self.conf).down_after
+            settings = opts.settings(self.conf)
             for part in (self.store, self.control):
                 if part is not None:
-                    part.down_after = down_after
+                    part.down_after = settings.down_after
+            if self.rpc is not None:
+                _require_keys(settings)
+                self.rpc.permit = _permit(settings)
+            if self.agents is not None:
+                self.agents.rpc.sign = _sign(settings)
         except opts.RegistryConfigError as err:
             LOG.warning(
                 "The configuration was not reloaded, the previous one stays in use: %s", err
@@ -206,17 +212,11 @@ class _Process:
             self.conf.config_file or (),
             option=option_place(self.conf, "transport_url"),
         )
-        if self.settings.unsigned_calls and not self.settings.master_key:
+        _require_keys(self.settings)
+        if not self.settings.master_key:
             LOG.warning(
                 "Calls over the message bus are not signed ([registry] unsigned_calls): anyone "
                 "with a credential of the broker can disable, force down and delete every host"
-            )
-        elif not self.settings.master_key:
-            raise opts.RegistryConfigError(
-                "[registry] master_key is not set: anyone with a credential of the broker could "
-                "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
-                "give each agent its host_key (--host-key-of HOST), or set [registry] "
-                "unsigned_calls = true"
             )
         return transport
 
@@ -245,8 +245,7 @@ class _Process:
         server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
         server.at_once = frozenset({"keep_alive"})
         heartbeats = Heartbeats(store, endpoint.received, agents, server.is_connected)
-        if self.settings.master_key:
-            server.permit = RegistryPermissions(Operator(self.settings.master_key))
+        server.permit = _permit(self.settings)
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
         self.rpc = server
@@ -266,3 +265,22 @@ class _Process:
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
         threading.Thread(target=server.run, name="rest", daemon=True).start()
         stack.callback(server.close)
+
+
+def _require_keys(settings: opts.RegistrySettings) -> None:
+    """:raises RegistryConfigError: neither master_key nor unsigned_calls is set."""
+    if not settings.master_key and not settings.unsigned_calls:
+        raise opts.RegistryConfigError(
+            "[registry] master_key is not set: anyone with a credential of the broker could "
+            "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
+            "give each agent its host_key (--host-keys DIR), or set [registry] "
+            "unsigned_calls = true"
+        )
+
+
+def _permit(settings: opts.RegistrySettings) -> RegistryPermissions | None:
+    return RegistryPermissions(Operator(settings.master_key)) if settings.master_key else None
+
+
+def _sign(settings: opts.RegistrySettings) -> Sign | None:
+    return Operator(settings.master_key).sign_to if settings.master_key else None

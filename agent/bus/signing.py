@@ -4,16 +4,18 @@ Every user of the broker can write to every queue: oslo.messaging sends answers 
 default exchange, which reaches all queues, so each agent needs the permission to write to it.
 So calls are signed.  ``compute-registry`` and operators have one master key; each hypervisor
 has a key that is derived from it for its host, and signs for that host only.
+
+While a master key is replaced there are two: calls are signed with each, and valid by either.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SIGNATURE = "signature"
+SIGNATURES = "signatures"
 SIGNED_BY = "signed_by"
 """The key of the signer in the context of a call: a host name, or ``""`` for an operator."""
 RECORD_VERSION = "record_version"
@@ -27,34 +29,35 @@ def host_key(master_key: str, host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs the calls of one sender; ``host`` is ``""`` for an operator."""
+    """Signs the calls of one host."""
 
     key: str
-    host: str = ""
+    host: str
 
     def sign(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the context with the signature; ``to``: the host, or the registry's topic."""
-        signed = {**context, SIGNED_BY: self.host}
-        return signed | {SIGNATURE: _signature(self.key, to, method, arguments, signed)}
+        return _signed([self.key], to, method, arguments, {**context, SIGNED_BY: self.host})
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The holder of the master key: signs calls of operators, and verifies all signatures."""
+    """The holder of the master keys: signs calls of operators, and verifies all signatures."""
 
-    master_key: str
+    master_keys: tuple[str, ...]
 
-    def signer(self) -> Signer:
-        """Return the signer of an operator's calls to the registry."""
-        return Signer(self._operators())
+    def sign(
+        self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the signed context of a call to the registry."""
+        return _signed(self._keys(""), to, method, arguments, {**context, SIGNED_BY: ""})
 
     def sign_to(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the signed context of a call to a host, which has only its own key."""
-        return Signer(host_key(self.master_key, to)).sign(to, method, arguments, context)
+        return _signed(self._keys(to), to, method, arguments, {**context, SIGNED_BY: ""})
 
     def verified_sender(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
@@ -63,21 +66,39 @@ class Operator:
         host = context.get(SIGNED_BY)
         if not isinstance(host, str):
             return None
-        key = host_key(self.master_key, host) if host else self._operators()
-        return host if is_signed(key, to, method, arguments, context) else None
+        keys = self._keys(host)
+        return host if any(is_signed(key, to, method, arguments, context) for key in keys) else None
 
-    def _operators(self) -> str:
-        return _hmac(self.master_key, "operator")
+    def _keys(self, host: str) -> list[str]:
+        return [
+            host_key(master, host) if host else _hmac(master, "operator")
+            for master in self.master_keys
+        ]
 
 
 def is_signed(
     key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
 ) -> bool:
     """Return whether the call was signed with this key for this receiver, and is unchanged."""
-    signature = context.get(SIGNATURE)
-    if not isinstance(signature, str) or not signature.isascii():
+    signatures = context.get(SIGNATURES)
+    if not isinstance(signatures, list):
         return False
-    return hmac.compare_digest(signature, _signature(key, to, method, arguments, context))
+    valid = _signature(key, to, method, arguments, context)
+    return any(
+        isinstance(signature, str) and signature.isascii() and hmac.compare_digest(signature, valid)
+        for signature in signatures
+    )
+
+
+def _signed(
+    keys: Iterable[str],
+    to: str,
+    method: str,
+    arguments: Mapping[str, Any],
+    context: dict[str, Any],
+) -> dict[str, Any]:
+    signatures = [_signature(key, to, method, arguments, context) for key in keys]
+    return context | {SIGNATURES: signatures}
 
 
 def _signature(

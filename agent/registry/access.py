@@ -48,7 +48,7 @@ def open_registry(
 
 def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
     if settings.master_key and not (host and settings.host_key):
-        return Operator(settings.master_key).signer().sign
+        return Operator(settings.master_key).sign
     own = host or command_on
     return Signer(settings.host_key, own).sign if settings.host_key and own else None
 

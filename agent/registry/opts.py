@@ -53,14 +53,16 @@ REGISTRY: list[cfg.Opt] = [
         default="nova-compute",
         help="The binary of the services in lists. Clients written for Nova look for nova-compute.",
     ),
-    cfg.StrOpt(
+    cfg.ListOpt(
         "master_key",
-        default="",
+        default=[],
         secret=True,
+        mutable=True,
         help="For compute-registry and operators' computectl, never on a hypervisor: the key that "
         "signs calls over the message bus. Any long random text, such as the output of "
         "openssl rand -hex 32. With it, unsigned calls are refused. compute-registry requires "
-        "it, unless unsigned_calls is set.",
+        "it, unless unsigned_calls is set. While the key is replaced: the new and the old one, "
+        "separated by a comma; then calls that are signed with either are accepted.",
     ),
     cfg.BoolOpt(
         "unsigned_calls",
@@ -73,7 +75,8 @@ REGISTRY: list[cfg.Opt] = [
         "host_key",
         default="",
         secret=True,
-        help="For an agent: the key of its host, printed by compute-registry --host-key-of HOST. "
+        mutable=True,
+        help="For an agent: the key of its host, written by compute-registry --host-keys. "
         "The agent signs its calls with it and refuses unsigned calls.",
     ),
     cfg.StrOpt(
@@ -152,7 +155,7 @@ class RegistrySettings:
     auth_strategy: str
     trusted_proxy: str | None = None
     page: bool = True
-    master_key: str = ""
+    master_key: tuple[str, ...] = ()
     host_key: str = ""
     unsigned_calls: bool = False
 
@@ -182,6 +185,7 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
         "down_after": float(group.service_down_time),
         "report_interval": float(group.report_interval),
         "rest_port": group.rest_port or None,
+        "master_key": tuple(filter(None, group.master_key)),
     }
     unchanged = {field.name for field in fields(RegistrySettings)} - converted.keys()
     return RegistrySettings(**converted, **{name: group[name] for name in unchanged})

@@ -91,6 +91,8 @@ class Switching:
         """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
         self.status.slack = _slack(settings.registry)
+        if self.server is not None:
+            self.server.permit = _permit(settings)
         every = settings.registry.report_interval
         self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
@@ -130,6 +132,11 @@ def _slack(settings: RegistrySettings) -> float:
     return LATEST_BEAT * settings.report_interval + CLOCKS
 
 
+def _permit(settings: Settings) -> AgentPermissions | None:
+    key = settings.registry.host_key
+    return AgentPermissions(key, settings.host) if key else None
+
+
 def switching(
     settings: Settings, status: HostStatus, service: Service, transport: Any
 ) -> Switching:
@@ -156,8 +163,7 @@ def switching(
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
-        key = settings.registry.host_key
-        permit = AgentPermissions(key, settings.host) if key else None
+        permit = _permit(settings)
         server = rpc_server(transport, settings.host, status, settings.exchange, permit)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop)

@@ -29,7 +29,7 @@ COMMANDS = {
 PROGRAMS = r"(computectl|compute-agent|compute-registry)"
 SHOWN = re.compile(rf"(?:^(?: {{4}}(?:\$ )?|.*``)){PROGRAMS}((?: [^`\n]*)?)", re.MULTILINE)
 OF_OSLO = {"--config-file", "--config-dir", "--version", "--help"}
-OF_COMPUTECTL = {*OF_OSLO, "--debug", "-f"}
+OF_COMPUTECTL = {*OF_OSLO, "--debug", "-f", "-c"}
 OF_A_GROUP = re.compile(r"--(required|forbidden|member-of|in-tree|resources)[-_]\w+$")
 """Options of ``candidates`` that end with a group's suffix."""
 

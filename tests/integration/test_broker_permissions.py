@@ -82,9 +82,9 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         unsigned = RegistryClient.over(buses["agent-host2"], 60)
         with pytest.raises(RegistryUnavailable, match="not signed"):
             unsigned.set_status("host1", disabled=True)
-        operator = RegistryClient.over(buses["operator"], 60, sign=Operator(MASTER).signer().sign)
+        operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
         assert operator.set_status("host1", disabled=True).disabled
-    api = ComputeAgentAPI(buses["operator"], sign=Operator(MASTER).sign_to)
+    api = ComputeAgentAPI(buses["operator"], sign=Operator((MASTER,)).sign_to)
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"
     # The broker itself refuses another agent the exchange through which agents are called.
     with pytest.raises(MessagingError):

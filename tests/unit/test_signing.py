@@ -13,7 +13,7 @@ from agent.registry.permission import AgentPermissions, RegistryPermissions
 
 MASTER = "a long random text"
 HOST1 = Signer(host_key(MASTER, "host1"), "host1")
-REGISTRY = RegistryPermissions(Operator(MASTER))
+REGISTRY = RegistryPermissions(Operator((MASTER,)))
 AGENT = AgentPermissions(host_key(MASTER, "host1"), "host1")
 BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
 STATUS = {
@@ -25,7 +25,9 @@ STATUS = {
 }
 
 
-def registry(signer: Signer, method: str, sent: dict[str, Any], signed: Any = None) -> None:
+def registry(
+    signer: Signer | Operator, method: str, sent: dict[str, Any], signed: Any = None
+) -> None:
     context = signer.sign(wire.TOPIC, method, sent if signed is None else signed, {})
     REGISTRY(method, sent, context)
 
@@ -52,7 +54,7 @@ def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
 ) -> None:
     with pytest.raises(NotPermitted, match="the host_key of host1 does not allow"):
         registry(HOST1, method, sent)
-    registry(Operator(MASTER).signer(), method, sent)
+    registry(Operator((MASTER,)), method, sent)
 
 
 def test_nobody_says_that_he_is_another() -> None:
@@ -62,14 +64,19 @@ def test_nobody_says_that_he_is_another() -> None:
             registry(forged, "heartbeat", beat)
     with pytest.raises(NotPermitted, match="not signed"):
         registry(HOST1, "heartbeat", BEAT, signed=BEAT | {"roots": ["x"]})
-    for context in ({}, {"signed_by": "host1"}, {"signed_by": 5, "signature": "é"}):
+    for context in (
+        {},
+        {"signed_by": "host1"},
+        {"signed_by": 5, "signatures": ["é"]},
+        {"signed_by": "host1", "signatures": ["é", 5]},
+    ):
         with pytest.raises(NotPermitted, match="not signed"):
             REGISTRY("heartbeat", BEAT, context)
 
 
 def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
     said, version = {"enabled": False}, {"record_version": 7}
-    sign = Operator(MASTER).sign_to
+    sign = Operator((MASTER,)).sign_to
     AGENT("set_host_enabled", said, sign("host1", "set_host_enabled", said, version))
     wrong = [
         {},
@@ -83,3 +90,23 @@ def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
     for context in wrong:
         with pytest.raises(NotPermitted):
             AGENT("set_host_enabled", said, context)
+
+
+def test_while_a_master_key_is_replaced_calls_of_either_are_valid_and_then_those_of_the_new() -> (
+    None
+):
+    both, new = Operator(("new", MASTER)), Operator(("new",))
+    said, version = {"enabled": False}, {"record_version": 7}
+    context = both.sign_to("host1", "set_host_enabled", said, version)
+    for master in ("new", MASTER):
+        AgentPermissions(host_key(master, "host1"), "host1")("set_host_enabled", said, context)
+        beat = Signer(host_key(master, "host1"), "host1").sign(wire.TOPIC, "heartbeat", BEAT, {})
+        RegistryPermissions(both)("heartbeat", BEAT, beat)
+    for operator in (both, new):
+        call = operator.sign(wire.TOPIC, "list_services", {}, {})
+        RegistryPermissions(new)("list_services", {}, call)
+        RegistryPermissions(both)("list_services", {}, call)
+    with pytest.raises(NotPermitted):
+        AGENT("set_host_enabled", said, new.sign_to("host1", "set_host_enabled", said, version))
+    with pytest.raises(NotPermitted):
+        RegistryPermissions(new)("heartbeat", BEAT, HOST1.sign(wire.TOPIC, "heartbeat", BEAT, {}))

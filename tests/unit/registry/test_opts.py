@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +37,38 @@ def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> No
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
 
-@pytest.mark.parametrize(("host", "said"), [("host1", ""), ("", "''"), ("a b", "'a b'")])
-def test_a_hosts_key_is_printed_and_of_what_is_no_host_none(
-    tmp_path: Path, monkeypatch: Any, capsys: Any, host: str, said: str
+@pytest.mark.parametrize(
+    ("master", "hosts", "refused"),
+    [
+        ("secret", "host1\nhost2.example\n", ""),
+        ("secret, old", "host1", ""),
+        ("secret", "", ""),
+        ("secret", "host1 ../host2", "--host-keys: '../host2' is not a valid host name"),
+        ("", "host1", "[registry] master_key is not set"),
+    ],
+)
+def test_a_file_with_its_key_is_written_for_each_host_or_none_at_all(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, master: str, hosts: str, refused: str
 ) -> None:
-    """Whose variable is not set wants no service to be started."""
     monkeypatch.setattr(service.signal, "signal", lambda *_: None)
-    path = tmp_path / "r.conf"
-    path.write_text("[registry]\nmaster_key = secret\n")
-    args = ["--config-file", str(path), "--host-key-of", host]
-    if not said:
-        service.main(args)
-        assert capsys.readouterr().out == f"{host_key('secret', host)}\n"
+    monkeypatch.setattr("sys.stdin", StringIO(hosts))
+    path, keys = tmp_path / "r.conf", tmp_path / "new" / "keys"
+    path.write_text(f"[registry]\nmaster_key = {master}\n")
+    args = ["--config-file", str(path), "--host-keys", str(keys)]
+    if refused:
+        with pytest.raises(SystemExit) as ended:
+            service.main(args)
+        assert ended.value.code == 2
+        assert refused in capsys.readouterr().err
+        assert not keys.exists()
         return
-    with pytest.raises(SystemExit) as ended:
-        service.main(args)
-    assert ended.value.code == 2
-    assert f"--host-key-of {said}: not a valid host name" in capsys.readouterr().err
+    service.main(args)
+    files = [keys / f"{host}.conf" for host in hosts.split()]
+    assert capsys.readouterr().out.split() == [str(file) for file in files]
+    for host, file in zip(hosts.split(), files, strict=True):
+        assert file.read_text() == f"[registry]\nhost_key = {host_key('secret', host)}\n"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
