@@ -88,10 +88,12 @@ start_private_libvirtd() {
     local uri="qemu+unix:///system?socket=$directory/run/libvirt/libvirt-sock"
     say "starting a private libvirtd in $directory"
     mkdir -p "$directory"
-    # In a session of its own, so that Ctrl-C ends the agent first and libvirtd after it.
+    # In a session of its own, so that Ctrl-C ends the agent first and libvirtd after it.  Where sudo
+    # allots a terminal (use_pty, as in Debian 12), setsid forks: then libvirtd ends when setsid does.
     local through=()
     if [ "$(id -u)" -ne 0 ]; then through=(sudo -n); fi
-    "${through[@]}" setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
+    "${through[@]}" setsid --wait setpriv --pdeathsig TERM \
+        "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
     LIBVIRTD_PID=$!
     local second
     for second in $(seq 30); do
@@ -138,7 +140,7 @@ stop() {
 
 # signal_to NAME PID: signal a process, also one that was started through sudo.
 signal_to() {
-    kill "-$1" "$2" 2>/dev/null || { [ -e "/proc/$2" ] && as_root kill "-$1" "$2" 2>/dev/null; }
+    kill "-$1" "$2" 2>/dev/null || { [ -e "/proc/$2" ] && as_root sh -c "kill -$1 $2" 2>/dev/null; }
 }
 
 stop_everything() {
