@@ -15,6 +15,7 @@ import pytest
 
 from tests.servers.nspawn import CHECKOUT, REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
+from tests.servers.ports import free_port
 from tests.servers.systemd_host import SystemdHost
 
 pytestmark = [pytest.mark.real_systemd, pytest.mark.faults]
@@ -36,6 +37,18 @@ update_resources_interval = 1
 auth_type = admin_token
 token = admin
 endpoint = {url}
+"""
+
+REGISTRY = """
+[DEFAULT]
+state_path = /var/lib/compute-registry
+transport_url = rabbit://127.0.0.1:1/
+[registry]
+master_key = secret
+rest_port = {port}
+[keystone_authtoken]
+auth_type = password
+auth_url = http://127.0.0.1:1/
 """
 
 
@@ -167,6 +180,10 @@ def check_the_installed(host: Host) -> None:
     assert confined in ("", "unconfined"), "empty: a kernel without AppArmor"
     profiles = [file.read_text() for file in (root / "etc/apparmor.d").glob("usr.*")]
     assert profiles and not [text for text in profiles if "compute-agent" in text]
+    text = REGISTRY.format(port=free_port())
+    host.container.write("/etc/compute-registry/compute-registry.conf", text)
+    host.container.run("systemctl", "start", "compute-registry")
+    assert "Serving os-services" in host.log("compute-registry")
     # With Debian's pip, as docs/install.rst has it; pip is not in the environment.
     pip = ("/usr/bin/python3", "-m", "pip", "--python", python)
     [wheel] = (BUILD / "driver").glob("*.whl")
