@@ -25,7 +25,7 @@ USAGE
 }
 
 WHEELS=
-# Projects of which the wheels are built, and the distributions that these are.
+# Projects of which the wheels are built, and the distributions that these are, compute_agent last.
 PROJECTS=(reportclient .)
 OURS=(reportclient compute_agent)
 BUILD=$ROOT/build/deb
@@ -87,7 +87,7 @@ install_wheels() {
     # shellcheck disable=SC2206  # the patterns match one wheel each
     ours=(${ours[@]/#/$WHEELS/})
     say "installing ${ours[*]##*/} and the dependencies"
-    pip install --no-compile -c "$ROOT/constraints.txt" --find-links "$WHEELS" "${ours[-1]}[registry,watch]"
+    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[@]}" "${ours[-1]}[registry,watch]"
     pip install --no-compile --no-deps --force-reinstall "${ours[@]}"
     VERSION=$("$ENVIRONMENT/bin/python" -c \
         'from importlib import metadata; print(metadata.version("compute-agent"))')
