@@ -88,11 +88,12 @@ start_private_libvirtd() {
     local uri="qemu+unix:///system?socket=$directory/run/libvirt/libvirt-sock"
     say "starting a private libvirtd in $directory"
     mkdir -p "$directory"
-    # In a session of its own, so that Ctrl-C ends the agent first and libvirtd after it.  Where sudo
-    # allots a terminal (use_pty, as in Debian 12), setsid forks: then libvirtd ends when setsid does.
+    # In a session of its own, so that Ctrl-C ends the agent first and libvirtd after it.  The shell waits
+    # for it and passes SIGTERM on: where sudo allots a terminal (use_pty, as in Debian 12), setsid
+    # would fork and end at once.
     local through=()
     if [ "$(id -u)" -ne 0 ]; then through=(sudo -n); fi
-    "${through[@]}" setsid --wait setpriv --pdeathsig TERM \
+    "${through[@]}" sh -c 'trap "kill \$!" TERM; trap "" INT; setsid "$@" & wait; wait' sh \
         "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
     LIBVIRTD_PID=$!
     local second
