@@ -200,7 +200,7 @@ class _Run:
 
     def _send_singly(self, bulk: SetInventories, err: PlacementError) -> None:
         """Send a refused bulk write as single writes, so that only the bad inventories fail."""
-        self.bulk_refused |= isinstance(err, (Forbidden, NotFound, TooOld))
+        self.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
         for single in _singly(bulk):
             if self.stopped_by is None:
                 self.attempt([single])

@@ -20,20 +20,24 @@ def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     ``desired`` removed stays if ``now`` has another provider below it that was not removed.
 
     :raises ValueError: the changes conflict: two providers with one name, or moved below
-        each other.
+        each other or below one that is not in ``now`` any more.
     """
-    if now is base or now == base:
+    if now == base:
         return desired
     changed = list(desired.changed_since(base))
     tree = ProviderTree(now)
     gone = {uuid for uuid in changed if uuid not in desired}
-    for uuid in gone:
-        below = {provider.uuid for provider in now.walk(uuid)} if uuid in now else set()
-        if tree.exists(uuid) and below <= gone:
-            tree.remove(uuid)
+    _remove(gone, tree)  # their names can be used
     for provider in parents_first(desired, (uuid for uuid in changed if uuid in desired)):
         _apply_changes(provider, base.get(provider.uuid), tree)
+    _remove(gone, tree)  # those below which a provider was that is elsewhere now
     return tree.freeze()
+
+
+def _remove(gone: set[str], tree: ProviderTree) -> None:
+    for uuid in gone:
+        if tree.exists(uuid) and gone.issuperset(tree.get_provider_uuids(uuid)):
+            tree.remove(uuid)
 
 
 def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:

@@ -199,9 +199,7 @@ def generations_after(
     Placement increases a generation twice to replace an inventory (first by the union of old
     and new, then by the new one), once to empty it, and once more to write allocations on it.
     """
-    steps: Counter[str] = Counter()
-    for uuid, inventory in reshape.inventories.items():
-        steps[uuid] += 2 if inventory else 1
+    steps = Counter({uuid: 2 if records else 1 for uuid, records in reshape.inventories.items()})
     if isinstance(reshape, Reshape):
         steps.update({uuid for held in reshape.allocations.values() for uuid in _used(held)})
     return {uuid: generations[uuid] + n for uuid, n in steps.items() if uuid in generations}

@@ -43,9 +43,11 @@ make_own_environment() {
 write_configuration() {
     cat >"$COPY/pyproject.toml" <<'TOML'
 [tool.pytest.ini_options]
-addopts = ["--strict-markers", "-p", "no:cacheprovider"]
+# mutmut runs the fastest tests first; tests.sharing would sort them by file.
+addopts = ["--strict-markers", "-p", "no:cacheprovider", "-p", "no:tests.sharing"]
 markers = ["one_at_a_time(name): see tests/sharing.py", "real_libvirt", "real_systemd", "lab",
     "faults(always)", "slow"]
+log_level = "DEBUG"
 timeout = 30
 timeout_method = "thread"
 
@@ -54,11 +56,11 @@ source_paths = ["agent", "compute_registry", "computectl", "driverkit", "drivers
 only_mutate = [
     "agent/ownership/ledger.py", "agent/ownership/placing.py", "agent/ownership/policy.py",
     "agent/ownership/settle.py", "agent/ownership/statement.py",
-    "agent/period/ask.py", "agent/period/attach.py", "agent/period/tracker.py",
-    "agent/period/traits.py",
+    "agent/period/ask.py", "agent/period/attach.py", "agent/period/competing.py",
+    "agent/period/rules.py", "agent/period/tracker.py", "agent/period/traits.py",
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py",
-    "reportclient/reader.py", "reportclient/reshape.py",
+    "reportclient/reader.py", "reportclient/rebase.py", "reportclient/reshape.py",
     "reportclient/snapshot.py", "reportclient/view.py", "reportclient/claims.py",
 ]
 also_copy = ["setup.cfg", "etc", "docs", "examples"]
@@ -69,9 +71,16 @@ pytest_add_cli_args_test_selection = [
     "tests/unit/test_host_enabled.py", "tests/unit/test_service_switch.py",
     "tests/unit/test_many_nodes.py", "tests/property/test_diff.py",
     "tests/property/test_apply_on_fake.py", "tests/property/test_host_status.py",
-    "tests/contract", "tests/unit/test_period_edges.py",
+    "tests/contract", "tests/unit/test_period_edges.py", "tests/world",
+    "tests/unit/metrics/test_monitoring.py", "tests/unit/provider_config", "tests/unit/registry",
+    "tests/unit/state", "tests/unit/test_nodes.py", "tests/unit/test_signing.py",
+    "tests/unit/test_watching.py",
 ]
-pytest_add_cli_args = ["-W", "ignore"]
+# These two take longer than all others together.
+pytest_add_cli_args = [
+    "-W", "ignore", "--ignore", "tests/ownership/test_killed_anywhere.py",
+    "--ignore", "tests/ownership/test_whatever_drivers_say.py",
+]
 timeout_multiplier = 3.0
 timeout_constant = 20.0
 mutate_only_covered_lines = false

@@ -10,7 +10,7 @@ import pytest
 
 from reportclient import errors
 from reportclient.allocations import LazyAllocations
-from reportclient.reader import refresh
+from reportclient.reader import refresh, with_lone_root
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -104,3 +104,22 @@ def test_allocations_are_read_by_consumer(placement) -> None:
     found = dict(LazyAllocations(refresh(View(), HOST, placement), placement))
     held = {uuid: part["resources"] for uuid, part in found[guest]["allocations"].items()}
     assert held == {HOST: {"VCPU": 2}, CARD: {"VGPU": 1}}
+
+
+def test_a_root_outside_the_tree_is_added_to_the_view_as_a_refresh_would_read_it(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    placement.stranger.create_provider("pool", POOL)
+    placement.stranger.add_trait(POOL, "CUSTOM_POOL")
+    assert with_lone_root(view, POOL, placement) == refresh(view, HOST, placement, ours=[POOL])
+
+
+def test_what_is_no_root_or_not_there_or_has_a_known_name_is_not_added(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    assert with_lone_root(view, CARD, placement) is None
+    assert with_lone_root(view, POOL, placement) is None
+    placement.stranger.create_provider("pool", POOL)
+    placement.fail_next("GET", f"{POOL}/traits", errors.NotFound("deleted meanwhile"))
+    assert with_lone_root(view, POOL, placement) is None
+    placement.stranger.rename(CARD, "another")
+    placement.stranger.rename(POOL, "card")
+    assert with_lone_root(view, POOL, placement) is None

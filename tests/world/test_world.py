@@ -31,14 +31,19 @@ from tests.world.setup import Setup, setup_of
 from tests.world.story import Failure, events_of, failure, reduced
 from tests.world.world import many_histories, world
 
-pytestmark = pytest.mark.slow
-
 Plant = Callable[[pytest.MonkeyPatch], None]
 HERE = Path(__file__).resolve().parents[2]
 HISTORIES = 400
 """Number of histories that CI runs: twenty seconds of one processor."""
 
 
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_a_history_violates_no_rule(seed: int) -> None:
+    with many_histories():
+        assert failure(seed) is None
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_no_history_violates_a_rule() -> None:
     command = [sys.executable, "-m", "tests.world", "--seeds", f"1..{HISTORIES}"]
@@ -52,6 +57,7 @@ def _trace(seed: int) -> str:
         return simulation.placement.trace.hexdigest()
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_history() -> None:
     code = "from tests.world.test_world import _trace; print(_trace(3))"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
@@ -221,6 +227,7 @@ def _first_failure(first: int, configured: Callable[[Setup], bool]) -> Failure |
         return next(filter(None, map(failure, itertools.islice(seeds, LATER))), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "first", "configured"), DEFECTS, ids=lambda one: getattr(one, "__name__", "")
 )
@@ -229,6 +236,7 @@ def test_the_rules_detect_a_defect(plant, first, configured, monkeypatch) -> Non
     assert _first_failure(first, configured) is not None, f"not detected in {LATER} histories"
 
 
+@pytest.mark.slow
 def test_a_failure_is_reduced_to_fewer_events(monkeypatch) -> None:
     _removes_foreign_inventory(monkeypatch)
     first = _first_failure(35, _any)

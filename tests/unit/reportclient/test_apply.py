@@ -155,13 +155,22 @@ HELD = {CONSUMER: {"allocations": {CHILD: {"resources": {"VCPU": 1}}}}}
 
 def test_a_reshape_waits_for_providers_that_its_allocations_need(placement: FakePlacement) -> None:
     """Also where it sets no inventory of theirs."""
-    placement.fail_next("POST", "/resource_providers$", Rejected("name is bad"))
+    bad = Rejected("name is bad", request_id="req-1")
+    placement.fail_next("POST", "/resource_providers$", bad)
     reshape = Reshape({ROOT: TOTAL}, HELD)
     outcome = applied(placement, CreateProvider(CHILD, "child", ROOT), reshape)
+    missing = f"provider child ({CHILD}) could not be created: name is bad"
+    expected = str(NotSent(f"reshape not sent: {missing}", request_id="req-1"))
     assert isinstance(outcome.failed["reshape"], NotSent)
-    assert "name is bad" in str(outcome.failed["reshape"])
+    assert str(outcome.failed["reshape"]) == expected
     assert outcome.refused["reshape"] == reshape
     assert sent(placement) == ["POST /resource_providers"]
+
+
+def test_a_reshape_waits_for_a_provider_that_was_refused_before(placement: FakePlacement) -> None:
+    outcome = applied(placement, Reshape({ROOT: TOTAL}, HELD), failed={CHILD: Unreachable("x")})
+    assert f"{CHILD} could not be created: x" in str(outcome.failed["reshape"])
+    assert not outcome.refused and not sent(placement)
 
 
 def test_a_reshape_is_sent_where_the_provider_was_there_all_along(placement: FakePlacement) -> None:

@@ -1,0 +1,256 @@
+"""The parts that switch this host, put together as the agent does, over a registry in a file."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.bus.errors import NotPermitted
+from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Signer
+from agent.loop import Loop
+from agent.opts import Settings
+from agent.period.rules import Rules
+from agent.registry.access import agent_address
+from agent.registry.errors import HostTaken, RegistryUnavailable
+from agent.registry.opts import RegistrySettings
+from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
+from agent.reporting.systemd import Systemd
+from agent.service import Service
+from agent.switching import switching as module
+from agent.switching.host_status import LONGEST_RETRY, VERSION_5, VERSION_6
+from agent.switching.switching import Switching, host_status, switching
+from tests.registries import registry_at
+
+HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
+
+
+@dataclass
+class OneRoot:
+    """Nodes with one root and no drivers."""
+
+    rules: Rules
+    drivers: tuple[object, ...] = ()
+
+    def roots(self) -> list[str]:
+        return [ROOT]
+
+
+@dataclass
+class Server:
+    """An RPC server that records what it was told."""
+
+    connected: bool = True
+    idle: bool = True
+    calls: list[str] = field(default_factory=list)
+    serving: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def stop(self) -> bool:
+        self.calls.append("stop")
+        return self.idle
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+
+def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
+    records = RegistrySettings(
+        access="direct",
+        connection=f"sqlite:///{directory / 'services.sqlite'}",
+        down_after=60.0,
+        report_interval=12.0,
+        binary="nova-compute",
+        rest_bind="",
+        rest_port=None,
+        auth_strategy="noauth",
+    )
+    return Settings(
+        host=HOST,
+        state_path=directory,
+        drivers=("fake",),
+        interval=30.0,
+        first_within=0.0,
+        at_once=True,
+        shutdown_within=60.0,
+        rules=Rules(owner_traits=(), attached=attached),
+        bulk_chunk=0,
+        registry=replace(records, **registry),
+    )
+
+
+def parts(used: Settings, transport: object = None) -> Switching:
+    status = host_status(used, Loop(lambda: None), lambda *_: ())
+    nodes: Any = OneRoot(used.rules)
+    service = Service(HOST, nodes, Systemd(), lambda: False, status)
+    made = switching(used, status, service, transport)
+    made.heartbeat.beside = lambda *_: made.heartbeat.beat()
+    return made
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
+    tmp_path: Path, attached: bool
+) -> None:
+    made = parts(settings(tmp_path, attached=attached))
+    made.start()
+    record = registry_at(tmp_path).get_service(HOST)
+    assert (record.roots, record.attached) == ((ROOT,), attached)
+    assert record.address == agent_address(tmp_path)
+    assert record.rpc_version is None
+
+
+def test_a_saved_status_is_reported_at_the_start_and_a_record_is_followed(tmp_path: Path) -> None:
+    parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
+    parts(settings(tmp_path)).start()
+    assert registry_at(tmp_path).get_service(HOST).disabled_reason == "new disks"
+    (tmp_path / "service.json").unlink()
+    again = parts(settings(tmp_path))
+    again.read_once()
+    assert again.facts() == ServiceFacts(disabled=True, reason="new disks", rpc=NO_RPC)
+
+
+def test_a_decision_wakes_the_heartbeat_and_a_period_enables_a_host_that_is_back(
+    tmp_path: Path,
+) -> None:
+    made = parts(settings(tmp_path))
+    made.status.switch(disabled=False)
+    assert made.heartbeat.wake.is_set()
+    made.hypervisor.steady = 0.0
+    report = made.hypervisor.listener("one")
+    report("gone")
+    report(None)
+    made.status.loop.run_jobs()
+    made.status.period_done([], None)
+    assert made.status.disabled is False
+
+
+def test_a_start_does_not_wait_for_ever_for_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "STATUS_WITHIN", 0.0)
+    made = parts(settings(tmp_path))
+    made.heartbeat.beside = lambda *_: None
+    made.start()
+    assert "Starting without an answer of the registry" in caplog.text
+
+
+def test_a_start_ends_where_another_agent_has_the_name(tmp_path: Path) -> None:
+    registry_at(tmp_path).heartbeat(HOST, "elsewhere", None, ())
+    with pytest.raises(HostTaken, match="elsewhere"):
+        parts(settings(tmp_path)).start()
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_server_runs_from_start_to_stop_but_not_where_nova_compute_answers(
+    tmp_path: Path, attached: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, server = parts(settings(tmp_path, attached=attached)), Server()
+    made.server = server  # type: ignore[assignment]
+    made.start()
+    assert server.calls == ([] if attached else ["start"])
+    assert ("Attach mode" in caplog.text) is attached
+    assert "answer of the registry" not in caplog.text
+    made.stop()
+    made.heartbeat.beside = lambda work, _: work()
+    made.heartbeat.start()  # ends at once
+    assert server.calls[-1] == "stop" and "still running" not in caplog.text
+    server.idle = False
+    made.stop()
+    assert "Stopping while calls over RPC are still running" in caplog.text
+
+
+def test_without_a_bus_no_server_is_started_or_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = parts(settings(tmp_path))
+    made.start()
+    made.stop()
+    assert "transport_url is not set" in caplog.text
+
+
+def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
+    made, server = parts(settings(tmp_path, attached=True)), Server()
+    made.server = server  # type: ignore[assignment]
+    made.status.switch(disabled=True, reason="new disks")
+    made.hypervisor.lost = {"one": "gone", "two": "hangs"}
+    made.status.registry_lost = "no answer"
+    full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs")
+    assert made.facts() == full
+    made.heartbeat.name_conflict, server.connected = "taken", False
+    assert made.facts() == replace(full, registry="taken", rpc="waiting for the message broker")
+
+
+def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
+    made, told = parts(settings(tmp_path)), []
+    made.on_facts = lambda: told.append(made.facts().registry)
+    made.watch_facts()
+    made.watch_facts()
+    made.status.registry_lost = "no answer"
+    made.watch_facts()
+    assert told == [None, "no answer"]
+
+
+@pytest.mark.parametrize(("interval", "longest"), [(90.0, 90.0), (None, LONGEST_RETRY)])
+def test_changed_options_are_followed(
+    tmp_path: Path, interval: float | None, longest: float
+) -> None:
+    made = parts(settings(tmp_path))
+    made.start()
+    assert (made.status.longest_retry, made.status.slack) == (30.0, 1.2 * 12.0 + 5.0)
+    assert made.heartbeat.every == 12.0
+    (tmp_path / "other").mkdir()
+    changed = replace(settings(tmp_path / "other", report_interval=20.0), interval=interval)
+    made.follow(changed)
+    assert (made.status.longest_retry, made.status.slack) == (longest, 1.2 * 20.0 + 5.0)
+    assert made.heartbeat.every == 20.0
+    made.heartbeat.beat()
+    assert registry_at(tmp_path / "other").get_service(HOST).roots == (ROOT,)
+    assert parts(changed).status.longest_retry == longest
+
+
+def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -> None:
+    used, transport = settings(tmp_path, access="rpc", host_key="secret"), object()
+    with pytest.raises(RegistryUnavailable, match="transport_url"):
+        parts(used).heartbeat.connect()
+    made = parts(replace(used, rules=Rules(owner_traits=(), attached=True)), transport)
+    registry: Any = made.heartbeat.connect()
+    assert registry.rpc.transport is transport
+    assert registry.rpc.sign("compute-registry", "heartbeat", {}, {})[SIGNED_BY] == HOST
+
+
+@pytest.mark.parametrize("key", ["", "secret"])
+def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, key: str) -> None:
+    transport = object()
+    made = parts(replace(settings(tmp_path, host_key=key), exchange="cloud"), transport)
+    server, beat = made.server, made.heartbeat
+    assert server is not None and server.transport is transport
+    target = server.target
+    assert (target.exchange, target.topic, target.server) == ("cloud", "compute", HOST)
+    assert [each.target.version for each in server.endpoints] == [VERSION_6, VERSION_5]
+    assert beat.rpc_version() is None
+    server.serving.set()
+    server.on_serving()
+    assert beat.rpc_version() == VERSION_6 and beat.wake.is_set()
+    if key:
+        assert server.permit is not None
+        signed = Signer(key).sign(HOST, "set_host_enabled", {}, {RECORD_VERSION: 1})
+        server.permit("set_host_enabled", {}, signed)
+        with pytest.raises(NotPermitted, match=f"not signed for {HOST}"):
+            server.permit("set_host_enabled", {}, {})
+    else:
+        assert server.permit is None
+    made.status.registry_lost = "no answer"  # so that nobody waits for it
+    made.status.loop.stop()
+    for endpoint, enabled in zip(server.endpoints, (False, True), strict=True):
+        endpoint.set_host_enabled({}, enabled)
+        assert made.status.disabled is not enabled
+
+
+def test_beside_nova_compute_no_call_is_answered(tmp_path: Path) -> None:
+    assert parts(settings(tmp_path, attached=True), object()).server is None
