@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,7 @@ class World:
     placement: bool = False
     broken: Exception | None = None
     writes: list[bool] = field(default_factory=list)
+    retries: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.loop = Loop(lambda: None, clock=lambda: self.now)
@@ -120,6 +122,7 @@ class World:
 
     def write(self, disabled: bool, again: bool) -> Sequence[Report]:
         self.writes.append(disabled)
+        self.retries.append(again)
         if self.broken is None:
             self.placement = disabled
         return [Report(HOST, error=self.broken)]
@@ -182,6 +185,15 @@ def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
     assert world.writes == [False, False]
 
 
+def test_each_call_that_changes_something_is_told(world, caplog) -> None:
+    world.status.switch(disabled=True, reason="new disks")
+    world.status.switch(disabled=True, reason="again")
+    world.status.switch(disabled=False)
+    world.status.switch(disabled=True, version=7)
+    told = ["This host is disabled (new disks)", "This host is enabled", "This host is disabled"]
+    assert caplog.messages == told
+
+
 def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
     world.status.switch(disabled=True)
     again = world.restarted()
@@ -205,7 +217,7 @@ def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
     assert World(world.directory).status.disabled is None
 
 
-def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
+def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, monkeypatch, caplog) -> None:
     def full(self, status):
         raise OSError(28, "No space left on device")
 
@@ -213,7 +225,11 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     world.status.switch(disabled=True)
     world.step()
     assert world.placement
-    assert "No space left" in str(world.status.conditions()[0])
+    (condition,) = world.status.conditions()
+    assert condition.subject == "status file" and "No space left" in condition.text
+    world.status.period_done([], None)
+    told = f"would be lost at a restart: {world.status.unsaved}"
+    assert [told in each for each in caplog.messages].count(True) == 1
 
 
 def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> None:
@@ -243,10 +259,17 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
         world.step(1)
         times += [world.now - start] * (len(world.writes) - before)
     assert times == [1, 1, 3, 7, 15, 31, 63, 123, 183]
-    assert "Placement is away" in str(world.status.conditions()[0])
+    assert world.retries == [False, *[True] * 8]
+    (condition,) = world.status.conditions()
+    assert condition.subject == "trait" and "Placement is away" in condition.text
     world.broken = None
     world.step(60)
     assert world.placement and not world.status.conditions()
+    world.broken = Unreachable("Placement is away")
+    world.status.switch(disabled=False)
+    before = len(world.writes)
+    world.step(1)
+    assert len(world.writes) == before + 2, "the pauses began anew"
 
 
 def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
@@ -258,7 +281,20 @@ def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
     assert 50 < max(pauses) <= 60 and min(pauses[10:]) < 10
 
 
-def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
+@pytest.mark.parametrize("kind", ["failed", "driver_errors"])
+def test_what_failed_at_any_provider_may_have_kept_the_trait_from_being_written(
+    world, kind
+) -> None:
+    report = Report(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
+    world.status.write = lambda *_: [report]
+    world.status.switch(disabled=True)
+    world.step()
+    assert world.status.waiting == "COMPUTE_STATUS_DISABLED is not written yet: first"
+    world.status.period_done([report], None)
+    assert world.status.waiting
+
+
+def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     world.broken = Unreachable("away")
     world.status.switch(disabled=True)
     world.step()
@@ -267,6 +303,9 @@ def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
     assert world.status.waiting
     world.status.period_done([Report(HOST)], None)
     assert not world.status.waiting
+    monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
+    assert world.status.next_pause() == (0, 1.0)
+    monkeypatch.undo()
     writes = len(world.writes)
     world.step(120)
     assert len(world.writes) == writes
@@ -307,9 +346,22 @@ def test_records_are_followed_at_a_random_time_and_calls_at_once(world) -> None:
     assert not world.placement
 
 
-def test_what_was_asked_here_gets_into_the_record(world) -> None:
+def test_a_change_of_the_record_is_told_as_one_of_this_host(world, caplog) -> None:
+    caplog.set_level("DEBUG")
+    for disabled, reason in ((True, "by hand"), (True, "and more"), (False, None), (False, None)):
+        world.registry.operator(disabled, reason)
+        world.beat()
+    assert [f"{each.levelname} {each.message}" for each in caplog.records] == [
+        "INFO This host is disabled (by hand), as its service record says",
+        "DEBUG This host is disabled (and more), as its service record says",
+        "INFO This host is enabled, as its service record says",
+    ]
+
+
+def test_what_was_asked_here_gets_into_the_record(world, caplog) -> None:
     world.status.switch(disabled=True)
     world.beat()
+    assert "older record than before" not in caplog.text
     assert world.registry.record.disabled and world.known.acknowledged
     world.beat()
     assert len(world.registry.writes) == 1, "told once"
@@ -331,6 +383,9 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
         world.beat()
     assert world.status.disabled is True and world.placement
     assert caplog.text.count("does not answer") == 1
+    assert (
+        world.status.registry_lost == "nobody answers" and "status: nobody answers" in caplog.text
+    )
     world.registry.down = False
     with caplog.at_level("INFO"):
         world.beat()
@@ -465,6 +520,7 @@ def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
     world.registry.down = False
     world.beat()
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
+    assert world.known.record_version == world.registry.record.version
 
 
 def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(tmp_path) -> None:
@@ -521,6 +577,31 @@ def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) ->
     world.beat()
     world.status.switch(disabled=False)
     assert not world.status.in_step(3600)
+
+
+@pytest.mark.parametrize(("lost", "waits"), [(None, 7.0), ("no answer", 0)])
+def test_how_long_an_answer_waits(world, lost, waits) -> None:
+    asked: list[float] = []
+    world.status.registered = SimpleNamespace(wait=asked.append)
+    world.status.registry_lost = lost
+    world.status.in_step(7.0)
+    assert asked == [waits]
+
+
+def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
+    """So that hosts that were started together do not report together for ever."""
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        world.heartbeat.stop()
+
+    monkeypatch.setattr("agent.switching.heartbeat.random.uniform", lambda low, high: low + high)
+    world.heartbeat.every = 30.0
+    world.heartbeat.wake = SimpleNamespace(wait=wait, set=lambda: None, clear=lambda: None)
+    world.heartbeat.beside = lambda work, name: work()
+    world.heartbeat.start()
+    assert waits == [30.0 * (0.8 + 1.2)]
 
 
 def test_a_decision_during_a_heartbeat_is_the_one_that_the_registry_gets(world) -> None:
@@ -655,6 +736,15 @@ def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
     assert max(waits) <= 300
 
 
+def test_a_return_that_is_told_twice_counts_from_the_first(world) -> None:
+    world.told("gone")
+    world.told(None)
+    world.step(4)
+    world.told(None)
+    world.step(2)
+    assert not world.placement
+
+
 def test_a_quick_flap_writes_once(world) -> None:
     for _ in range(5):
         world.told("gone")
@@ -768,8 +858,26 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     before = {"timestamp": "1970-01-12T13:46:22.000000"}
     assert _called(world, disabled, context=before) == holds
     assert (world.known.disabled, world.registry.record) == (disabled, changed)
-    at_once = {"timestamp": "1970-01-12T13:46:24.000000"}
+    at_once = {"timestamp": "1970-01-12T13:46:23.000000"}
     assert _called(world, disabled, context=at_once) != holds
+
+
+@pytest.mark.parametrize("by", ["operator, who says the same again", "operator, after a call"])
+def test_a_late_call_does_not_overturn_a_later_record(world, by) -> None:
+    world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
+    if by.endswith("again"):
+        world.registry.operator(disabled=True)
+        world.beat()
+        world.registry.operator(disabled=True)
+    else:
+        world.status.switch(disabled=False)
+        world.status.switch(disabled=True)
+        world.registry.operator(disabled=False)
+    world.status.wall = lambda: 1_000_100.0
+    world.beat()
+    holds = world.status.disabled
+    late = {"timestamp": "1970-01-12T13:47:50"}  # 30 s before the record was seen
+    assert _called(world, bool(holds), context=late) == ("disabled" if holds else "enabled")
 
 
 @pytest.mark.parametrize("beats", [0, 1])

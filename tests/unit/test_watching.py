@@ -50,3 +50,13 @@ def test_a_watch_that_raises_is_logged_and_the_other_drivers_are_watched(
     good.tell("it is gone")
     loop.run_jobs()
     assert hypervisor.lost == {"good": "it is gone"}
+
+
+def test_a_driver_that_opens_later_is_watched_from_then_on() -> None:
+    late = Watching()
+    loaded = LoadedDriver.from_driver("late", late)
+    loaded.opening.failed = RuntimeError("not yet")
+    Hypervisor(SimpleNamespace(), Loop(lambda: None)).watch([loaded])  # type: ignore[arg-type]
+    assert late.tell is None and loaded.opening.then is not None
+    loaded.opening.then()
+    assert late.tell is not None
