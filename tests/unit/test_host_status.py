@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import queue
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,12 +25,16 @@ from agent.state.document import Document, Unusable
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import Hypervisor
-from agent.switching.machine import REASON_FOUND, ServiceStatus, State
+from agent.switching.machine import REASON_FOUND, ServiceStatus, State, Verdict, verdict
 from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
 from tests.registries import MemoryDatabase, registry_at
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
+AUTO_RECORD, BY_OPERATOR = (
+    ServiceRecord(1, "u", HOST, disabled=True, disabled_reason=reason, version=3)
+    for reason in ("AUTO: gone", "new disks")
+)
 
 
 @dataclass
@@ -203,12 +208,12 @@ def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
 
 
 def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
-    world.status.document.path.write_text('{"version": 1, "disabled": "perhaps"}')
-    with pytest.raises(Unusable, match="service.json"):
+    world.status.document.save({**asdict(ServiceStatus()), "disabled": "perhaps"})
+    with pytest.raises(Unusable, match="service.json.*disabled is 'perhaps'") as unusable:
         saved_status(world.status.document)
     again = World(world.directory)
     assert again.status.disabled is None
-    assert "service.json" in caplog.text
+    assert f"unknown until the registry answers: {unusable.value}" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\0", '{"version": 1}'])
@@ -227,9 +232,10 @@ def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, monkeypatch, c
     assert world.placement
     (condition,) = world.status.conditions()
     assert condition.subject == "status file" and "No space left" in condition.text
-    world.status.period_done([], None)
     told = f"would be lost at a restart: {world.status.unsaved}"
-    assert [told in each for each in caplog.messages].count(True) == 1
+    for _ in range(2):
+        assert [told in each for each in caplog.messages].count(True) == 1
+        world.status.period_done([], None)
 
 
 def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> None:
@@ -536,7 +542,10 @@ def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(
 def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
     world = World(tmp_path)
     world.beat()
-    world.status.adopt_trait(has_trait=False)
+    world.status.period_done([], None)
+    assert world.status.disabled is None
+    world.status.period_done([], has_trait=False)
+    assert (world.known.disabled, world.known.reason) == (False, None)
     world.beat()
     assert world.status.disabled is False and not world.registry.writes
 
@@ -551,9 +560,67 @@ def test_without_a_registry_at_first_the_trait_is_left_alone(tmp_path) -> None:
 
 def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
     world.registry.name_conflict = True
+    taken = "host1 runs at there, this one at here"
+    for _ in range(2):
+        world.beat()
+        assert world.heartbeat.name_conflict == taken and caplog.messages == [taken]
+    world.registry.name_conflict = False
+    world.beat()
+    assert caplog.messages[1:] == ["No other agent has the name of this host any more"]
+
+
+def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch, caplog) -> None:
+    clock = SimpleNamespace(
+        monotonic=iter([1.0, 3.5, 4.0, 5.0, 6.0, 6.5, 7.0, 7.5, 8.0, 9.0]).__next__
+    )
+    monkeypatch.setattr("agent.switching.heartbeat.time", clock)
+    done: list[tuple[float, str | None]] = []
+    world.heartbeat.on_done = lambda *each: done.append(each)
+    world.beat()
+    world.registry.down = True
+    world.beat()
+    world.registry.down = False
+    monkeypatch.setattr(world.heartbeat, "roots", lambda: 1 / 0)
     world.beat()
     world.beat()
-    assert world.heartbeat.name_conflict and caplog.text.count("runs at there") == 1
+    world.registry.down, world.registry.name_conflict = False, True
+    monkeypatch.undo()
+    monkeypatch.setattr("agent.switching.heartbeat.time", clock)
+    world.beat()
+    wrong = "division by zero"
+    assert done[:4] == [(2.5, None), (1.0, "nobody answers"), (0.5, wrong), (0.5, wrong)]
+    assert done[4] == (1.0, "host1 runs at there, this one at here")
+    assert caplog.messages.count("A heartbeat failed") == 1
+
+
+def test_a_heartbeat_says_which_calls_are_answered(world) -> None:
+    world.heartbeat.rpc_version = lambda: VERSION_6
+    world.beat()
+    assert world.registry.record.rpc_version == VERSION_6
+
+
+@pytest.mark.parametrize(
+    ("ours", "record", "expected"),
+    [
+        (ServiceStatus(False, None, 5), ServiceRecord(1, "u", HOST, version=3), Verdict.RECORD),
+        (ServiceStatus(True, "AUTO: x", 5), AUTO_RECORD, Verdict.RECORD),
+        (ServiceStatus(True, "x", 5), AUTO_RECORD, Verdict.OURS_IS_LATER),
+        (
+            ServiceStatus(True, "AUTO: x", 5),
+            ServiceRecord(1, "u", HOST, version=3),
+            Verdict.OURS_IS_LATER,
+        ),
+        (ServiceStatus(False, acknowledged=False), BY_OPERATOR, Verdict.OURS),
+        (
+            ServiceStatus(False, acknowledged=False, by_program=True),
+            BY_OPERATOR,
+            Verdict.RECORD_CHANGED,
+        ),
+        (ServiceStatus(False, acknowledged=False, by_program=True), AUTO_RECORD, Verdict.OURS),
+    ],
+)
+def test_which_of_status_and_record_holds(ours, record, expected) -> None:
+    assert verdict(ours, record) is expected
 
 
 def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:
@@ -844,7 +911,7 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
 @pytest.mark.parametrize("disabled", [True, False])
 @pytest.mark.parametrize("heard_by", ["heartbeat", "call"])
 def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what_holds(
-    world, disabled, heard_by
+    world, disabled, heard_by, monkeypatch, caplog
 ) -> None:
     world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
     world.registry.operator(not disabled)
@@ -855,9 +922,14 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     else:
         _called(world, not disabled, changed.version)
     holds = "disabled" if disabled else "enabled"
-    before = {"timestamp": "1970-01-12T13:46:22.000000"}
-    assert _called(world, disabled, context=before) == holds
-    assert (world.known.disabled, world.registry.record) == (disabled, changed)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    for sent in ("1970-01-12T13:46:22.000000", "1970-01-12T15:46:22+02:00"):
+        assert _called(world, disabled, context={"timestamp": sent}) == holds
+        assert (world.known.disabled, world.registry.record) == (disabled, changed)
+        assert f"it was sent at {sent}, and the service record changed since" in caplog.text
+    monkeypatch.undo()
+    time.tzset()
     at_once = {"timestamp": "1970-01-12T13:46:23.000000"}
     assert _called(world, disabled, context=at_once) != holds
 
@@ -904,12 +976,36 @@ def test_a_call_that_was_sent_before_this_agents_own_record_is_followed(world) -
     assert world.known.state is State.DISABLED
 
 
-def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_written(world) -> None:
+def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_written(
+    world, caplog
+) -> None:
     world.registry.operator(disabled=True)
     world.beat()
     world.placement = False
     assert _called(world, True, context={WAITED: True}) == "disabled"
     assert (world.placement, world.registry.writes) == (True, [])
+    why = "it waited in the queue while the agent did not listen"
+    assert caplog.messages[-1] == f"Ignoring a call to enable this host: {why}"
+
+
+def test_a_call_for_a_version_of_the_record_is_never_late(world) -> None:
+    world.status.wall = lambda: 1_000_000.0
+    world.registry.operator(disabled=True)
+    world.beat()
+    changed = world.registry.operator(disabled=False)
+    late = {"timestamp": "1970-01-01T00:00:00", "record_version": changed.version}
+    assert _called(world, True, context=late) == "enabled"
+
+
+def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
+    asked = {"reason": "new disks", "user_name": "ann"}
+    _called(world, False, context=asked)
+    _called(world, True, context={})
+    told = [each for each in caplog.messages if each.startswith("RPC call")]
+    assert told == [
+        "RPC call to disable this host (new disks), by ann",
+        "RPC call to enable this host, by an unknown caller",
+    ]
 
 
 @pytest.mark.parametrize("when", ["", "yesterday", 7, None, "9999-99-99T00:00:00"])
@@ -938,7 +1034,7 @@ def _called(world, enabled, version=None, context=None):
     return answers.get(timeout=60)
 
 
-def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
+def test_the_endpoint_answers_though_the_loop_is_busy(world, caplog) -> None:
     assert (
         ComputeEndpoint(world.status, answer_within=0.05, registry_within=0).set_host_enabled(
             {}, False
@@ -946,14 +1042,16 @@ def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
         == "disabled"
     )
     assert saved_status(status_document(world.directory)).disabled is True
+    assert "Answering 'disabled': a period is running" in caplog.text
 
 
-def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
+def test_the_endpoint_answers_though_the_agent_stops(world, caplog) -> None:
     world.loop.stop()
     assert (
         ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
     )
     assert saved_status(status_document(world.directory)).disabled is True
+    assert "Answering 'disabled': the agent stops" in caplog.text
 
 
 def test_the_file_is_readable_by_people(world) -> None:
