@@ -220,7 +220,7 @@ def removed_in_steps(
     """
     uuid, view = leaving_root.root, saved.load()
     going = {leaver.provider.uuid for leaver in leaving_root.leavers if leaver.fate == "goes"}
-    steps = LeavingChildren(uuid)
+    steps = LeavingChildren()
     last_progress, conflicts = 0.0, 0
     while True:
         view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())

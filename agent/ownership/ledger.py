@@ -164,7 +164,7 @@ class Ledger:
         if root is None:
             return self
         ours = joined(self.holdings_on(root.uuid).values()).traits & root.traits
-        return self if ours <= self.seen else replace(self, seen=self.seen | ours)
+        return replace(self, seen=self.seen | ours)
 
     def adding(self, manager: str, uuid: str, holding: Holding) -> "Ledger":
         """Return the ledger with claims of one manager added."""

@@ -139,8 +139,7 @@ class Policy:
         problems += [
             f"{name} not set again: the owner of this root removed it" for name in sorted(removed)
         ]
-        holding = Holding(traits=traits - removed)
-        return (None if holding == NONE else Assertion(holding, wanted)), problems
+        return Assertion(Holding(traits=traits - removed), wanted), problems
 
     def may_drop(self, uuid: str) -> bool:
         """Return whether a provider, or more of it than traits, may be removed."""
@@ -191,7 +190,7 @@ def with_unrecorded_claims(
     unclaimed = observed.providers.keys() - ledger.holders.keys()
     new = taken_over | unclaimed
     for uuid in (uuid for uuid in observed.providers if uuid in new):
-        if policy.root not in observed or observed.root_of(uuid) != policy.root:
+        if observed.root_of(uuid) != policy.root:
             continue
         provider, row = observed.providers[uuid], dict(ledger.holdings_on(uuid))
         if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:

@@ -103,7 +103,6 @@ def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
 class LeavingChildren:
     """The removed children of one root."""
 
-    root: str
     since: dict[str, float] = field(default_factory=dict)
     """When each was first seen outside the tree (seconds of a monotonic clock), by UUID."""
 
@@ -133,7 +132,7 @@ class LeavingChildren:
         acknowledged.  ``now`` is in seconds of a monotonic clock, ``wait`` the seconds after which
         no copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
         """
-        outside = [child.uuid for child in children_outside(observed, self.root)]
+        outside = [child.uuid for child in children_outside(observed)]
         self.since = {uuid: self.since.get(uuid, now) for uuid in outside}
         for child in [child for child in observed.walk() if child.uuid not in desired]:
             parent, is_leaf = child.parent_uuid, not list(observed.children(child.uuid))
@@ -148,10 +147,10 @@ class LeavingChildren:
         return desired
 
 
-def children_outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
-    """Yield the children that were taken out of the tree of ``root``, by the mark in their name."""
+def children_outside(snapshot: Snapshot) -> Iterator[Provider]:
+    """Yield the children that were taken out of a tree, by the mark in their name."""
     for uuid in snapshot.children(None):
-        if uuid != root and _is_marked(snapshot.providers[uuid]):
+        if _is_marked(snapshot.providers[uuid]):
             yield snapshot.providers[uuid]
 
 
@@ -161,12 +160,12 @@ def name_outside(child: Provider) -> str:
     return child.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
 
 
-def delete_orphans(snapshot: Snapshot, root: str) -> Plan:
-    """Return the deletions of empty children outside the tree of a root that does not exist.
+def delete_orphans(snapshot: Snapshot) -> Plan:
+    """Return the deletions of empty children outside a tree whose root does not exist.
 
     Without the root no service uses a copy of its tree.
     """
-    empty = [child.uuid for child in children_outside(snapshot, root) if not child.inventory]
+    empty = [child.uuid for child in children_outside(snapshot) if not child.inventory]
     leaves = (uuid for uuid in empty if not list(snapshot.children(uuid)))
     return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
 

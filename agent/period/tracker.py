@@ -81,12 +81,9 @@ class Tracker:
     """Whether the start is over: every driver has answered once, and no reshape is pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
-    leaving: attach.LeavingChildren = field(init=False)
+    leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
     """The removed children of another service's root (attach mode)."""
     last: LastResults = field(default_factory=LastResults)
-
-    def __post_init__(self) -> None:
-        self.leaving = attach.LeavingChildren(self.root.uuid)
 
     @property
     def uuid(self) -> str:
@@ -159,7 +156,7 @@ class Tracker:
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger()
             if self.rules.child_wait is not None:
-                self.root.send(attach.delete_orphans(before, self.uuid), api)
+                self.root.send(attach.delete_orphans(before), api)
             return Report(self.node, error=attach.root_awaited(self.node))
         decision = self._decide(api, now, disabled)
         if not self.save_ledger() and self.ledger != ledger:

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from agent.ownership.ledger import Holding, Ledger
 from agent.period.attach import (
     KEPT_NAME_LENGTH,
+    ForeignRoots,
     LeavingChildren,
+    agent_statement,
     children_outside,
     name_outside,
 )
@@ -51,7 +54,7 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
     below = () if is_leaf else (Provider(BOARD, "board", CARD),)
     observed = Snapshot.build([Provider(THEIRS, NODE), child, *below])
     since = {} if outside_for is None else {CARD: 10_000.0 - outside_for}
-    leaving = LeavingChildren(THEIRS, since)
+    leaving = LeavingChildren(since)
     desired = leaving.with_next_steps(observed, observed.with_changes({CARD: None}), wait, 10_000.0)
     if after == "deleted":
         assert CARD not in desired
@@ -67,7 +70,52 @@ def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
     there = Provider(CARD, name)
     assert name_outside(there) == name
     root = Provider(THEIRS, NODE)
-    assert list(children_outside(Snapshot.build([root, there]), THEIRS)) == [there]
+    assert list(children_outside(Snapshot.build([root, there]))) == [there]
+
+
+@pytest.mark.parametrize("name", ["card0", OUTSIDE])
+@pytest.mark.parametrize("parent", [THEIRS, None])
+@pytest.mark.parametrize("inventory", [{}, FULL])
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_drivers_are_shown_no_child_outside_and_no_empty_one_that_comes_back(
+    name, parent, inventory, is_leaf
+) -> None:
+    child = Provider(CARD, name, parent, inventory)
+    below = () if is_leaf else (Provider(BOARD, "board", CARD),)
+    hidden = LeavingChildren().hidden(Snapshot.build([Provider(THEIRS, NODE), child, *below]))
+    outside, back = parent is None, not inventory and is_leaf
+    expected = {CARD, *(each.uuid for each in below)} if outside or back else set()
+    assert hidden == (expected if name == OUTSIDE else set())
+
+
+def test_each_node_gets_its_root_or_the_reason_why_not() -> None:
+    found = {
+        "third": {"uuid": CARD, "parent_provider_uuid": THEIRS},
+        "fourth": {"uuid": BOARD, "parent_provider_uuid": None},
+    }
+    away, names = Unreachable("away"), ["first", "second", "third", "fourth", "fifth"]
+
+    def find(name: str) -> Any:
+        if name == "first":
+            raise away
+        return found.get(name)
+
+    roots = ForeignRoots()
+    uuids = roots.resolve_uuids(names, {"fifth": THEIRS}, "the id of one node", find)
+    assert uuids == {"fourth": BOARD, "fifth": THEIRS}
+    assert list(roots.awaited) == ["first", "second", "third"] and roots.awaited["first"] is away
+    assert "waiting for the root provider second" in str(roots.awaited["second"])
+    assert "third has a parent" in str(roots.awaited["third"])
+    assert roots.resolve_uuids(["first"], {}, CARD, find) == {"first": CARD}
+    assert not roots.awaited
+
+
+def test_the_agent_denies_nova_s_mark_on_its_own_providers_only() -> None:
+    observed = Snapshot.build([Provider(THEIRS, NODE), Provider(CARD, "card0", THEIRS)])
+    ledger = Ledger()
+    for uuid, held in ((THEIRS, False), (CARD, True), (BOARD, True)):
+        ledger = ledger.adding("driver:one", uuid, Holding(held, traits=frozenset({"CUSTOM_A"})))
+    assert list(agent_statement(observed, ledger).denied) == [CARD]
 
 
 @pytest.fixture

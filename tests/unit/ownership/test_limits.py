@@ -11,7 +11,9 @@ from agent.ownership.ledger import (
     FILES,
     MOST_REMOVED,
     NOVA_COMPUTE,
+    OWN_UUID,
     RESTORED,
+    STATUS,
     Drained,
     Holding,
     Ledger,
@@ -141,6 +143,26 @@ def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
     assert "VCPU not reported: another service owns this root and its inventory" in texts(settled)
 
 
+def test_what_a_driver_says_of_an_attached_root_as_it_is_needs_no_word() -> None:
+    """A record without a ratio leaves the owner's."""
+    shared = Inventory(8, allocation_ratio=4.0).with_defaults(None)
+    observed = there(replace(root(0, A), inventory={"VCPU": shared}))
+    said = says(ONE, replace(root(0, A), inventory={"VCPU": Inventory(8)}), places=False)
+    settled = settle(observed, kept((ONE, ROOT, holding(traits=A))), answers(said), ATTACHED)
+    assert settled.desired is observed and not settled.problems
+    assert settled.ledger.holding_of(ROOT, ONE) == holding(traits=A)
+
+
+def test_a_driver_gets_no_aggregate_and_a_file_no_trait_on_an_attached_root() -> None:
+    pool = Assertion(Holding(aggregates=frozenset({A})), root())
+    said = answers(Statement(ONE, {ROOT: pool}), says(FILES, root(0, B), places=False))
+    settled = settle(there(root()), kept(), said, ATTACHED)
+    assert settled.desired.providers[ROOT] == root()
+    assert [one.text for one in settled.problems] == [
+        "aggregates not changed: another service owns this root"
+    ]
+
+
 # -- what is the agent's own
 
 
@@ -253,6 +275,53 @@ def test_nova_computes_classes_are_replaced_once_where_this_host_takes_over(
     settled = settle(observed, Ledger(begun=begun), answers(says(ONE, root(8))), policy)
     left = {"VCPU"} if takes_over and not begun else {"VCPU", "FPGA"}
     assert settled.desired.providers[ROOT].inventory.keys() == left
+
+
+def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
+    held = {manager: holding(traits=A) for manager in (AGENT, STATUS, FILES)}
+    policy = replace(OWN, takes_over=True)
+    said = answers(says(ONE, root(8)))
+    before = settle(there(root(8, A)), Ledger({ROOT: held}), said, policy).before
+    assert before.holders == {ROOT: {**held, NOVA_COMPUTE: holding("VCPU")}}
+
+
+@pytest.mark.parametrize("owner", ["", TWO])
+def test_a_driver_adopts_a_provider_with_all_it_has_unless_somebody_here_owns_it(
+    owner: str,
+) -> None:
+    rows = [HOST, (ONE, DEVICE, holding(traits=B))]
+    ledger = kept(*rows, *([(owner, DEVICE, holding(provider=True))] if owner else []))
+    said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), silent=[TWO])
+    before = settle(there(root(), device(8, A)), ledger, said, OWN).before
+    held = holding(traits=B) if owner else holding("VCPU", f"{A} {B}", provider=True)
+    assert before.holding_of(DEVICE, ONE) == held
+
+
+def test_beside_another_owner_nothing_is_adopted() -> None:
+    said = answers(replace(says(ONE), adopted=frozenset({DEVICE})))
+    assert not settle(there(root(), device(8)), kept(), said, ATTACHED).before.holders
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_of_a_provider_of_ours_in_no_ledger_only_classes_that_a_driver_reports_are_anybodys(
+    reported: bool,
+) -> None:
+    """A pool before it in order has another root, and is nobody's here."""
+    uuid = own_uuid(ROOT, "card", "one")
+    card = Provider(uuid, "card", ROOT, fpga(2))
+    pool = Provider(own_uuid(ROOT, "pool", "one"), "pool", None, fpga(2))
+    said = says(ONE, root(), *([replace(card, inventory={})] if reported else []))
+    before = settle(there(pool, root(), card), Ledger(begun=True), answers(said), OWN).before
+    classes = "" if reported else "FPGA"
+    assert before.holders == {uuid: {OWN_UUID: holding(classes, provider=True)}}
+
+
+def test_a_class_that_a_silent_source_holds_is_not_the_other_sources_of_its_driver() -> None:
+    one, other = f"{ONE}/pci", f"{ONE}/mdev"
+    ledger = kept(HOST, (one, DEVICE, holding("VCPU", provider=True)))
+    said = answers(says(ONE, root()), says(other, device(5), places=False), silent=[one])
+    settled = settle(there(root(), device(8)), ledger, said, OWN)
+    assert settled.desired.providers[DEVICE] == device(8)
 
 
 def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
