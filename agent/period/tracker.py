@@ -399,7 +399,6 @@ class Tracker:
             for uuid, (operation, err) in refused.items()
             if isinstance(err, TooOld)
             and isinstance(operation, UpdateProvider)
-            and operation.moved
             and operation.parent_uuid is None
         )
         if inside:

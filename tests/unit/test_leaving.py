@@ -15,6 +15,7 @@ from agent.period.attach import (
     children_outside,
     name_outside,
 )
+from agent.period.rules import Rules
 from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -108,6 +109,11 @@ def test_each_node_gets_its_root_or_the_reason_why_not() -> None:
     assert "third has a parent" in str(roots.awaited["third"])
     assert roots.resolve_uuids(["first"], {}, CARD, find) == {"first": CARD}
     assert not roots.awaited
+
+
+def test_a_child_is_deleted_after_two_verifications_and_a_half_at_least() -> None:
+    for verify, wait in ((600.0, 1500.0), (300.0, 900.0), (None, None)):
+        assert Rules(owner_traits=(), verify_every=verify).child_wait == wait
 
 
 def test_the_agent_denies_nova_s_mark_on_its_own_providers_only() -> None:

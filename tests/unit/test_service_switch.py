@@ -10,14 +10,15 @@ import pytest
 
 from agent.loop import Loop
 from agent.provider_config.files import ProviderFiles
-from agent.reporting.reports import Report
+from agent.reporting.reports import Occasion, Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from reportclient.errors import Unreachable
+from reportclient.errors import Forbidden, Unreachable
+from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import ROOT, Agent, Away, Small, inventory
+from tests.agents import NODE, ROOT, Agent, Away, Small, inventory
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -106,6 +107,7 @@ def agent(any_placement) -> Agent:
 
 def switch(agent: Agent, disabled: bool) -> Report:
     (report,) = agent.nodes.switch(agent.now, disabled=disabled)
+    assert (report.node, report.occasion) == (NODE, Occasion.SWITCH)
     return report
 
 
@@ -117,6 +119,17 @@ def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None
         assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
         assert (DISABLED in any_placement.stranger.traits(ROOT)) is disabled
     assert len(driver.shown) == shown
+
+
+def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
+    agent = Agent(fake_placement, Small(inventory()))
+    agent.settle()
+    refused = Forbidden("no role")
+    fake_placement.fail_next("PUT", "traits$", refused)
+    report = switch(agent, True)
+    assert report.failed == {ROOT: refused} and not report.ok
+    (operation,) = report.plan.operations
+    assert isinstance(operation, SetTraits) and DISABLED in operation.traits
 
 
 def test_a_switch_on_a_busy_host_keeps_what_others_wrote(agent, any_placement) -> None:
@@ -163,7 +176,8 @@ def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(age
         tracker.switch(agent.now, disabled=True, again=again)
     assert away.asked == 2
     for _ in range(30):
-        assert not tracker.switch(agent.now + 59, disabled=True, again=True).ok
+        report = tracker.switch(agent.now + 59, disabled=True, again=True)
+        assert (report.node, report.occasion, report.ok) == (NODE, Occasion.SWITCH, False)
     assert away.asked == 2
     tracker.switch(agent.now + 1, disabled=True)
     assert away.asked == 3, "an operator wants it now"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from reportclient.apply import Outcome
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
+    Forbidden,
     InUse,
+    NameTaken,
     PlacementError,
     Rejected,
     ServerFault,
@@ -23,8 +26,16 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import RESHAPE, Refusals, nothing_foreign
+from reportclient.refusals import (
+    RESHAPE,
+    Refusals,
+    explain_errors,
+    list_consumers,
+    nothing_foreign,
+)
 from reportclient.snapshot import Snapshot
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 
 ROOT, CARD, BELOW = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(3))
 TRAITS, OTHER = SetTraits(ROOT, frozenset({"HW_A"})), SetTraits(CARD, frozenset())
@@ -153,3 +164,58 @@ def test_each_cause_is_told_once() -> None:
     own = refusals.errors()[ROOT]
     told = refusals.causes({CARD: cause, BELOW: own, ROOT: own})
     assert told == {CARD: cause, ROOT: own}
+
+
+# -- details of errors
+
+
+def explained(
+    placement: FakePlacement, subject: str, err: PlacementError, operation: Operation
+) -> PlacementError:
+    outcome = Outcome(View(), failed={subject: err}, refused={subject: operation})
+    return explain_errors(outcome, placement)[subject]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "c0"), (5, "c0, c1, c2, c3, c4"), (7, "c0, c1, c2, c3, c4 and 2 more")],
+)
+def test_the_first_few_consumers_are_named(number: int, text: str) -> None:
+    assert list_consumers([f"c{each}" for each in range(number)]) == text
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_what_is_in_use_is_told_with_its_consumers(
+    fake_placement: FakePlacement, used: bool
+) -> None:
+    fake_placement.stranger.create_provider("host", ROOT)
+    fake_placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
+    guest = fake_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
+    if not used:
+        fake_placement.stranger.delete_allocation(guest)
+    err = InUse("x", request_id="req-1")
+    users = guest if used else "consumers that are gone now"
+    text = f"draining: in use by {users}; removed when its last consumer is gone"
+    told = explained(fake_placement, ROOT, err, DeleteProvider(ROOT))
+    assert str(told) == f"{text} (request req-1)" and isinstance(told, InUse)
+
+
+@pytest.mark.parametrize("kind", [InUse, Forbidden])
+def test_a_refused_reshape_moved_nothing(
+    fake_placement: FakePlacement, kind: type[PlacementError]
+) -> None:
+    told = explained(fake_placement, RESHAPE, kind("x", request_id="req-1"), Reshape({}, {}))
+    text = "x; neither inventory nor allocations were moved (request req-1)"
+    assert str(told) == text and type(told) is kind
+
+
+def test_a_taken_name_is_told_with_who_has_it(fake_placement: FakePlacement) -> None:
+    err, create = NameTaken("x", request_id="req-1"), CreateProvider(CARD, "card", ROOT)
+    assert explained(fake_placement, CARD, err, create) is err
+    fake_placement.stranger.create_provider("other", CARD)
+    there = explained(fake_placement, CARD, err, create)
+    assert isinstance(there, AlreadyThere) and str(there) == "x (request req-1)"
+    fake_placement.stranger.create_provider("card", BELOW)
+    told = str(explained(fake_placement, CARD, err, create))
+    assert f"named card with UUID {BELOW} (root {BELOW}), here its UUID is {CARD}" in told
+    assert f"Until then card ({CARD}) is not reported" in told
