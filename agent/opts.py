@@ -106,6 +106,12 @@ COMPUTE: list[cfg.Opt] = [
     ),
     *driver_opts.OWNER_OPTS,
     *driver_opts.CALL_OPTS,
+    cfg.ListOpt(
+        "image_type_exclude_list",
+        default=[],
+        help="Types of images that this host does not accept, such as raw or qcow2: their traits"
+        " COMPUTE_IMAGE_TYPE_* are removed, whichever driver has the capability.",
+    ),
     cfg.StrOpt(
         "provider_config_location",
         default=PROVIDER_CONFIG_LOCATION,
@@ -275,6 +281,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(
             owner_traits=tuple(conf.compute.owner_trait),
+            images_excluded=frozenset(conf.compute.image_type_exclude_list),
             verify_every=float(refresh) if refresh else None,
             audit_every=float(conf.compute.audit_interval) or None,
             reshape_when_running=conf.compute.reshape_when_running,

@@ -11,6 +11,8 @@ class Rules(Times):
 
     owner_traits: tuple[str, ...]
     """Traits set on this agent's roots; ``identifying_traits`` returns those that identify them."""
+    images_excluded: frozenset[str] = frozenset()
+    """Types of images, such as ``raw``, that this host does not accept whatever a driver says."""
     reshape_when_running: bool = False
     """Whether a reshape is also done after the start."""
     nodes_at_once: int = 8

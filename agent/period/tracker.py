@@ -378,6 +378,7 @@ class Tracker:
                 observed,
                 answer.statements,
                 capabilities=[loaded.capabilities() for loaded in self.drivers],
+                images_excluded=self.rules.images_excluded,
                 disabled=disabled,
                 owners=self.rules.owner_traits,
                 service_tag=self.service_tag,

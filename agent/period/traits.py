@@ -69,6 +69,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     drivers: Statements,
     *,
     capabilities: Iterable[Mapping[str, bool]],
+    images_excluded: Iterable[str] = (),
     disabled: bool | None,
     owners: Iterable[str],
     service_tag: str = "",
@@ -82,6 +83,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     named = [item for driver in capabilities for item in driver.items()]
     named_traits = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
     able = {CAPABILITY_TRAITS[name] for name, yes in named if yes and name in CAPABILITY_TRAITS}
+    able -= {CAPABILITY_TRAITS.get(f"supports_image_type_{kind}") for kind in images_excluded}
     owned, before = frozenset(owners), observed.get(host.uuid)
     present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
     others = frozenset[str]()

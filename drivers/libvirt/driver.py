@@ -49,7 +49,7 @@ IMAGE_TYPES = ("aki", "ami", "ari", "iso", "raw")
 
 def capabilities_from_conf(conf: Any) -> dict[str, bool]:
     """Return ``CAPABILITIES`` and those that depend on options."""
-    group, excluded = conf.libvirt, conf.compute.image_type_exclude_list
+    group = conf.libvirt
     image_types = dict.fromkeys(IMAGE_TYPES, True) | {
         "ploop": group.virt_type == "parallels",
         "qcow2": conf.force_raw_images or group.images_type not in {"lvm", "rbd"},
@@ -57,7 +57,7 @@ def capabilities_from_conf(conf: Any) -> dict[str, bool]:
     return {
         **CAPABILITIES,
         "supports_mem_backing_file": bool(group.file_backed_memory),
-        **{f"supports_image_type_{n}": has and n not in excluded for n, has in image_types.items()},
+        **{f"supports_image_type_{name}": has for name, has in image_types.items()},
     }
 
 

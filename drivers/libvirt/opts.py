@@ -245,15 +245,6 @@ LIBVIRT_OPTS = [
     ),
 ]
 
-COMPUTE_OPTS = [
-    cfg.ListOpt(
-        "image_type_exclude_list",
-        default=[],
-        help="Types of images that this host does not accept, such as raw or qcow2: their traits"
-        " COMPUTE_IMAGE_TYPE_* are removed.",
-    ),
-]
-
 DEFAULT_OPTS = [
     cfg.BoolOpt(
         "force_raw_images",
@@ -331,7 +322,6 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [
         ("libvirt", LIBVIRT_OPTS),
         ("DEFAULT", DEFAULT_OPTS),
-        ("compute", COMPUTE_OPTS),
         ("pci", PCI_OPTS),
         ("devices", DEVICES_OPTS),
         ("workarounds", WORKAROUNDS_OPTS),

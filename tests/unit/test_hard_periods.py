@@ -403,3 +403,17 @@ def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_
     report = agent.period(600)
     assert report.error is None and "capabilities" in str(report.driver_errors["driver1"])
     assert {"CUSTOM_GOLD", "COMPUTE_VOLUME_MULTI_ATTACH"} <= agent.seen(NODE).traits
+
+
+def test_types_of_images_that_an_operator_excludes_are_no_traits_whichever_driver_has_them(
+    placement,
+):
+    agent = Agent(placement, tree_of(0), images_excluded=frozenset({"raw", "unknown"}))
+    placement.stranger.create_provider(NODE, uuid=ROOT)
+    placement.stranger.add_trait(ROOT, "COMPUTE_IMAGE_TYPE_RAW")
+    agent.drivers[0].capabilities = dict.fromkeys(
+        ("supports_image_type_raw", "supports_image_type_qcow2"), True
+    )
+    assert agent.period().ok
+    traits = agent.seen(NODE).traits
+    assert "COMPUTE_IMAGE_TYPE_QCOW2" in traits and "COMPUTE_IMAGE_TYPE_RAW" not in traits

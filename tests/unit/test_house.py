@@ -13,7 +13,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1538,
+    "agent": 1545,
     "agent/bus": 747,
     "agent/metrics": 746,
     "agent/nodes": 901,

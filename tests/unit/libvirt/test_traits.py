@@ -120,7 +120,6 @@ IMAGES = {"aki", "ami", "ari", "iso", "raw"}
     ("text", "accepted"),
     [
         ("", IMAGES | {"qcow2"}),
-        ("[compute]\nimage_type_exclude_list = raw,qcow2\n", IMAGES - {"raw"}),
         ("[libvirt]\nimages_type = rbd\n", IMAGES | {"qcow2"}),
         ("force_raw_images = false\n[libvirt]\nimages_type = rbd\n", IMAGES),
         ("force_raw_images = false\n", IMAGES | {"qcow2"}),
