@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.bus.errors import NotPermitted
-from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Signer
+from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
@@ -224,7 +224,7 @@ def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -
     assert registry.rpc.sign("compute-registry", "heartbeat", {}, {})[SIGNED_BY] == HOST
 
 
-@pytest.mark.parametrize("key", ["", "secret"])
+@pytest.mark.parametrize("key", ["", host_key("master", HOST)])
 def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, key: str) -> None:
     transport = object()
     made = parts(replace(settings(tmp_path, host_key=key), exchange="cloud"), transport)
@@ -239,7 +239,7 @@ def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, 
     assert beat.rpc_version() == VERSION_6 and beat.wake.is_set()
     if key:
         assert server.permit is not None
-        signed = Signer(key).sign(HOST, "set_host_enabled", {}, {RECORD_VERSION: 1})
+        signed = Operator(("master",)).sign_to(HOST, "set_host_enabled", {}, {RECORD_VERSION: 1})
         server.permit("set_host_enabled", {}, signed)
         with pytest.raises(NotPermitted, match=f"not signed for {HOST}"):
             server.permit("set_host_enabled", {}, {})
