@@ -96,8 +96,7 @@ class Refusals:
         refused = {id(each): key for each in plan if (key := self._refused(each)) is not None}
         wanted = {*refused.values(), RESHAPE}
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        operations = tuple(each for each in plan if id(each) not in refused)
-        return replace(plan, operations=operations) if refused else plan
+        return replace(plan, operations=tuple(each for each in plan if id(each) not in refused))
 
     def blocking(self) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""

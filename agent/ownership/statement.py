@@ -65,8 +65,6 @@ class Statements:
         """Return whether a manager gets an exclusive claim that another, silent one has."""
         names = (*self.order, FILES)
         driver, holder = driver_of(manager), driver_of(other)
-        if driver not in names:
-            return False
         return holder not in names or names.index(driver) < names.index(holder)
 
     def is_silent(self, manager: str) -> bool:

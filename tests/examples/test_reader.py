@@ -10,7 +10,7 @@ import pytest
 
 from reportclient import errors
 from reportclient.allocations import LazyAllocations
-from reportclient.reader import refresh, with_lone_root
+from reportclient.reader import provider_by_name, refresh, with_lone_root
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -123,3 +123,9 @@ def test_what_is_no_root_or_not_there_or_has_a_known_name_is_not_added(placement
     placement.stranger.rename(CARD, "another")
     placement.stranger.rename(POOL, "card")
     assert with_lone_root(view, POOL, placement) is None
+
+
+def test_nobody_has_an_empty_name(placement) -> None:
+    """Placement would ignore it, and list all providers."""
+    assert provider_by_name("", placement) is None
+    assert provider_by_name("card", placement)["uuid"] == CARD

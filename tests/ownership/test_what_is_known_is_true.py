@@ -407,8 +407,8 @@ def test_a_value_that_another_service_set_is_overwritten_and_told_once(
     lines = [one.getMessage() for one in caplog.records if "overwrote" in one.getMessage()]
     (root,) = [line for line in lines if f"provider {NODE} (" in line]
     (card,) = [line for line in lines if "provider card (" in line]
-    assert "VCPU total 5 -> 8" in root and "MEMORY_MB total 90 -> 100" in root
-    assert "VGPU total 5 -> 7" in card
+    assert root.endswith("): MEMORY_MB total 90 -> 100; VCPU total 5 -> 8")
+    assert card.endswith("): VGPU total 5 -> 7")
 
 
 def test_a_class_that_an_operator_made_and_a_driver_begins_to_report_is_told(

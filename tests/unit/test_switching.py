@@ -108,7 +108,8 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
 def test_a_saved_status_is_reported_at_the_start_and_a_record_is_followed(tmp_path: Path) -> None:
     parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
     parts(settings(tmp_path)).start()
-    assert registry_at(tmp_path).get_service(HOST).disabled_reason == "new disks"
+    record = registry_at(tmp_path).get_service(HOST)
+    assert (record.disabled_reason, record.version) == ("new disks", 2)
     (tmp_path / "service.json").unlink()
     again = parts(settings(tmp_path))
     again.read_once()

@@ -490,6 +490,19 @@ def test_it_is_forgotten_once_a_later_generation_is_over_or_somebody_made_the_pr
     assert not gone.removed
 
 
+def test_claims_are_added_to_those_of_the_same_manager() -> None:
+    ledger = kept((ONE, DEVICE, holding(traits=A))).adding(ONE, DEVICE, holding(traits=B))
+    assert ledger.holding_of(DEVICE, ONE) == holding(traits=f"{A} {B}")
+
+
+def test_classes_that_nobody_here_claims_are_another_services_if_the_ledger_has_the_provider() -> (
+    None
+):
+    card = Provider(DEVICE, "device", ROOT, {**device(8).inventory, **fpga(2)})
+    assert kept((ONE, DEVICE, holding("VCPU"))).foreign_classes(card) == {"FPGA"}
+    assert not kept().foreign_classes(card)
+
+
 def test_no_more_providers_are_remembered_than_fit() -> None:
     uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST_REMOVED + 3)]
     before = kept(*((ONE, uuid, holding(provider=True)) for uuid in uuids))

@@ -182,6 +182,22 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
     assert "not removed, nor its parent, which a driver removed" in settled.problems[0].text
 
 
+def test_a_provider_goes_together_with_all_below_it() -> None:
+    second = "c0ffee00-0000-4000-8000-000000000004"
+    below = Provider(second, "second", DEVICE)
+    ledger = kept(MINE, HELD, (ONE, second, holding(provider=True)))
+    settled = settle(FULL.with_changes({second: below}), ledger, SILENT_ON_ALL, OWN)
+    assert settled.desired.providers.keys() == {ROOT} and not settled.problems
+
+
+def test_the_name_of_a_provider_that_has_to_stay_is_not_free() -> None:
+    third, fourth = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (5, 6))
+    observed = FULL.with_changes({third: Provider(third, "third", DEVICE)})
+    wanted = Provider(fourth, "device", ROOT)
+    settled = settle(observed, kept(MINE, HELD), answers(says(ONE, root(), wanted)), OWN)
+    assert settled.desired.providers.keys() == {ROOT, DEVICE, third}
+
+
 SILENT_ON_ALL = answers(says(ONE, root()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.apply import FAULTS, Outcome, apply, batches
+from reportclient.apply import FAULTS, Outcome, apply, batches, subject_of
 from reportclient.calls import send
 from reportclient.errors import (
     AlreadyThere,
@@ -31,6 +31,7 @@ from reportclient.plan import (
     SetInventories,
     SetInventory,
     SetTraits,
+    UpdateProvider,
 )
 from reportclient.reader import refresh
 from reportclient.testing.fake_placement import FakePlacement
@@ -92,7 +93,7 @@ def test_a_refused_operation_is_remembered_and_the_others_are_sent(
 
 def test_an_operation_that_placement_failed_at_is_sent_once_more(placement: FakePlacement) -> None:
     placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, SetTraits(ROOT, frozenset()))
+    outcome = applied(placement, SetTraits(ROOT, frozenset()), patience=1)
     assert outcome.done == (SetTraits(ROOT, frozenset()),) and outcome.view.certain
     assert len(sent(placement)) == 2
 
@@ -114,6 +115,7 @@ def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(
     faults(placement, 1)
     outcome = applied(placement, SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL))
     assert outcome.faulted == {ROOT: SetTraits(ROOT, frozenset())}
+    assert isinstance(outcome.failed[ROOT], ServerFault)
     assert outcome.done == (SetInventory(OTHER, TOTAL),)
     assert outcome.stopped_by is None and not outcome.view.certain
 
@@ -141,6 +143,7 @@ def test_a_parent_stays_while_its_child_could_not_be_deleted(placement: FakePlac
     placement.fail_next("DELETE", BELOW, InUse("guests"))
     outcome = applied(placement, DeleteProvider(BELOW), DeleteProvider(OTHER))
     assert outcome.failed.keys() == {BELOW, OTHER} and list(outcome.refused) == [BELOW]
+    assert outcome.failed[OTHER] is outcome.failed[BELOW]
     assert sent(placement) == [f"DELETE /resource_providers/{BELOW}"]
 
 
@@ -209,6 +212,32 @@ def test_a_refused_bulk_write_is_sent_singly(
 def test_a_bulk_write_leaves_out_what_failed_before(placement: FakePlacement) -> None:
     applied(placement, BULK, failed={ROOT: Rejected("x")})
     assert list(placement.writes[-1].body["inventories"]) == [OTHER]
+    before = len(placement.writes)
+    applied(placement, BULK, failed={ROOT: Rejected("x"), OTHER: Rejected("x")})
+    assert len(placement.writes) == before
+
+
+@pytest.mark.parametrize(
+    ("operation", "needed"),
+    [
+        (UpdateProvider(OTHER, "other", CHILD, moved=True), CHILD),
+        (SetInventory(OTHER, {"CUSTOM_A": Inventory(1)}), "CUSTOM_A"),
+        (CreateProvider(BELOW, "below", CHILD), CHILD),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_needs_something_that_could_not_be_made_is_not_sent(
+    placement: FakePlacement, operation: Operation, needed: str
+) -> None:
+    why = Rejected("x")
+    outcome = applied(placement, operation, failed={needed: why})
+    assert outcome.failed == {needed: why, subject_of(operation): why} and not sent(placement)
+
+
+def test_a_rename_needs_no_parent_and_a_create_no_class(placement: FakePlacement) -> None:
+    failed = {ROOT: Rejected("x"), "CUSTOM_A": Rejected("x")}
+    renamed = UpdateProvider(OTHER, "renamed", ROOT)
+    assert applied(placement, renamed, failed=failed).done == (renamed,)
 
 
 def test_the_agent_stops_between_two_writes(placement: FakePlacement) -> None:
@@ -231,6 +260,7 @@ def test_names_that_placement_does_not_know_are_left_out_from_then_on(
     outcome = applied(placement, SetTraits(ROOT, names))
     assert outcome.view.names.absent == names
     assert isinstance(outcome.stopped_by, UnknownNames)
+    assert outcome.stopped_at == SetTraits(ROOT, names)
 
 
 def test_what_is_sent_together_needs_nothing_of_each_other() -> None:

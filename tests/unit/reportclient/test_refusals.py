@@ -166,6 +166,13 @@ def test_each_cause_is_told_once() -> None:
     assert told == {CARD: cause, ROOT: own}
 
 
+def test_a_cause_that_was_explained_is_not_told_again_of_what_depends_on_it() -> None:
+    raw, later = InUse("x"), Unreachable("y")
+    refusals = refusing((CARD, DeleteProvider(CARD), InUse("draining: in use by a guest")))
+    told = refusals.causes({CARD: raw, ROOT: raw, BELOW: later})
+    assert told == {BELOW: later, **refusals.errors()}
+
+
 # -- details of errors
 
 
