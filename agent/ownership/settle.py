@@ -175,7 +175,6 @@ def _unchanged(inputs: Inputs) -> set[str]:
     observed, rows = inputs.observed.providers, inputs.ledger.holders
     unchanged, others = set[str](), set(inputs.drained)
     for statement in inputs.answers.statements:
-        others.update(statement.assertions if statement.manager in inputs.silent else ())
         others.update(
             uuid
             for uuid, absent in statement.denied.items()

@@ -24,6 +24,7 @@ from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Assertion, Statement, Statements
 from agent.period.ask import snapshot_for_driver
 from reportclient.model import Inventory, Provider
+from reportclient.plan import Problem
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -170,7 +171,9 @@ def test_no_driver_sets_the_disabled_status() -> None:
     settled = settle(there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN)
     assert settled.desired.providers[ROOT].traits == names(A)
     assert settled.ledger.holding_of(ROOT, ONE).traits == names(A)
-    assert f"{DISABLED} of driver one ignored: only the agent sets this trait" in texts(settled)
+    text = f"{DISABLED} of driver one ignored: only the agent sets this trait"
+    assert settled.problems == (Problem(ROOT, "host", text),)
+    assert not settled.ledger.seen, "only traits on another service's root are looked for"
 
 
 def test_the_agent_sets_it() -> None:
@@ -239,6 +242,43 @@ def test_nothing_is_removed_by_name_from_a_provider_that_is_not_ours() -> None:
     for ledger in (kept(HOST), kept(HOST, (TWO, DEVICE, holding(traits=B)))):
         settled = settle(there(root(), device(0, f"{A} {B}")), ledger, said, OWN)
         assert A in settled.desired.providers[DEVICE].traits
+
+
+# -- providers of which a driver asserts what Placement has, as in almost all periods
+
+
+CURRENT = there(root(), device(0, A))
+ON_DEVICE = holding(provider=True)
+
+
+def current(held: Holding, **more: object) -> Statement:
+    """What driver one asserts of providers as they were observed: the same objects."""
+    device = Assertion(held, CURRENT.providers[DEVICE])
+    said = {ROOT: Assertion(ON_DEVICE, CURRENT.providers[ROOT]), DEVICE: device}
+    return Statement(ONE, said, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "goes"),
+    [
+        ({ONE: ON_DEVICE}, answers(current(ON_DEVICE)), False),
+        ({ONE: holding(traits=A, provider=True)}, answers(current(ON_DEVICE)), True),
+        ({ONE: ON_DEVICE, TWO: holding(traits=A)}, answers(current(ON_DEVICE), says(TWO)), True),
+        (
+            {ONE: ON_DEVICE},
+            answers(current(ON_DEVICE, denied={DEVICE: Holding(traits=names(A))})),
+            True,
+        ),
+    ],
+    ids=["nobody's", "released", "released by another", "removed by name"],
+)
+def test_a_trait_of_a_provider_that_is_asserted_as_it_is_may_go_all_the_same(
+    row: dict[str, Holding], said: Statements, goes: bool
+) -> None:
+    ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, begun=True)
+    settled = settle(CURRENT, ledger, said, OWN)
+    assert (A not in settled.desired.providers[DEVICE].traits) is goes
+    assert dict(settled.denials) == ({(DEVICE, A): ONE} if said.statements[0].denied else {})
 
 
 # -- without a ledger, or with one that can't be written
@@ -339,6 +379,20 @@ def test_a_provider_with_a_uuid_of_a_drivers_making_is_ours_without_a_ledger(dri
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
     said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
     assert uuid not in settle(observed, Ledger(begun=True), said, OWN).desired
+
+
+def test_what_a_driver_removes_of_its_own_or_what_is_gone_already_needs_no_word() -> None:
+    third = "c0ffee00-0000-4000-8000-000000000009"
+    gone = frozenset({DEVICE, third})
+    said = answers(replace(says(ONE, root()), gone=gone, removed=gone))
+    settled = settle(there(root(), device()), OURS, said, OWN)
+    assert DEVICE not in settled.desired and not settled.problems
+
+
+def test_what_a_driver_held_that_left_goes_though_the_agent_is_silent_beside_nova() -> None:
+    ledger = kept((TWO, DEVICE, holding("VCPU", provider=True)))
+    said = answers(says(ONE), silent=[AGENT, STATUS])
+    assert DEVICE not in settle(there(root(), device(8)), ledger, said, ATTACHED).desired
 
 
 def test_one_with_another_drivers_uuid_is_not() -> None:
