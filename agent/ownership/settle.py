@@ -254,7 +254,7 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     owner, place = next(iter(places.items()), ("", before))
     after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
     if place is not None:
-        subject = before or Provider(uuid, place.name, place.parent_uuid)
+        subject = before or Provider(uuid, place.name)
 
         def add_problem(text: str) -> None:
             problems.append(Problem(uuid, subject.name, text))
@@ -377,6 +377,6 @@ def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
             both = [*names.traits, *names.aggregates]
             denials.update({(uuid, name): manager for name in both})
             waits = frozenset(name for name in both if (uuid, name) in inputs.policy.contested)
-            names = names.without(Holding(False, NOTHING, waits, waits))
+            names = names.without(Holding(traits=waits, aggregates=waits))
         result = result.joined(names)
     return result, denials

@@ -10,6 +10,7 @@ from agent.ownership.ledger import (
     AGENT,
     FILES,
     MOST_REMOVED,
+    NONE,
     NOVA_COMPUTE,
     OWN_UUID,
     RESTORED,
@@ -173,7 +174,11 @@ def test_no_driver_sets_the_disabled_status() -> None:
     assert settled.ledger.holding_of(ROOT, ONE).traits == names(A)
     text = f"{DISABLED} of driver one ignored: only the agent sets this trait"
     assert settled.problems == (Problem(ROOT, "host", text),)
-    assert not settled.ledger.seen, "only traits on another service's root are looked for"
+
+
+def test_only_on_another_services_root_a_trait_is_looked_for() -> None:
+    settled = settle(there(root(0, A)), kept(HOST), answers(says(ONE, root(0, A))), OWN)
+    assert not settled.ledger.seen
 
 
 def test_the_agent_sets_it() -> None:
@@ -230,6 +235,15 @@ def test_a_trait_stays_that_another_driver_reports_or_holds() -> None:
     assert removing(OURS, OWN, says(TWO, device(0, A), places=False)) == {A}
     held = OURS.adding(TWO, DEVICE, holding(traits=B))
     assert removing(held, OWN, silent=TWO) == {B}
+
+
+def test_a_contested_aggregate_stays_for_now() -> None:
+    pool = frozenset({A})
+    observed = there(root(), replace(device(), aggregates=pool))
+    said = answers(replace(says(ONE, root(), device()), denied={DEVICE: Holding(aggregates=pool)}))
+    for contested, left in ((frozenset[tuple[str, str]](), frozenset()), ({(DEVICE, A)}, pool)):
+        policy = replace(OWN, contested=frozenset(contested))
+        assert settle(observed, OURS, said, policy).desired.providers[DEVICE].aggregates == left
 
 
 def test_nothing_is_removed_by_name_while_a_drivers_claims_are_unknown() -> None:
@@ -325,15 +339,17 @@ def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
     assert before.holders == {ROOT: {**held, NOVA_COMPUTE: holding("VCPU")}}
 
 
+@pytest.mark.parametrize("held_before", [NONE, holding(traits=B)])
 @pytest.mark.parametrize("owner", ["", TWO])
 def test_a_driver_adopts_a_provider_with_all_it_has_unless_somebody_here_owns_it(
-    owner: str,
+    owner: str, held_before: Holding
 ) -> None:
-    rows = [HOST, (ONE, DEVICE, holding(traits=B))]
+    rows = [HOST, (ONE, DEVICE, held_before)]
     ledger = kept(*rows, *([(owner, DEVICE, holding(provider=True))] if owner else []))
     said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), silent=[TWO])
     before = settle(there(root(), device(8, A)), ledger, said, OWN).before
-    held = holding(traits=B) if owner else holding("VCPU", f"{A} {B}", provider=True)
+    everything = holding("VCPU", A, provider=True).joined(held_before)
+    held = held_before if owner else everything
     assert before.holding_of(DEVICE, ONE) == held
 
 
