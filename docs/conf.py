@@ -18,7 +18,13 @@ release = metadata.version("compute-agent")
 author = "compute-agent's contributors"
 project_copyright = f"{author}, Apache License 2.0"
 
-extensions = ["sphinx.ext.autodoc", "links_between_files", "rules_of_drivers", "options_of_config"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "links_between_files",
+    "rules_of_drivers",
+    "options_of_config",
+    "changelog",
+]
 exclude_patterns = ["design.md", "pictures", "costs", "fleet", "_build"]
 autodoc_typehints = "none"
 highlight_language = "none"

@@ -15,6 +15,7 @@ import pytest
 from agent import opts
 from computectl.drawing.svg import svg_of
 from driverkit.rulebook import RULES
+from tests.servers import browser
 
 pytest.importorskip("furo")
 
@@ -52,6 +53,39 @@ def test_a_search_finds_the_page_of_a_storage(site: Path) -> None:
     script = (site / "searchindex.js").read_text()
     index = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
     assert index["docnames"][index["titleterms"]["ceph"]] == "libvirt/disk"
+
+
+@pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+def test_a_search_for_disabling_a_host_finds_the_page_of_switching_first(site: Path) -> None:
+    with browser.Browser() as tab:
+        tab.open(f"{(site / 'search.html').as_uri()}?q=disable+host")
+        tab.until("document.querySelector('#search-results li a') !== null")
+        first = tab.run("document.querySelector('#search-results li a').getAttribute('href')")
+    assert first == "switching.html"
+
+
+def test_the_changelog_has_the_notes_by_tag_or_says_why_it_has_none(tmp_path: Path) -> None:
+    for name in ("docs/_ext", "releasenotes"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name)
+    (tmp_path / "docs" / "index.rst").write_text("Changes\n=======\n\n.. changelog::\n")
+    conf = "import sys\nsys.path.insert(0, 'docs/_ext')\nextensions = ['changelog']\n"
+    (tmp_path / "docs" / "conf.py").write_text(conf)
+
+    def built() -> str:
+        command = [sys.executable, "-m", "sphinx", "-W", "-q", "-E", "-b", "text", "docs", "text"]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+        return (tmp_path / "text" / "index.txt").read_text()
+
+    assert "neither a git repository nor reno.cache" in built()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "releasenotes"], ["commit", "-q", "-m", "notes"]):
+        subprocess.run([*git, *words], check=True)
+    text = built()
+    assert "In development\n" in text and "The first version." in text and "Known limits" in text
+    for tag in ("0.1.0", "reportclient-0.1.0"):
+        subprocess.run([*git, "tag", tag], check=True)
+    text = built()
+    assert "0.1.0\n" in text and "In development" not in text and "The first version." in text
 
 
 def test_defaults_are_shown_as_one_types_them(site: Path) -> None:
