@@ -9,11 +9,13 @@ import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Iterable
+from email.message import Message
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from docutils.core import publish_string
 from packaging.requirements import Requirement
 
 from driverkit.commands.driver_new import KINDS
@@ -51,6 +53,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+def metadata_of(wheels: Path, name: str) -> Message:
+    (wheel,) = wheels.glob(f"{name}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (about,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(about).decode())
+
+
 @pytest.fixture(scope="module")
 def wheels(source: Path) -> Path:
     """The directory of both wheels, built from the paths."""
@@ -69,10 +78,8 @@ def contents(wheels: Path, name: str) -> tuple[set[str], list[str]]:
     (wheel,) = wheels.glob(f"{name}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        (about,) = (each for each in names if each.endswith(".dist-info/METADATA"))
-        required = Parser().parsestr(archive.read(about).decode()).get_all("Requires-Dist")
-    info = about.partition("/")[0]
-    return {each for each in names if not each.startswith(info)}, required or []
+    inside = {each for each in names if ".dist-info/" not in each}
+    return inside, metadata_of(wheels, name).get_all("Requires-Dist") or []
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +113,17 @@ def test_the_agents_wheel_has_its_packages_and_requires_the_library(
         each.rpartition("/")[2] for each in files(source, "etc")
     }
     assert "reportclient" in {Requirement(each).name for each in required}
+
+
+@pytest.mark.parametrize("name", ["compute_agent", "reportclient"])
+def test_an_index_takes_the_metadata_and_renders_the_description(wheels: Path, name: str) -> None:
+    about = metadata_of(wheels, name)
+    for field in ("Author", "Summary", "Keywords", "Requires-Python", "Classifier"):
+        assert about[field], field
+    assert about["Description-Content-Type"].startswith("text/x-rst")
+    index = {"file_insertion_enabled": False, "raw_enabled": False, "halt_level": 2}
+    text = about.get_payload()
+    assert publish_string(text, writer="html5", settings_overrides=index)
 
 
 def test_the_librarys_wheel_and_sdist_have_the_library_only(source: Path, wheels: Path) -> None:
