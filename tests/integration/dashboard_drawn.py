@@ -30,15 +30,19 @@ from tests.servers.rabbitmq import RabbitMQ
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "monitoring"
 PAUSE = 15.0
 """Seconds between two things that happen."""
-COLUMNS, WIDTH, ROW = 24, 15.0, 0.31
+COLUMNS, WIDTH, ROW = 24, 11.0, 0.36
 """Columns and inches of the whole, and inches of one row of Grafana's grid."""
+BESIDE = 1.6
+"""Columns of a panel left of its axes, for the numbers; its legend begins there too."""
+SHORT = 18
+"""Letters of a label that leave room for a second column in the legend."""
 COLOURS = {"green": "#3a8f4c", "orange": "#d9822b", "red": "#c4302b", "": "#30475e"}
 UNITS = {"s": "s", "reqps": "req/s", "ops": "ops/s", "bytes": "B", "short": ""}
 HIDDEN = ("__name__", "job")
 _STYLE = re.compile(r' style="([^"]*)"')
 
 rcParams.update(
-    {"svg.fonttype": "none", "svg.hashsalt": "dashboard", "font.size": 6.5, "axes.titlesize": 8.5}
+    {"svg.fonttype": "none", "svg.hashsalt": "dashboard", "font.size": 7.5, "axes.titlesize": 8.5}
 )
 
 
@@ -88,8 +92,8 @@ def drawn(shown: Sequence[Panel], prometheus: Prometheus, start: float, stop: fl
 
 def _inside(panel: Panel, rows: int) -> tuple[float, float, float, float]:
     x, y, w, h = panel.place
-    left, right = (1.1, 0.9) if panel.kind == "timeseries" else (0.3, 0.3)
-    below, above = (2.2, 1.2) if panel.kind == "timeseries" else (0.3, 1.2)
+    left, right = (BESIDE, 1.2) if panel.kind == "timeseries" else (0.3, 0.3)
+    below, above = (3.9, 1.2) if panel.kind == "timeseries" else (0.3, 1.2)
     return (
         (x + left) / COLUMNS,
         1 - (y + h - below) / rows,
@@ -130,8 +134,16 @@ def _timeseries(axes: Any, panel: Panel, prometheus: Prometheus, start: float, s
     for unit, side in sides.items():
         _scale(side, unit)
     lines = [line for side in sides.values() for line in side.get_lines()]
-    below = {"loc": "upper left", "bbox_to_anchor": (-0.05, -0.1), "frameon": False}
-    axes.legend(handles=lines, fontsize=6, ncols=2, borderaxespad=0.3, columnspacing=1, **below)
+    w = panel.place[2]
+    axes.legend(
+        handles=lines,
+        loc="upper left",
+        bbox_to_anchor=(-BESIDE / (w - BESIDE - 1.2), -0.16),
+        ncols=2 if all(len(line.get_label()) <= SHORT for line in lines) else 1,
+        fontsize=7.5,
+        labelspacing=0.15,
+        frameon=False,
+    )
 
 
 def _scale(side: Any, unit: str) -> None:
