@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.unit.packages import packages_of
 
 MOST = 60
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "install.rst"
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "install.rst"
 ELSEWHERE = {"sqlalchemy", "alembic", "oslo-db", "oslo-messaging", "eventlet"}
 """Only the extras registry and bus bring them."""
 
@@ -24,3 +25,15 @@ def test_the_page_says_what_the_largest_are_for() -> None:
     listed = re.findall(r"^``([\w.-]+)`` +[\d.]+ +\S", table, re.MULTILINE)
     assert len(listed) == 10
     assert set(listed) <= set(list(packages_of("libvirt"))[:15]), "their sizes differ a little"
+
+
+def test_a_source_distribution_has_the_folders_of_the_readme() -> None:
+    texts = ((REPOSITORY / name).read_text() for name in ("README.rst", "setup.cfg", "MANIFEST.in"))
+    readme, setup, manifest = texts
+    folders = set(re.findall(r"``(\w+)/``", readme))
+    packages = setup.partition("[options.packages.find]")[2].partition("\n\n")[0]
+    packed = {
+        *re.findall(r"^    (\w+)\*$", packages, re.M),
+        *re.findall(r"^graft (\w+)$", manifest, re.M),
+    }
+    assert len(folders) > 9 and sorted(folders - packed) == []
