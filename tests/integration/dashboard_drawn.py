@@ -32,7 +32,7 @@ PAUSE = 15.0
 """Seconds between two things that happen."""
 COLUMNS, WIDTH, ROW = 24, 11.0, 0.36
 """Columns and inches of the whole, and inches of one row of Grafana's grid."""
-BESIDE = 1.6
+BESIDE = 1.7
 """Columns of a panel left of its axes, for the numbers; its legend begins there too."""
 SHORT = 18
 """Letters of a label that leave room for a second column in the legend."""
@@ -140,7 +140,7 @@ def _timeseries(axes: Any, panel: Panel, prometheus: Prometheus, start: float, s
         loc="upper left",
         bbox_to_anchor=(-BESIDE / (w - BESIDE - 1.2), -0.16),
         ncols=2 if all(len(line.get_label()) <= SHORT for line in lines) else 1,
-        fontsize=7.5,
+        fontsize=8.5,
         labelspacing=0.15,
         frameon=False,
     )
