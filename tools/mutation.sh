@@ -8,7 +8,8 @@
 #                                                 name is given runs again
 #   tools/mutation.sh sample COUNT [PATTERN]      print the names of COUNT random mutants
 #   tools/mutation.sh show MUTANT                 show what a mutant changes
-#   tools/mutation.sh score                       print the result of the last run
+#   tools/mutation.sh score                       print the result of the last run, and the survivors
+#                                                 without a reason in tests/mutants/survivors.txt
 #
 # It uses one process for each core at the lowest priority, for an hour at most (-m changes
 # that); an interrupted run continues where it stopped.  For each mutant, the fast tests that
@@ -127,7 +128,19 @@ PYTHON
 
 score() {
     (cd "$COPY" && "$OWN_VENV/bin/python" - <<'PYTHON'
-import collections, json, pathlib
+import collections, json, pathlib, re
+from tests.mutants.mutants import survivors
+reasons = collections.Counter()
+for module, function, number, _ in survivors():
+    reasons[f"{module}.{function}"] += number
+
+def has_reason(key):
+    module, _, mangled = key.rpartition(".")
+    name = re.sub("__mutmut_.*", "", mangled)
+    name = f"{module}.{name.removeprefix('x_').removeprefix('xǁ').replace('ǁ', '.')}"
+    reasons[name] -= 1
+    return reasons[name] >= 0
+
 names = {0: "survived", 1: "killed", 3: "killed", 5: "untested", 33: "untested", 34: "skipped",
          None: "not run", 24: "timeout", 36: "timeout", 152: "timeout", 255: "timeout", -24: "timeout"}
 total = collections.Counter()
@@ -142,7 +155,7 @@ for file in sorted(pathlib.Path("mutants").rglob("*.meta")):
     name = file.relative_to("mutants").as_posix().removesuffix(".meta")
     print(f"{name:40} {noticed:4} of {run:4} noticed", dict(counts))
     for key, code in codes.items():
-        if names.get(code) in ("survived", "untested"):
+        if names.get(code) in ("survived", "untested") and not has_reason(key):
             print("   ", key, names[code])
 noticed = total["killed"] + total["timeout"]
 run = sum(total.values()) - total["not run"] - total["skipped"]
@@ -154,7 +167,7 @@ PYTHON
 minutes=60
 case ${1:-} in
     -h | --help)
-        sed -n '2,18s/^#\( \|$\)//p' "$0"
+        sed -n '2,19s/^#\( \|$\)//p' "$0"
         exit
         ;;
     show)

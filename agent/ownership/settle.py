@@ -331,7 +331,7 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
         named = assertion.holding.classes
         now[manager] = assertion.holding._replace(
             provider=assertion.holding.provider and manager == owner,
-            classes=frozenset(name for name in named if class_owners.get(name, manager) == manager),
+            classes=frozenset(n for n in named if place is None or class_owners.get(n) == manager),
         )
     claims = (held for manager, held in held_before.items() if manager in inputs.silent - STAND_INS)
     still_claimed = joined([asserted, *claims])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of
+from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of, survivors
 from tests.tiers import WITH_SERVERS
 
 MUTANTS = [mutant for boundary in boundaries() for mutant in mutants_of(boundary)]
@@ -29,6 +31,18 @@ def test_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
 
 def test_no_two_mutants_of_a_boundary_are_the_same() -> None:
     assert len({(one.file, one.old, one.new) for one in MUTANTS}) == len(MUTANTS)
+
+
+KINDS = {"text", "log", "equal", "speed", "type", "bound", "wide"}
+"""Kinds of reasons in ``survivors.txt``, whose head describes them."""
+
+
+def test_the_functions_of_generated_mutants_that_survive_are_there_each_with_a_reason() -> None:
+    lines = list(survivors())
+    assert lines and len(lines) == len({(one[:2], one[3]) for one in lines})
+    for module, function, number, reason in lines:
+        assert callable(attrgetter(function)(import_module(module))), f"{module} {function}"
+        assert number > 0 and reason.partition(":")[0] in KINDS, reason
 
 
 def test_what_the_tool_mutates_is_there() -> None:

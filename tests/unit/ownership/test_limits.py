@@ -20,7 +20,7 @@ from agent.ownership.ledger import (
     Ledger,
     Removed,
 )
-from agent.ownership.policy import DISABLED, Policy
+from agent.ownership.policy import DISABLED, MANAGED_BY_NOVA, Policy
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Assertion, Statement, Statements
 from agent.period.ask import snapshot_for_driver
@@ -97,6 +97,30 @@ def test_another_services_sharing_provider_is_not_changed() -> None:
     )
     assert settled.desired.providers[DEVICE] == POOL
     assert "not changed: sharing provider of another service" in texts(settled)
+
+
+@pytest.mark.parametrize(
+    ("policy", "traits", "made"),
+    [
+        (OWN, "MISC_SHARES_VIA_AGGREGATE", True),
+        (OWN, "", False),
+        (ATTACHED, "MISC_SHARES_VIA_AGGREGATE", False),
+    ],
+)
+def test_a_second_root_has_to_share_and_is_not_made_beside_nova_compute(
+    policy: Policy, traits: str, made: bool
+) -> None:
+    pool = replace(POOL, traits=names(traits), aggregates=frozenset({ROOT}))
+    settled = settle(there(root()), kept(HOST), answers(says(ONE, pool)), policy)
+    assert (DEVICE in settled.desired) is made
+    why = "allows no other root" if policy.attached else "has to be a sharing provider"
+    assert (why in texts(settled)) is not made
+
+
+def test_a_root_that_is_there_and_shares_is_changed_by_who_reports_it() -> None:
+    said = answers(says(ONE, root(), replace(POOL, traits=names(A))))
+    settled = settle(there(root(), POOL), kept(HOST), said, OWN)
+    assert settled.desired.providers[DEVICE].traits == names(A)
 
 
 def test_a_name_that_another_services_provider_has_is_not_taken() -> None:
@@ -179,6 +203,27 @@ def test_no_driver_sets_the_disabled_status() -> None:
 def test_only_on_another_services_root_a_trait_is_looked_for() -> None:
     settled = settle(there(root(0, A)), kept(HOST), answers(says(ONE, root(0, A))), OWN)
     assert not settled.ledger.seen
+
+
+def test_what_only_the_agent_sets_needs_no_word_where_it_is_set() -> None:
+    said = answers(says(ONE, root(0, DISABLED), device(0, DISABLED)))
+    settled = settle(there(root(0, DISABLED)), kept(HOST), said, OWN)
+    assert [one.uuid for one in settled.problems] == [DEVICE]
+
+
+@pytest.mark.parametrize("policy", [OWN, ATTACHED])
+def test_nova_s_mark_is_set_below_an_own_root_only(policy: Policy) -> None:
+    said = answers(says(ONE, device(0, MANAGED_BY_NOVA)))
+    settled = settle(there(root()), kept(), said, policy)
+    mark = set() if policy.attached else {MANAGED_BY_NOVA}
+    assert settled.desired.providers[DEVICE].traits == mark
+
+
+def test_a_file_does_not_claim_a_trait_that_is_there() -> None:
+    said = answers(says(ONE, root(0, A)), says(FILES, root(0, f"{A} {B}"), places=False))
+    ledger = settle(there(root(0, A)), kept(HOST), said, OWN).ledger
+    assert ledger.holding_of(ROOT, FILES) == holding(traits=B)
+    assert ledger.holding_of(ROOT, ONE) == holding(traits=A, provider=True)
 
 
 def test_the_agent_sets_it() -> None:
@@ -305,6 +350,13 @@ def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
     settled = settle(there(root(), device(8)), ledger, said, replace(OWN, repeats_only=True))
     assert settled.desired.providers[DEVICE] == device(6), "a change of what is held counts"
     assert settled.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
+
+
+def test_while_no_ledger_can_be_written_the_agent_sets_its_traits_on_its_own_provider() -> None:
+    said = answers(says(AGENT, root(0, A), places=False))
+    policy = replace(OWN, repeats_only=True)
+    assert settle(there(root()), kept(HOST), said, policy).desired.providers[ROOT].traits == {A}
+    assert not settle(there(root()), kept(), said, policy).desired.providers[ROOT].traits
 
 
 def fpga(total: int) -> dict[str, Inventory]:
@@ -454,15 +506,58 @@ def test_of_two_that_report_a_class_only_the_first_holds_it() -> None:
     settled = settle(there(root()), kept(HOST), said, OWN)
     assert settled.desired.providers[DEVICE] == device(8)
     assert settled.ledger.holdings_on(DEVICE).keys() == {ONE}
+    assert [one.provider for one in settled.problems] == ["device"]
+
+
+def test_of_two_that_report_a_provider_the_first_holds_it() -> None:
+    said = answers(says(ONE, root(), device()), says(TWO, device(0, A)))
+    settled = settle(there(root()), kept(HOST), said, OWN)
+    assert settled.ledger.holding_of(DEVICE, ONE) == holding(provider=True)
+    assert settled.ledger.holding_of(DEVICE, TWO) == holding(traits=A)
+
+
+def test_a_provider_of_a_silent_driver_keeps_its_name() -> None:
+    ledger = kept(HOST, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding(traits=A)))
+    said = answers(says(TWO, device(0, A, name="renamed")), silent=[ONE])
+    assert settle(there(root(), device(0, A)), ledger, said, OWN).desired.named("device")
+
+
+@pytest.mark.parametrize(("holder", "other", "total"), [(TWO, ONE, 5), (ONE, TWO, 8)])
+def test_a_class_of_a_silent_driver_is_taken_by_one_before_it_in_order(
+    holder: str, other: str, total: int
+) -> None:
+    ledger = kept(
+        (AGENT, ROOT, holding(provider=True)), (holder, DEVICE, holding("VCPU", provider=True))
+    )
+    said = answers(says(other, device(5), places=False), silent=[holder])
+    settled = settle(there(root(), device(8)), ledger, said, OWN)
+    assert settled.desired.providers[DEVICE] == device(total)
+
+
+def test_what_nova_compute_had_stays_where_no_driver_sets_the_inventory() -> None:
+    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, holding("VCPU")))
+    said = answers(Statement(ONE, {ROOT: Assertion(holding(provider=True), root())}))
+    assert settle(there(root(8)), ledger, said, OWN).desired.providers[ROOT] == root(8)
+
+
+@pytest.mark.parametrize("policy", [ATTACHED, replace(OWN, foreign=frozenset({ROOT}))])
+def test_classes_of_another_services_root_stay_though_they_are_released(policy: Policy) -> None:
+    ledger = kept((ONE, ROOT, holding("VCPU", provider=True)))
+    settled = settle(there(root(8)), ledger, answers(says(ONE)), policy)
+    assert settled.desired.providers[ROOT] == root(8)
 
 
 def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
-    said = answers(says(ONE, root()), says(FILES, root(5), places=False))
+    both = replace(root(5), inventory={**root(5).inventory, **fpga(1)})
+    said = answers(says(ONE, root()), says(FILES, both, places=False))
     settled = settle(there(root(8)), kept(HOST), said, OWN)
-    assert settled.desired.providers[ROOT].inventory == root(8).inventory
-    assert "VCPU of the file ignored: a driver reports it, or another service has set it" in texts(
-        settled
-    )
+    for _ in range(2):
+        inventory = settled.desired.providers[ROOT].inventory
+        assert inventory == {**root(8).inventory, **fpga(1)}
+        assert settled.ledger.holding_of(ROOT, FILES) == holding("FPGA")
+        ignored = "VCPU of the file ignored: a driver reports it, or another service has set it"
+        assert ignored in texts(settled)
+        settled = settle(settled.desired, settled.ledger, said, OWN)
 
 
 # -- drained classes
