@@ -127,8 +127,9 @@ PYTHON
 }
 
 score() {
-    (cd "$COPY" && "$OWN_VENV/bin/python" - <<'PYTHON'
-import collections, json, pathlib, re
+    (cd "$COPY" && "$OWN_VENV/bin/python" - "$ROOT" <<'PYTHON'
+import collections, json, pathlib, re, sys
+sys.path.insert(0, sys.argv[1])
 from tests.mutants.mutants import survivors
 reasons = collections.Counter()
 for module, function, number, _ in survivors():
