@@ -123,7 +123,7 @@ def test_a_refresh_keeps_the_filter_and_the_switch(chromium: Browser, fleet: str
     chromium.open(fleet)
     chromium.type("#q", "rack 24")
     chromium.until(f"{ROWS}.length == 40")
-    chromium.click("#refresh")
+    chromium.run("document.getElementById('refresh').click()")
     chromium.open(chromium.run("location.href"))
     chromium.until(f"{ROWS}.length == 40")
     assert chromium.run("document.getElementById('refresh').checked")
