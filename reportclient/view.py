@@ -69,7 +69,7 @@ class ViewEdit:
             case EnsureClass(name):
                 self._names = replace(self._names, classes=self._names.classes | {name})
             case SetInventory(uuid, drains=drains):
-                self._note_generation(operation, reply)
+                self._note_generation(uuid, reply)
                 self._note_drains(uuid, drains)
             case SetInventories(inventories):
                 for uuid in inventories:
@@ -77,8 +77,10 @@ class ViewEdit:
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
                 self._note_reshaped(operation, reply)
+            case UpdateProvider():
+                pass  # a rename changes no generation: a new one is another client's unread write
             case _:
-                self._note_generation(operation, reply)
+                self._note_generation(operation.uuid, reply)
 
     def refused(self, names: frozenset[str]) -> None:
         """Record that Placement does not know these traits or resource classes."""
@@ -99,10 +101,7 @@ class ViewEdit:
             certain=certain,
         )
 
-    def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
-        uuid = getattr(operation, "uuid", None)
-        if uuid is None or isinstance(operation, UpdateProvider):
-            return  # a rename changes no generation: a new one is another client's unread write
+    def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)
