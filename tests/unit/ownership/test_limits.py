@@ -47,6 +47,7 @@ from tests.unit.ownership.small import (
 )
 
 A, B = "CUSTOM_A", "CUSTOM_B"
+POOLED, DELETED = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in (3, 4))
 HOST = (ONE, ROOT, holding(provider=True))
 
 
@@ -628,6 +629,15 @@ def test_an_aggregate_may_be_another_services_under_the_same_generation(
     assert (ledger.holding_of(DEVICE, RESTORED) == Holding(aggregates=frozenset({A}))) is goes
 
 
+def test_each_provider_with_removed_claims_counts_by_itself() -> None:
+    """The first is deleted, the second is another service's root, both by another client."""
+    removed = dict.fromkeys((DELETED, POOLED, DEVICE), Removed(5, holding(traits=A)))
+    before = Ledger(begun=True, removed=removed)
+    now = view(there(root(), Provider(POOLED, "pool", None, {}, names(A)), device(0, A)), 5)
+    assert before.with_restored(now, ROOT).holders == {DEVICE: {RESTORED: holding(traits=A)}}
+    assert before.with_removed_since(before, now).removed.keys() == {POOLED, DEVICE}
+
+
 def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:
     removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
     ledger = removed.with_restored(view(there(root(), device(8)), 99), ROOT)
@@ -647,10 +657,21 @@ def test_what_was_held_and_is_gone_is_remembered_with_the_generation_by_then() -
     assert noted.with_removed_since(noted, view(there(root(), device(8, B)), 6)) == noted
 
 
+def test_what_placement_has_or_another_manager_claims_is_not_remembered_as_removed() -> None:
+    before = kept(HOST, (ONE, DEVICE, holding(traits=f"{A} {B}")))
+    after = kept(HOST, (TWO, DEVICE, holding(traits=A)))
+    assert not after.with_removed_since(before, view(there(root(), device(0, B)), 5)).removed
+
+
 def test_it_is_forgotten_once_a_later_generation_is_over_or_somebody_made_the_provider() -> None:
     """A generation that went back is a restored Placement's, and holds from then on."""
     older = REMOVED.with_removed_since(REMOVED, view(there(root(), device()), 4))
     assert older.removed == {DEVICE: Removed(4, holding(traits=A))}
+    both = Ledger(begun=True, removed={DEVICE: Removed(5, holding(traits=f"{A} {B}"))})
+    back = view(there(root(), device(0, B)), 4)
+    assert both.with_removed_since(both, back).removed == older.removed
+    same = view(there(root(), device(0, B)), 5)
+    assert both.with_removed_since(both, same).removed == both.removed
     gone = REMOVED.with_removed_since(REMOVED, view(there(root()), 0))
     assert not gone.removed
 

@@ -217,5 +217,6 @@ def test_a_trait_of_ours_on_an_attached_root_counts_as_seen_while_somebody_claim
         else [says(ONE, root(0, f"{SHARED} {OTHER}" if says_it else OTHER), places=False)]
     )
     said = answers(*statements, silent=silent)
-    after = settle(there(root(0, f"{SHARED} {OTHER}")), ledger, said, ATTACHED).ledger
-    assert after.seen == seen
+    observed = there(root(0, f"{SHARED} {OTHER}"))
+    assert settle(observed, ledger, said, ATTACHED).ledger.seen == seen
+    assert not settle(observed, ledger, said, OWN).ledger.seen, "on an own root none does"

@@ -71,6 +71,14 @@ def test_what_is_below_a_provider_that_is_not_made_is_not_made_either() -> None:
     assert told(done) == [(DEVICE, "taken", text), (OTHER, "port", below)]
 
 
+def test_providers_below_each_other_are_not_made() -> None:
+    card, port = Provider(DEVICE, "card", OTHER), Provider(OTHER, "port", DEVICE)
+    done = settled(there(root()), says(ONE, root(), card, port), ledger=kept(*OURS[:1]))
+    assert done.desired == there(root())
+    text = "not created: its parent was not created"
+    assert told(done) == [(DEVICE, "card", text), (OTHER, "port", text)]
+
+
 def test_nothing_is_made_below_another_services_provider() -> None:
     pool = Provider(OTHER, "pool", None)
     done = settled(

@@ -147,6 +147,13 @@ def test_a_parent_stays_while_its_child_could_not_be_deleted(placement: FakePlac
     assert sent(placement) == [f"DELETE /resource_providers/{BELOW}"]
 
 
+def test_a_provider_is_deleted_though_one_beside_it_could_not_be(placement: FakePlacement) -> None:
+    placement.stranger.create_child(ROOT, "beside", CHILD)
+    placement.fail_next("DELETE", CHILD, InUse("guests"))
+    outcome = applied(placement, DeleteProvider(CHILD), DeleteProvider(OTHER))
+    assert outcome.failed.keys() == {CHILD} and OTHER not in outcome.view.snapshot
+
+
 def test_traits_wait_for_a_name_that_could_not_be_made(placement: FakePlacement) -> None:
     placement.fail_next("PUT", "/traits/CUSTOM_A", Forbidden("x"))
     outcome = applied(placement, EnsureTrait("CUSTOM_A"), SetTraits(ROOT, frozenset({"CUSTOM_A"})))

@@ -65,7 +65,7 @@ def test_it_is_sent_again_after_a_verification() -> None:
     refusals.failed_reshape = ValueError("not now")
     refusals.forget()
     assert refusals.suppress(Plan((TRAITS,))).operations == (TRAITS,)
-    assert refusals.reshape() is None
+    assert refusals.reshape() is None and refusals.before.keys() == {ROOT}
 
 
 def test_a_refused_reshape_is_known_though_nobody_plans_it() -> None:
@@ -131,8 +131,11 @@ def test_a_provider_in_use_is_reserved_whole_with_what_goes_above_it() -> None:
 
 
 def test_other_services_classes_on_it_are_left_as_they_are() -> None:
+    def foreign(provider: Provider) -> frozenset[str]:
+        return frozenset({"CUSTOM_B"} & provider.inventory.keys())
+
     refusals = refusing((BELOW, DeleteProvider(BELOW), InUse("guests")))
-    (drain,) = refusals.drains(HOST, [DeleteProvider(BELOW)], lambda _: {"CUSTOM_B"})
+    (drain,) = refusals.drains(HOST, [DeleteProvider(BELOW)], foreign)
     assert drain.inventory["CUSTOM_B"] == HOST.providers[BELOW].inventory["CUSTOM_B"]
     assert drain.drains == {"CUSTOM_A": 2}
 
@@ -156,6 +159,9 @@ def test_only_what_is_in_use_is_drained() -> None:
     refusals = refusing((CARD, DeleteProvider(CARD), Rejected("x")))
     assert not list(refusals.drains(HOST, [DeleteProvider(CARD)], nothing_foreign))
     assert not refusals.draining()
+    gone, used = SetInventory("gone", {}), SetInventory(BELOW, {})
+    refusals.remember({"gone": gone, BELOW: used}, dict.fromkeys(("gone", BELOW), InUse("guests")))
+    assert [each.uuid for each in refusals.drains(HOST, [], nothing_foreign)] == [BELOW]
 
 
 def test_each_cause_is_told_once() -> None:
@@ -164,6 +170,7 @@ def test_each_cause_is_told_once() -> None:
     own = refusals.errors()[ROOT]
     told = refusals.causes({CARD: cause, BELOW: own, ROOT: own})
     assert told == {CARD: cause, ROOT: own}
+    assert refusals.causes({BELOW: own}) == {ROOT: own}
 
 
 def test_a_cause_that_was_explained_is_not_told_again_of_what_depends_on_it() -> None:
