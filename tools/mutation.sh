@@ -64,7 +64,7 @@ only_mutate = [
     "reportclient/reader.py", "reportclient/rebase.py", "reportclient/reshape.py",
     "reportclient/snapshot.py", "reportclient/view.py", "reportclient/claims.py",
 ]
-also_copy = ["setup.cfg", "etc", "docs", "examples"]
+also_copy = ["setup.cfg", "etc", "docs", "examples", "benchmarks"]
 pytest_add_cli_args_test_selection = [
     "tests/unit/ownership", "tests/examples", "tests/ownership", "tests/unit/reportclient",
     "tests/unit/test_several_drivers.py", "tests/unit/test_attach.py", "tests/unit/test_leaving.py",
@@ -72,6 +72,7 @@ pytest_add_cli_args_test_selection = [
     "tests/unit/test_host_enabled.py", "tests/unit/test_service_switch.py",
     "tests/unit/test_many_nodes.py", "tests/property/test_diff.py",
     "tests/property/test_apply_on_fake.py", "tests/property/test_host_status.py",
+    "tests/property/test_rebase.py",
     "tests/contract", "tests/unit/test_period_edges.py", "tests/world",
     "tests/unit/metrics/test_monitoring.py", "tests/unit/provider_config", "tests/unit/registry",
     "tests/unit/state", "tests/unit/test_nodes.py", "tests/unit/test_signing.py",
@@ -92,7 +93,7 @@ TOML
 
 make_copy() {
     local code=()
-    [ -d "$COPY" ] || code=(agent compute_registry computectl driverkit drivers reportclient setup.cfg etc docs examples)
+    [ -d "$COPY" ] || code=(agent benchmarks compute_registry computectl driverkit drivers reportclient setup.cfg etc docs examples)
     mkdir -p "$COPY"
     (cd "$ROOT" && git ls-files -z tests "${code[@]}" | xargs -0 cp --parents -t "$COPY")
     write_configuration
