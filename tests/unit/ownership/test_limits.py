@@ -523,6 +523,12 @@ def test_a_provider_of_a_silent_driver_keeps_its_name() -> None:
     assert settle(there(root(), device(0, A)), ledger, said, OWN).desired.named("device")
 
 
+def test_a_provider_is_renamed_though_a_silent_driver_has_a_trait_of_it() -> None:
+    ledger = kept((TWO, DEVICE, holding(traits=A)), HOST, (ONE, DEVICE, holding(provider=True)))
+    said = answers(says(ONE, root(), device(name="renamed")), silent=[TWO])
+    assert settle(there(root(), device(0, A)), ledger, said, OWN).desired.named("renamed")
+
+
 @pytest.mark.parametrize(("holder", "other", "total"), [(TWO, ONE, 5), (ONE, TWO, 8)])
 def test_a_class_of_a_silent_driver_is_taken_by_one_before_it_in_order(
     holder: str, other: str, total: int
@@ -627,6 +633,12 @@ def test_an_aggregate_may_be_another_services_under_the_same_generation(
     observed = there(root(), replace(device(0), aggregates=frozenset({A})))
     ledger = removed.with_restored(view(observed, generation), ROOT)
     assert (ledger.holding_of(DEVICE, RESTORED) == Holding(aggregates=frozenset({A}))) is goes
+
+
+def test_a_generation_that_is_not_known_counts_as_the_lowest() -> None:
+    removed = Ledger(begun=True, removed={DEVICE: Removed(0, holding(traits=A))})
+    ledger = removed.with_restored(View(there(root(), device(0, A))), ROOT)
+    assert ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)
 
 
 def test_each_provider_with_removed_claims_counts_by_itself() -> None:
