@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from agent.ownership.policy import DISABLED
+from agent.period.attach import RootAwaited
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Rejected, Unreachable
+from reportclient.plan import Reshape, SetTraits
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, OWNER, ROOT, Agent, Away, Small, both, fails, inventory, whole_root
 from tests.ownership.world import AUDIT, SOON, child, pool
@@ -94,6 +97,27 @@ def test_a_reshape_that_placement_refused_waits_for_the_next_verification(
     assert writes(placement, mark) == []
     assert guest_on_root.period(AUDIT).ok
     assert GUEST_CLASS not in placement.stranger.inventory(ROOT)
+
+
+def test_a_forecast_has_what_the_next_period_writes_and_writes_nothing(
+    placement, guest_on_root: Agent
+) -> None:
+    guest_on_root.drivers[0].body = moves_to_child
+    mark = placement.mark()
+    plan = guest_on_root.tracker.forecast(guest_on_root.now + AUDIT, disabled=True).plan
+    assert any(isinstance(each, Reshape) for each in plan)
+    assert any(isinstance(each, SetTraits) and DISABLED in each.traits for each in plan)
+    assert writes(placement, mark) == []
+
+
+def test_a_forecast_names_the_root_that_its_owner_has_not_created(placement) -> None:
+    own_root(placement)
+    agent = AttachedAgent(placement, cards())
+    agent.settle()
+    for provider in reversed([*agent.view.walk()]):
+        placement.stranger.delete_provider(provider.uuid)
+    with pytest.raises(RootAwaited, match=f"root provider {agent.tracker.node}:"):
+        agent.tracker.forecast(agent.now + AUDIT)
 
 
 def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
