@@ -76,7 +76,7 @@ pytest_add_cli_args_test_selection = [
     "tests/contract", "tests/unit/test_period_edges.py", "tests/world",
     "tests/unit/metrics/test_monitoring.py", "tests/unit/provider_config", "tests/unit/registry",
     "tests/unit/state", "tests/unit/test_nodes.py", "tests/unit/test_signing.py",
-    "tests/unit/test_watching.py",
+    "tests/unit/test_switching.py", "tests/unit/test_watching.py", "tests/property/test_tree_model.py",
 ]
 # These two take longer than all others together.
 pytest_add_cli_args = [
