@@ -8,7 +8,7 @@ they are.  ``ReshapeNeeded`` is caught here: :class:`DriverAnswers` has it as a 
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from agent.ownership.ledger import (
     ADOPTED,
@@ -40,7 +40,7 @@ from reportclient.reshape import (
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 T = TypeVar("T")
 
 
@@ -56,13 +56,10 @@ class LastResults:
     """By driver; a change of few providers is computed from these."""
     _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
-    def result_of(
-        self, step: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    def result_of(self, step: str, function: Callable[[*A], T], *arguments: *A) -> T:
         """Return the result of a pure function; call it only if the step's arguments changed."""
-        arguments = args, kwargs
         if step not in self._results or self._results[step][0] != arguments:
-            self._results[step] = arguments, function(*args, **kwargs)
+            self._results[step] = arguments, function(*arguments)
         result: T = self._results[step][1]
         return result
 
