@@ -78,7 +78,8 @@ def test_a_host_goes_to_the_agent_and_back_with_its_guests(
 
     nova.period()
     assert "COMPUTE_NODE" in stranger.traits(ROOT)
-    assert "provider delete" not in (said := host.ctl("audit", "--all")).out + said.err
+    said = host.ctl("audit", "--all")
+    assert "provider delete" not in said.out + said.err
     # Whoever retires it now would take nova-compute's root.
     said = host.ctl("retire", "--yes")
     words = " ".join(said.out.split())
