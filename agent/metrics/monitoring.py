@@ -75,7 +75,7 @@ class Numbers:
         self.heartbeat_times = seconds("heartbeat_seconds", "Seconds of heartbeats.")
         self.last_heartbeat = Gauge(
             "last_heartbeat_timestamp_seconds",
-            "Time of the last heartbeat that the registry answered.",
+            "Time of the last heartbeat while the registry answers; 0 before the first.",
             namespace=PREFIX,
             registry=self.registry,
         )
