@@ -259,7 +259,17 @@ OURS = kept(HOST, (ONE, DEVICE, holding(provider=True)))
 
 
 def test_a_trait_that_a_driver_removes_by_name_goes_whoever_set_it() -> None:
-    assert removing(OURS) == set()
+    assert removing(OURS) == removing(OURS, OWN, says(TWO)) == set()
+    beside = OURS.adding(AGENT, ROOT, holding(traits=A))
+    assert removing(beside, OWN, silent=AGENT) == set()
+
+
+def test_the_agents_own_denial_counts_whatever_a_driver_denies_before_it() -> None:
+    first = replace(says(ONE), denied={ROOT: Holding(traits=names(A))})
+    agents = replace(says(AGENT, root()), denied={ROOT: Holding(traits=names(B))})
+    observed = there(root(0, f"{A} {B}"))
+    settled = settle(observed, kept(), answers(first, agents), OWN)
+    assert settled.desired.providers[ROOT].traits == {A}
 
 
 @pytest.mark.parametrize(
@@ -427,10 +437,15 @@ def test_of_a_provider_of_ours_in_no_ledger_only_classes_that_a_driver_reports_a
 
 def test_a_class_that_a_silent_source_holds_is_not_the_other_sources_of_its_driver() -> None:
     one, other = f"{ONE}/pci", f"{ONE}/mdev"
+    more = {**fpga(2), **dict.fromkeys(("VGPU", "PGPU", "CUSTOM_C"), Inventory(1))}
+    both = replace(device(5), inventory={**device(5).inventory, **more})
     ledger = kept(HOST, (one, DEVICE, holding("VCPU", provider=True)))
-    said = answers(says(ONE, root()), says(other, device(5), places=False), silent=[one])
-    settled = settle(there(root(), device(8)), ledger, said, OWN)
-    assert settled.desired.providers[DEVICE] == device(8)
+    said = answers(says(ONE, root()), says(other, both, places=False), silent=[one])
+    inventory = (
+        settle(there(root(), device(8)), ledger, said, OWN).desired.providers[DEVICE].inventory
+    )
+    assert inventory["VCPU"] == device(8).inventory["VCPU"]
+    assert inventory.keys() == both.inventory.keys()
 
 
 def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+import pytest
+
 from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Assertion, driver_statements, without_moved_classes
+from agent.ownership.statement import (
+    Assertion,
+    Statement,
+    driver_statements,
+    without_moved_classes,
+)
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import (
@@ -15,6 +22,7 @@ from tests.unit.ownership.small import (
     ONE,
     ROOT,
     TWO,
+    answers,
     device,
     holding,
     kept,
@@ -26,7 +34,7 @@ from tests.unit.ownership.small import (
 
 FULL = there(root(), device(8, "CUSTOM_A"))
 POOL = "c0ffee00-0000-4000-8000-000000000003"
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
+SHARES, PCI = "MISC_SHARES_VIA_AGGREGATE", f"{ONE}/pci"
 
 
 def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Assertion | None:
@@ -90,6 +98,61 @@ def test_own_traits_and_aggregates_end_what_was_claimed_before_and_leave_the_res
     (said,) = driver_statements(ONE, tree, ledger).statements
     assert said.assertions[DEVICE].holding == holding("VCPU", provider=True)
     assert not said.denied and tree.data(DEVICE).aggregates == {POOL}
+
+
+def test_what_a_driver_names_is_added_to_what_it_claimed_before() -> None:
+    tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(ROOT))))
+    ledger = kept((ONE, DEVICE, holding("VCPU", "CUSTOM_A", provider=True)))
+    ledger = ledger.adding(ONE, DEVICE, Holding(aggregates=names(ROOT)))
+    tree.add_traits(DEVICE, "CUSTOM_B")
+    tree.add_aggregates(DEVICE, POOL)
+    (said,) = driver_statements(ONE, tree, ledger).statements
+    assert said.assertions[DEVICE].holding == Holding(
+        True, names("VCPU"), names("CUSTOM_A CUSTOM_B"), names(f"{ROOT} {POOL}")
+    )
+
+
+def test_only_the_drivers_own_statement_removes_providers_and_each_denies_its_own_names() -> None:
+    tree = ProviderTree(there(root(), device(8), Provider(POOL, "port", DEVICE)))
+    tree.update_inventory(ROOT, {})
+    tree.adopt(ROOT)
+    tree.remove_traits(ROOT, "CUSTOM_A")
+    tree.remove(DEVICE)
+    with tree.source("pci"):
+        tree.remove_aggregates(ROOT, POOL)
+    main, source = driver_statements(ONE, tree, Ledger()).statements
+    assert (main.removed, main.gone) == ({DEVICE}, {DEVICE, POOL})
+    assert main.inventoried == main.adopted == {ROOT}
+    assert main.denied == {ROOT: holding(traits="CUSTOM_A")}
+    assert source == Statement(PCI, denied={ROOT: Holding(aggregates=names(POOL))})
+
+
+def test_a_source_beside_a_silent_one_is_reported() -> None:
+    tree = ProviderTree(FULL)
+    tree.silent("pci")
+    with tree.source("mdev"):
+        tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
+    said = driver_statements(ONE, tree, Ledger())
+    assert [each.manager for each in said.statements] == [ONE, f"{ONE}/mdev"]
+    assert said.silent == {PCI}
+
+
+@pytest.mark.parametrize(
+    ("manager", "silent", "answered", "stay"),
+    [
+        (ONE, ONE, (), True),
+        (ONE, PCI, (ONE,), True),
+        (ONE, TWO, (ONE,), False),
+        (PCI, ONE, (), True),
+        (PCI, ONE, (PCI,), False),
+        (PCI, TWO, (), False),
+    ],
+)
+def test_claims_of_a_driver_and_its_source_stay_while_either_failed_and_has_not_answered(
+    manager: str, silent: str, answered: tuple[str, ...], stay: bool
+) -> None:
+    said = answers(*map(Statement, answered), silent=[silent])
+    assert said.is_silent(manager) is stay
 
 
 # -- while a reshape is pending
