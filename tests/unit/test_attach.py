@@ -114,7 +114,8 @@ def test_devices_are_hung_beneath_a_root_found_by_name_or_uuid(owned, own) -> No
     assert root_of(owned) == before, "no trait, no status, no generation"
     assert agent.writes(disabled=False) == []
     assert agent.period(after=60).calls == 0
-    assert agent.nodes.switch(agent.now, disabled=True)[0].calls == 0
+    switched = agent.switch(disabled=True)
+    assert (switched.node, switched.calls) == (NODE, 0)
     assert agent.nodes.any_disabled() is None
 
 

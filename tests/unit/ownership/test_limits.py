@@ -407,8 +407,8 @@ def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
 def test_a_driver_adopts_a_provider_with_all_it_has_unless_somebody_here_owns_it(
     owner: str, held_before: Holding
 ) -> None:
-    rows = [HOST, (ONE, DEVICE, held_before)]
-    ledger = kept(*rows, *([(owner, DEVICE, holding(provider=True))] if owner else []))
+    rows = [(ONE, DEVICE, held_before), (owner, DEVICE, holding(provider=True))]
+    ledger = kept(HOST, *(row for row in rows if row[0] and row[2] != NONE))
     said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), silent=[TWO])
     before = settle(there(root(), device(8, A)), ledger, said, OWN).before
     everything = holding("VCPU", A, provider=True).joined(held_before)
