@@ -12,12 +12,25 @@ from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import NODE, OWNER, ROOT, Agent, Away, Small, both, fails, inventory, whole_root
+from tests.agents import (
+    NODE,
+    OWNER,
+    ROOT,
+    VERIFY,
+    Agent,
+    Away,
+    Small,
+    both,
+    fails,
+    inventory,
+    whole_root,
+)
 from tests.ownership.world import AUDIT, SOON, child, pool
 from tests.unit.test_attach import AGGREGATE, THEIRS, cards, own_root
 from tests.unit.test_attach import Agent as AttachedAgent
 
 POOL, GUEST_CLASS = "eeeeeeee-0000-4000-8000-000000000001", "VGPU"
+CONTESTED = "HW_CPU_X86_AVX"
 
 
 @pytest.fixture
@@ -108,6 +121,21 @@ def test_a_forecast_has_what_the_next_period_writes_and_writes_nothing(
     assert any(isinstance(each, Reshape) for each in plan)
     assert any(isinstance(each, SetTraits) and DISABLED in each.traits for each in plan)
     assert writes(placement, mark) == []
+
+
+def test_a_forecast_leaves_a_contested_trait_until_its_time(placement) -> None:
+    def denies(tree: Any, nodename: str, allocations: Any = None) -> None:
+        tree.remove_traits(nodename, CONTESTED)
+
+    agent = Agent(placement, Small(denies))
+    agent.settle()
+    for _ in range(3):
+        placement.stranger.add_trait(ROOT, CONTESTED)
+        assert agent.period().done
+    placement.stranger.add_trait(ROOT, CONTESTED)
+    for after, removed in ((2 * VERIFY, False), (8 * VERIFY, True)):
+        plan = agent.tracker.forecast(agent.now + after).plan
+        assert any(isinstance(each, SetTraits) for each in plan) is removed
 
 
 def test_a_forecast_names_the_root_that_its_owner_has_not_created(placement) -> None:
