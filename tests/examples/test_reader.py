@@ -127,5 +127,5 @@ def test_what_is_no_root_or_not_there_or_has_a_known_name_is_not_added(placement
 
 def test_nobody_has_an_empty_name(placement) -> None:
     """Placement would ignore it, and list all providers."""
-    assert provider_by_name("", placement) is None
+    assert provider_by_name("", placement) is None and placement.calls == 0
     assert provider_by_name("card", placement)["uuid"] == CARD

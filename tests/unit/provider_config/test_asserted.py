@@ -1,0 +1,61 @@
+"""What provider files assert on a tree: on which provider, and what is left out with a problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.ownership.ledger import Ledger
+from agent.ownership.policy import Policy
+from agent.provider_config.asserted import asserted
+from agent.provider_config.entries import Entries, Entry
+from reportclient.plan import Problem
+from tests.unit.ownership.small import (
+    ATTACHED,
+    DEVICE,
+    ONE,
+    OWN,
+    ROOT,
+    device,
+    holding,
+    kept,
+    names,
+    root,
+    there,
+)
+
+HOST = Entry("uuid", ROOT, "a.yaml:1", traits=names("CUSTOM_A"))
+CARD = Entry("name", "device", "a.yaml:9", traits=names("CUSTOM_B"))
+
+
+def claimed(*entries: Entry, policy: Policy = OWN, ledger: Ledger | None = None):
+    return asserted(Entries(entries), there(root(), device()), policy, ledger or kept())
+
+
+def test_the_root_is_first_and_entries_of_missing_providers_are_not_met() -> None:
+    missing = Entry("name", "missing", "a.yaml:5")
+    result = claimed(missing, CARD, HOST)
+    assert list(result.statement.assertions) == [ROOT, DEVICE]
+    assert result.met == {CARD.key, HOST.key} and not result.problems
+
+
+def test_the_kind_of_an_identifier_decides_where_a_name_is_another_ones_uuid() -> None:
+    tree = there(root(), device(), replace(device(name=DEVICE), uuid="other"))
+    for by, uuid in (("uuid", DEVICE), ("name", "other")):
+        result = asserted(Entries((Entry(by, DEVICE, "a.yaml:1"),)), tree, OWN, kept())
+        assert list(result.statement.assertions) == [uuid]
+
+
+def test_the_second_entry_of_a_provider_is_ignored() -> None:
+    again = Entry("uuid", DEVICE, "b.yaml:1")
+    text = f"{again} ignored: {CARD} describes this provider, too; merge the two entries"
+    assert claimed(CARD, again).problems == (Problem(DEVICE, "device", text),)
+
+
+def test_beside_another_owner_only_own_children_are_changed() -> None:
+    text = "not changed: owned by another service"
+    ours = kept((ONE, DEVICE, holding(provider=True)), (ONE, ROOT, holding(provider=True)))
+    result = claimed(HOST, CARD, policy=ATTACHED, ledger=ours)
+    assert list(result.statement.assertions) == [DEVICE]
+    assert result.problems == (Problem(ROOT, "host", f"{HOST.place}: {text}"),)
+    for policy in (ATTACHED, replace(OWN, foreign=frozenset({DEVICE}))):
+        assert DEVICE not in claimed(CARD, policy=policy).statement.assertions
