@@ -102,7 +102,7 @@ def test_the_filter_means_the_same_typed_and_not(request: ResourceRequest) -> No
     assert read_request(query_string(merged)) == read_request(query_string(filtered))
 
 
-@given(valid, st.integers(29, 39))
+@given(requests, st.integers(29, 39))
 def test_what_an_older_placement_lacks_is_named(request: ResourceRequest, minor: int) -> None:
     lowest, version = lowest_microversion(needs(request)), f"1.{minor}"
     assert bool(lacking(needs(request), version)) is (version < lowest)
