@@ -51,7 +51,7 @@ class ServiceRecord:
     """Whether its agent is in attach mode: then Nova's API disables the host."""
     agent_version: str = ""
     degraded: str = ""
-    """What does not work on the host, as its agent reported it; empty if all does."""
+    """The first problem of the host that its agent reported; empty if there is none."""
     hosts: int | None = None
     """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
     unreadable: bool = False

@@ -75,7 +75,7 @@ class Heartbeat:
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
     _registry: Registry | None = None
     _reported: tuple[object, ...] | None = None
-    """What the registry was told with the last heartbeat that it answered."""
+    """RPC version and roots of the last heartbeat that the registry answered."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
