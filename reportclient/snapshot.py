@@ -44,7 +44,7 @@ class Snapshot:
             by_uuid[provider.uuid] = provider
             names[provider.name] = provider.uuid
             children.setdefault(provider.parent_uuid, {})[provider.uuid] = None
-        missing = [str(uuid) for uuid in children if uuid is not None and uuid not in by_uuid]
+        missing = [uuid for uuid in children if uuid is not None and uuid not in by_uuid]
         if missing:
             raise ValueError(f"missing parent providers: {', '.join(sorted(missing))}")
         below = [*children[None]]
@@ -162,7 +162,7 @@ def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, 
     for parent in {provider.parent_uuid for provider in (*leaving, *coming)}:
         children[parent] = dict(children.get(parent, {}))
     for provider in leaving:
-        children[provider.parent_uuid].pop(provider.uuid, None)
+        del children[provider.parent_uuid][provider.uuid]
     for provider in coming:
         children[provider.parent_uuid][provider.uuid] = None
 

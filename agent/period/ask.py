@@ -125,7 +125,7 @@ class DriverQueries:
         if not first.reshape_pending or allocations is None:
             return first
         before = allocations()
-        moved = copy.deepcopy(before)
+        moved = dict(before)  # each driver edits a deep copy
         second = self._call_each(moved)
         for name in first.reshape_pending:
             # The driver may have edited only a part of the allocations: nothing is moved.
@@ -146,11 +146,11 @@ class DriverQueries:
         return replace(answer, errors={**answer.errors, **failed})
 
     def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
-        managers = tuple(f"driver:{loaded.name}" for loaded in self.drivers)
-        collected = Statements(order=managers)
+        collected = Statements(order=tuple(f"driver:{loaded.name}" for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
         pending = []
-        for loaded, manager in zip(self.drivers, managers, strict=True):
+        for loaded in self.drivers:
+            manager = f"driver:{loaded.name}"
             # A copy: if the driver fails, its edits of the allocations are dropped.
             edited, needs_reshape = copy.deepcopy(allocations), False
             try:
@@ -189,7 +189,7 @@ class DriverQueries:
         if collected.statements:
             so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
             settled = self.last.result_of(
-                f"before {manager}", settle, whole, ledger, so_far, self.policy, drained
+                f"before {manager}", settle, whole, ledger, so_far, self.policy
             )
             whole, ledger = settled.desired, settled.ledger
         shown = self.last.result_of(
@@ -242,10 +242,8 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: D
     rows = ledger.holders.items()
     differ = [uuid for uuid, row in rows if uuid in drained or not own_managers.issuperset(row)]
     changed = {}
-    for uuid in differ:
-        provider, row = whole.get(uuid), ledger.holdings_on(uuid)
-        if provider is None:
-            continue
+    for uuid in filter(whole.providers.__contains__, differ):
+        provider, row = whole.providers[uuid], ledger.holdings_on(uuid)
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)
         hidden, reserved = others.without(own), drained.get(uuid, {})

@@ -44,7 +44,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
         by_provider.setdefault(root, entries.default)
     assertions: dict[str, Assertion] = {}
     places: dict[tuple[str, str], str] = {}
-    for uuid, entry in sorted(by_provider.items(), key=lambda item: item[0] != root):
+    for uuid, entry in by_provider.items():
         provider = tree.providers[uuid]
         not_ours = policy.attached and (uuid == root or not ledger.is_ours(uuid))
         if not_ours or uuid in policy.foreign:

@@ -69,13 +69,14 @@ class Switching:
             LOG.info(
                 "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
             )
-        elif self.server is None:
-            LOG.info(
-                "transport_url is not set: no RPC; heartbeats read the status in the service record"
-            )
         else:
-            self.server.start()
-        if not self.service.nodes.rules.attached:
+            if self.server is not None:
+                self.server.start()
+            else:
+                LOG.info(
+                    "transport_url is not set: no RPC; heartbeats read the status in the service "
+                    "record"
+                )
             self.hypervisor.watch(self.service.nodes.drivers)
         self.status.loop.post(self.watch_facts)
 
@@ -145,7 +146,6 @@ def switching(
     ``transport``: ``None`` for no RPC.
     """
     attached = settings.rules.attached
-
     connect = partial(open_registry, transport=transport, host=settings.host)
     server: RpcServer | None = None
     heartbeat = Heartbeat(

@@ -374,18 +374,28 @@ def test_an_error_that_nobody_expects_is_logged_with_its_traceback(placement, ca
     assert "Traceback" in caplog.text and record.levelname == "ERROR"
 
 
-def test_a_root_that_a_driver_moves_is_its_error_alone(placement):
-    def moves(tree):
-        tree.new_root("rack1", OTHER)
-        tree.move(NODE, "rack1")
+def moves_root(tree):
+    tree.new_root("rack1", OTHER)
+    tree.move(NODE, "rack1")
 
+
+@pytest.mark.parametrize(
+    ("edit", "done"),
+    [
+        (moves_root, "moved the root provider host1"),
+        (lambda tree: tree.rename(NODE, "host2"), "renamed the root provider host1"),
+        (lambda tree: tree.remove(NODE), "removed the root provider host1"),
+    ],
+    ids=["moved", "renamed", "removed"],
+)
+def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(placement, edit, done):
     def adds(tree):
         tree.add_traits(NODE, "CUSTOM_GOLD")
 
-    agent = Agent(placement, moves, adds)
+    agent = Agent(placement, edit, adds)
     for _ in range(2):
         report = agent.period()
-        assert "moved the root provider host1" in str(report.driver_errors["driver1"])
+        assert done in str(report.driver_errors["driver1"])
         assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 

@@ -90,6 +90,15 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
+def test_a_driver_that_needs_a_reshape_in_spite_of_the_allocations_is_told_so(placement) -> None:
+    def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
+        raise ReshapeNeeded
+
+    agent = Agent(placement, Small(never_moves), Small(on_the_root), reshape_when_running=True)
+    errors = [str(error) for error in agent.period().driver_errors.values()]
+    assert errors == ["raised ReshapeNeeded although the allocations were passed"]
+
+
 @pytest.fixture
 def guest_on_root(placement) -> Agent:
     agent = Agent(placement, Small(on_the_root), reshape_when_running=True)

@@ -317,6 +317,25 @@ def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
     assert placement.stranger.aggregates(ROOT) == {AGGREGATE}
 
 
+def test_a_driver_is_not_shown_what_only_another_reports(placement) -> None:
+    def sets(tree: Any) -> None:
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}})
+        tree.add_traits(NODE, "CUSTOM_A")
+        tree.update_aggregates(NODE, [AGGREGATE])
+
+    shown = {}
+
+    def looks(name: str) -> Body:
+        def body(tree: Any) -> None:
+            data = tree.data(NODE)
+            shown[name] = set(data.inventory), data.traits & {"CUSTOM_A"}, data.aggregates
+
+        return body
+
+    Agent(placement, a=both(sets, looks("a")), b=looks("b")).settled()
+    assert shown == {"a": ({"VCPU"}, {"CUSTOM_A"}, {AGGREGATE}), "b": (set(), set(), set())}
+
+
 def test_what_a_driver_that_is_not_configured_any_more_reported_is_taken_away(
     placement, tmp_path: Path
 ) -> None:

@@ -100,6 +100,13 @@ def test_another_services_sharing_provider_is_not_changed() -> None:
     assert "not changed: sharing provider of another service" in texts(settled)
 
 
+def test_a_provider_that_became_another_services_is_not_removed() -> None:
+    """The ledger may still name a driver that created it."""
+    ours = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
+    settled = settle(there(root(), POOL), ours, answers(says(ONE, root())), BESIDE_POOL)
+    assert settled.desired.providers[DEVICE] == POOL
+
+
 @pytest.mark.parametrize(
     ("policy", "traits", "made"),
     [

@@ -31,11 +31,22 @@ def claimed(*entries: Entry, policy: Policy = OWN, ledger: Ledger | None = None)
     return asserted(Entries(entries), there(root(), device()), policy, ledger or kept())
 
 
-def test_the_root_is_first_and_entries_of_missing_providers_are_not_met() -> None:
+def test_entries_assert_classes_and_traits_and_those_of_missing_providers_are_not_met() -> None:
     missing = Entry("name", "missing", "a.yaml:5")
     result = claimed(missing, CARD, HOST)
-    assert list(result.statement.assertions) == [ROOT, DEVICE]
+    claims = {uuid: each.holding for uuid, each in result.statement.assertions.items()}
+    # A file never claims the provider itself: it would keep what a driver removed.
+    assert claims == {ROOT: holding(traits="CUSTOM_A"), DEVICE: holding(traits="CUSTOM_B")}
     assert result.met == {CARD.key, HOST.key} and not result.problems
+
+
+def test_each_class_has_the_place_of_its_entry() -> None:
+    entries = [
+        replace(entry, places={name: f"{entry.place} {name}"})
+        for entry, name in ((HOST, "CUSTOM_X"), (CARD, "CUSTOM_Y"))
+    ]
+    places = {(ROOT, "CUSTOM_X"): "a.yaml:1 CUSTOM_X", (DEVICE, "CUSTOM_Y"): "a.yaml:9 CUSTOM_Y"}
+    assert claimed(*entries).statement.places == places
 
 
 def test_the_kind_of_an_identifier_decides_where_a_name_is_another_ones_uuid() -> None:
