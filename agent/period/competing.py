@@ -71,18 +71,18 @@ class CompetingOwners:
         Two agents with one identity (a copied disk) overwrite each other forever without an error.
         A change that happens once, or differs each time, is not counted.
         """
-        for uuid in [*self.undone]:
-            self.undone[uuid].quiet_reads += 1
-            if self.undone[uuid].quiet_reads > QUIET_READS:
-                del self.undone[uuid]
+        for write in self.undone.values():
+            write.quiet_reads += 1
         for uuid in self._written:
-            theirs, write = now.get(uuid), self.undone.get(uuid)
+            theirs, last = now.get(uuid), self.undone.get(uuid)
             if theirs == before.get(uuid):
                 continue
-            if write is None or write.theirs != theirs:
+            if last is None or last.theirs != theirs:
                 self.undone[uuid] = UndoneWrite(theirs)
             else:
-                write.times, write.quiet_reads = write.times + 1, 0
+                last.times, last.quiet_reads = last.times + 1, 0
+        counted = self.undone.items()
+        self.undone = {uuid: write for uuid, write in counted if write.quiet_reads < QUIET_READS}
         self._written = set()
 
     def check_root_owner(
