@@ -9,7 +9,7 @@ from agent.period.traits import identifying_traits
 from computectl.drawing.picture import Surroundings, picture
 from computectl.drawing.svg import draw_svg
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
-from computectl.reading.trees import CALLS, TREES, Selection, Trees, find_provider, read_trees
+from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError
@@ -115,8 +115,8 @@ class ShowTree(DrawnOrListed[Trees]):
         owner = identifying_traits(session.settings.rules.owner_traits)
         if options.all:
             limit, most_calls = options.limit or TREES, options.most_calls or CALLS
-            selection = Selection(options.provider, limit, most_calls)
-            return replace(read_trees(selection, api, self.progress), owner=owner)
+            trees = read_trees(api, options.provider, limit, most_calls, self.progress)
+            return replace(trees, owner=owner)
         if options.limit or options.most_calls:
             raise CommandError("--limit and --most-calls need --all", "add --all")
         if options.provider is None:

@@ -10,8 +10,7 @@ import argparse
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -30,18 +29,10 @@ _OF_GROUP = re.compile(
     rf"--({'|'.join(KINDS)})(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))(?:=(.*))?", re.DOTALL
 )
 
+Given = tuple[str, str | None]
+"""A kind of option, and the value that was given."""
 Resolve = Callable[[str], str]
 """Returns the UUID of a provider by its name."""
-
-
-@dataclass(slots=True)
-class _GroupOptions:
-    """Options of one request group."""
-
-    resources: dict[str, int] = field(default_factory=dict)
-    required: list[str] = field(default_factory=list)
-    member_of: list[str] = field(default_factory=list)
-    in_tree: str | None = None
 
 
 def rewrite_group_options(arguments: Sequence[str]) -> list[str]:
@@ -112,27 +103,19 @@ def request_from_options(options: argparse.Namespace, resolve: Resolve) -> Resou
     :raises CommandError: an option can't be read.
     :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
-    by_suffix = {UNSUFFIXED: _unsuffixed_options(options)}
+    by_suffix = {UNSUFFIXED: _unsuffixed(options)}
     for text in options.group:
         suffix, _, resources = text.partition(":")
         if not suffix:
             raise CommandError(
                 f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
             )
-        _add(
-            by_suffix.setdefault(suffix, _GroupOptions()),
-            "resources",
-            resources or None,
-            suffix,
-            needed=False,
-        )
+        given = by_suffix.setdefault(suffix, [])
+        given += [("resources", resources)] if resources else []
     for text in options.of_group:
         kind, suffix, value = json.loads(text)
-        _add(by_suffix.setdefault(suffix, _GroupOptions()), kind, value, suffix)
-    for suffix, group in by_suffix.items():
-        if suffix and group == _GroupOptions():
-            raise empty_group_error(suffix)
-    groups = {suffix: _group(group, suffix, resolve) for suffix, group in by_suffix.items()}
+        by_suffix.setdefault(suffix, []).append((kind, value))
+    groups = {suffix: _group(given, suffix, resolve) for suffix, given in by_suffix.items()}
     return ResourceRequest(
         groups.pop(UNSUFFIXED),
         groups,
@@ -148,11 +131,10 @@ def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -
     :raises CommandError: an option can't be read.
     :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
-    group = _unsuffixed_options(options)
     name, uuid = options.provider, None
     if name is not None and (canonical := uuid_or_none(name)) is not None:
         name, uuid = None, canonical
-    return ProviderQuery(name, uuid, _group(group, UNSUFFIXED, resolve))
+    return ProviderQuery(name, uuid, _group(_unsuffixed(options), UNSUFFIXED, resolve))
 
 
 def given_request_options(options: argparse.Namespace) -> Iterable[str]:
@@ -162,55 +144,48 @@ def given_request_options(options: argparse.Namespace) -> Iterable[str]:
     return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
 
 
-def _unsuffixed_options(options: argparse.Namespace) -> _GroupOptions:
-    group = _GroupOptions()
-    values: Mapping[str, Sequence[str]] = {
-        "resources": options.resources,
-        "required": options.required,
-        "forbidden": options.forbidden,
-        "member-of": options.member_of,
-        "in-tree": [] if options.in_tree is None else [options.in_tree],
-    }
-    for kind, several in values.items():
-        for value in several:
-            _add(group, kind, value, UNSUFFIXED)
-    return group
+def _unsuffixed(options: argparse.Namespace) -> list[Given]:
+    tree = [] if options.in_tree is None else [options.in_tree]
+    values = {kind: getattr(options, kind.replace("-", "_")) for kind in KINDS} | {"in-tree": tree}
+    return [(kind, value) for kind, several in values.items() for value in several]
 
 
-def _add(
-    group: _GroupOptions, kind: str, value: str | None, suffix: str, *, needed: bool = True
-) -> None:
-    option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
-    if not value:
-        if needed:
+def _group(given: Sequence[Given], suffix: str, resolve: Resolve) -> RequestGroup:
+    """Return the group of a suffix.  :raises CommandError: it is empty, or an option is invalid."""
+    dash = "-" if suffix and not suffix.startswith("_") else ""
+    if suffix and not given:
+        raise CommandError(
+            f"--group {suffix}: the group has no constraint",
+            f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
+            f"--required{dash}{suffix} TRAITS",
+        )
+    resources: dict[str, int] = {}
+    required: list[str] = []
+    member_of: list[str] = []
+    tree: str | None = None
+    for kind, value in given:
+        option = f"--{kind}{dash}{suffix}"
+        if not value:
             raise CommandError(f"{option}: a value is missing", "`--help` shows the syntax")
-        return
-    match kind:
-        case "resources":
-            amounts = read_resources(value.replace(":", "="), option, between="=")
-            twice = sorted(group.resources.keys() & amounts)
-            if twice:
-                raise CommandError(f"{option} {value}: {twice[0]} was given before", "give it once")
-            group.resources |= amounts
-        case "required":
-            group.required.append(value)
-        case "forbidden":
-            group.required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
-        case "member-of":
-            group.member_of.append(value)
-        case _ if group.in_tree is not None:
-            raise CommandError(f"{option} is given twice", "a group can be in one tree only")
-        case _:
-            group.in_tree = value
-
-
-def _group(group: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
-    tree = group.in_tree
-    if tree is not None:
-        tree = uuid_or_none(tree) or resolve(tree)
-    return RequestGroup.from_values(
-        group.resources, group.required, group.member_of, tree, suffix=suffix
-    )
+        match kind:
+            case "resources":
+                amounts = read_resources(value.replace(":", "="), option, between="=")
+                for twice in sorted(resources.keys() & amounts):
+                    raise CommandError(
+                        f"{option} {value}: {twice} was given before", "give it once"
+                    )
+                resources |= amounts
+            case "required":
+                required.append(value)
+            case "forbidden":
+                required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
+            case "member-of":
+                member_of.append(value)
+            case _ if tree is not None:
+                raise CommandError(f"{option} is given twice", "a group can be in one tree only")
+            case _:
+                tree = uuid_or_none(value) or resolve(value)
+    return RequestGroup.from_values(resources, required, member_of, tree, suffix=suffix)
 
 
 _NUMBERED = re.compile(
@@ -232,16 +207,6 @@ def refuse_habits(arguments: Sequence[str], *, groups: bool = True) -> None:
             _refuse(match[1], match[2] if groups else "", match[3] or after, word)
         elif match := _RESOURCE.fullmatch(word):
             _refuse("resource", _group_before(arguments[:number]), match[1] or after, word)
-
-
-def empty_group_error(suffix: str) -> CommandError:
-    """Return the error for a group without any constraint."""
-    dash = "" if suffix.startswith("_") else "-"
-    return CommandError(
-        f"--group {suffix}: the group has no constraint",
-        f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
-        f"--required{dash}{suffix} TRAITS",
-    )
 
 
 def _refuse(kind: str, suffix: str, value: str, word: str) -> None:

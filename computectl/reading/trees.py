@@ -30,15 +30,13 @@ from reportclient.usage import Usage
 class Fleet:
     """The extent of ``computectl tree --all``: ``of`` trees match, ``calls`` calls were made.
 
-    ``dear``: number of trees left out because of the limit of calls; ``gone``: number of trees
-    deleted meanwhile; ``hosts_only``: only trees of hosts were searched, since there are many;
-    ``limit``: the most trees to read.
+    ``dear``: number of trees left out because of the limit of calls; ``hosts_only``: only trees of
+    hosts were searched, since there are many; ``limit``: the most trees to read.
     """
 
     of: int
     calls: int
     dear: int = 0
-    gone: int = 0
     hosts_only: bool = False
     limit: int = 0
 
@@ -158,26 +156,23 @@ FIXED, FOR_EACH = 3, 3
 """Estimated calls for a tree, and for each of its providers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which trees to read: at most ``limit``, with root names that match ``pattern``, if any."""
-
-    pattern: str | None = None
-    limit: int = TREES
-    most_calls: int = CALLS
-
-
 def read_trees(
-    selection: Selection, api: API, progress: Callable[[str], None] = lambda _: None
+    api: API,
+    pattern: str | None = None,
+    limit: int = TREES,
+    most_calls: int = CALLS,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Trees:
-    """Read the first selected trees by name, each with its sharing providers.
+    """Read the first ``limit`` trees by name, each with its sharing providers.
+
+    ``pattern``: only trees whose root has a matching name.
 
     Takes 2 GETs to list the roots, 1 for each selected tree, and the calls of ``read_tree`` for
     as many of them as ``most_calls`` allows.
 
     :raises CommandError: no root matches.
     """
-    once, pattern = CachedReads(api), selection.pattern
+    once = CachedReads(api)
     hosts = providers_with_trait("COMPUTE_NODE", once)
     many = len(hosts) > MANY_HOSTS
     matching = [
@@ -193,8 +188,8 @@ def read_trees(
             "`computectl tree --all` shows the names of roots",
         )
     matching.sort(key=lambda root: natural_key(root["name"]))
-    wanted = matching[: selection.limit]
-    chosen = _affordable(wanted, selection.most_calls, once)
+    wanted = matching[:limit]
+    chosen = _affordable(wanted, most_calls, once)
     seen = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
@@ -205,9 +200,8 @@ def read_trees(
         len(matching),
         once.calls,
         dear=len(wanted) - len(chosen),
-        gone=len(chosen) - len(seen),
         hosts_only=many,
-        limit=selection.limit,
+        limit=limit,
     )
     return Trees(tuple(seen), fleet)
 
@@ -254,20 +248,12 @@ class CachedReads:
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
-        if method != "GET":
-            raise PermissionError(f"{method} {path}: only GETs can be cached")
         with self._lock:
-            answer, mine = self._answers.get(path), False
-            if answer is None:
-                answer, mine = self._answers.setdefault(path, Future()), True
+            mine = path not in self._answers
+            answer = self._answers.setdefault(path, Future())
         if mine:
-            self._fill(answer, path, json, needs)
+            try:
+                answer.set_result(self._api.request(method, path, json=json, needs=needs))
+            except BaseException as err:  # noqa: BLE001  passed on to the waiting threads
+                answer.set_exception(err)
         return answer.result()
-
-    def _fill(
-        self, answer: Future[dict[str, Any]], path: str, json: Any, needs: str | None
-    ) -> None:
-        try:
-            answer.set_result(self._api.request("GET", path, json=json, needs=needs))
-        except BaseException as err:  # noqa: BLE001  passed on to the waiting threads
-            answer.set_exception(err)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from computectl.drawing.picture import Picture, Surroundings, picture
 from computectl.drawing.svg import draw_dot, svg_of
-from computectl.reading.trees import Selection, read_trees
+from computectl.reading.trees import read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
@@ -71,7 +71,7 @@ SCENES: Mapping[str, Callable[[RealPlacement], object]] = {
 def drawn(name: str, placement: RealPlacement) -> Picture:
     """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
     SCENES[name](placement)
-    snapshot, usage = read_trees(Selection(), _api(placement)).together()
+    snapshot, usage = read_trees(_api(placement)).together()
     return picture(_as_named(snapshot), Surroundings(usage))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from computectl.reading.trees import MANY_HOSTS, CachedReads, Selection, read_trees
+from computectl.reading.trees import MANY_HOSTS, CachedReads, read_trees
 from reportclient.errors import Unreachable
 
 ALL = "/resource_providers"
@@ -41,7 +41,7 @@ class ManyHosts:
 
 def test_of_ten_thousand_hosts_only_those_are_read_that_are_shown() -> None:
     api = ManyHosts(10_000)
-    trees = read_trees(Selection("host12*", limit=5), api)
+    trees = read_trees(api, "host12*", limit=5)
     names = [seen.snapshot.providers[seen.root].name for seen in trees.seen]
     assert names == ["host12", "host120", "host121", "host122", "host123"]
     assert trees.fleet is not None
@@ -52,7 +52,7 @@ def test_of_ten_thousand_hosts_only_those_are_read_that_are_shown() -> None:
 
 def test_where_there_are_few_hosts_what_is_no_host_is_found_too() -> None:
     api = ManyHosts(MANY_HOSTS)
-    trees = read_trees(Selection(limit=1), api)
+    trees = read_trees(api, limit=1)
     assert ALL in api.paths
     assert trees.fleet is not None
     assert not trees.fleet.hosts_only
@@ -60,7 +60,7 @@ def test_where_there_are_few_hosts_what_is_no_host_is_found_too() -> None:
 
 def test_calls_are_bounded_before_they_are_made() -> None:
     api = ManyHosts(40)
-    trees = read_trees(Selection(limit=40, most_calls=100), api)
+    trees = read_trees(api, limit=40, most_calls=100)
     assert len(api.paths) <= 100
     assert trees.fleet is not None
     assert trees.fleet.dear == 40 - len(trees.seen) > 0
@@ -68,7 +68,7 @@ def test_calls_are_bounded_before_they_are_made() -> None:
 
 def test_progress_is_told_and_ended() -> None:
     told: list[str] = []
-    read_trees(Selection(limit=2), ManyHosts(3), told.append)
+    read_trees(ManyHosts(3), limit=2, progress=told.append)
     assert [words.partition(",")[0] for words in told] == ["tree 1 of 2", "tree 2 of 2", ""]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from computectl.asking.request_options import unknown_names_error
-from computectl.reading.trees import Selection, names_in, read_trees
+from computectl.reading.trees import names_in, read_trees
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import UnknownNames, Unreachable
 from reportclient.observed_tree import read_tree
@@ -26,7 +26,7 @@ class Foreign:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda api: read_trees(Selection(limit=1), api),
+        lambda api: read_trees(api, limit=1),
         lambda api: read_tree(ROOT, api),
         lambda api: names_in([ROOT], api),
         lambda api: unknown_names_error(UnknownNames("400", names=frozenset({"HW_X"})), api),
