@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from agent.period.traits import identifying_traits
 from agent.registry.opts import sqlite_file
@@ -29,15 +29,7 @@ SHOWN = 20
 STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """The findings of an audit, and its number of calls to Placement."""
-
-    audit: Audit
-    calls: int
-
-
-class AuditCloud(DrawnOrListed[Audited]):
+class AuditCloud(DrawnOrListed[Audit]):
     """Report inconsistencies of this host, or of the whole cloud.
 
     Finds providers without a host, hosts that do not report, traits and inventory without an
@@ -61,13 +53,13 @@ class AuditCloud(DrawnOrListed[Audited]):
         ),
     )
 
-    def execute(self, options: argparse.Namespace) -> Audited:
+    def execute(self, options: argparse.Namespace) -> Audit:
         """Run the checks of this host or of all hosts."""
         session = self.session()
         api = Counting(session.placement())
         settings = session.settings
         if not options.all:
-            return Audited(HostAudit(session, api).run(), api.calls)
+            return replace(HostAudit(session, api).run(), calls=api.calls)
         owners = identifying_traits(settings.rules.owner_traits)
         down_after = settings.registry.down_after
         services = Services(session)
@@ -77,23 +69,23 @@ class AuditCloud(DrawnOrListed[Audited]):
         alone = settings.host if is_local else None
         fleet_audit = FleetAudit(services, api, owners, alone, down_after, self.progress)
         try:
-            return Audited(fleet_audit.run(), api.calls)
+            return replace(fleet_audit.run(), calls=api.calls)
         finally:
             self.progress("")
 
-    def draw(self, answer: Audited, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Audit, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return screen.fold(_lines(answer, screen))
 
-    def table(self, answer: Audited) -> Table:
-        return COLUMNS, [each for check in TITLES for each in answer.audit.findings_of(check)]
+    def table(self, answer: Audit) -> Table:
+        return COLUMNS, [each for check in TITLES for each in answer.findings_of(check)]
 
-    def exit_code(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Audit, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 2 if a check could not be made, else 1 if there are findings, else 0."""
-        for check, why in answer.audit.unknown.items():
+        for check, why in answer.unknown.items():
             self.print_on_stderr(f"{TITLES[check]}: not checked: {why}")
-        if answer.audit.unknown:
+        if answer.unknown:
             return UNUSABLE
-        return PROBLEMS if answer.audit.faults else 0
+        return PROBLEMS if answer.faults else 0
 
     def report_failure(self, err: Exception) -> int:
         """Print the error; return 2: no check was made."""
@@ -101,11 +93,10 @@ class AuditCloud(DrawnOrListed[Audited]):
         return UNUSABLE
 
 
-def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
-    audit = answer.audit
+def _lines(audit: Audit, screen: Screen) -> Iterator[str]:
     yield (
         f"{counted(audit.hosts, 'host')}, {counted(audit.providers, 'provider')}, "
-        f"{counted(answer.calls, 'call')} to Placement"
+        f"{counted(audit.calls, 'call')} to Placement"
     )
     for check, title in TITLES.items():
         findings = audit.findings_of(check)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agent.period.traits import identifying_traits
 from computectl.drawing.picture import Surroundings, picture
-from computectl.drawing.svg import draw_svg
+from computectl.drawing.svg import draw_dot, svg_of
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
 from computectl.shared.command_session import Session
@@ -134,7 +134,7 @@ class ShowTree(DrawnOrListed[Trees]):
         if options.formatter in self.pictures:
             snapshot, usage = answer.together()
             context = Surroundings(usage, answer.owner, terse=not options.traits)
-            return draw_svg(picture(snapshot, context)).rstrip()
+            return svg_of(draw_dot(picture(snapshot, context))).rstrip()
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
             return draw_fleet(answer, screen)

@@ -44,10 +44,14 @@ class Finding:
 
 @dataclass(slots=True)
 class Audit:
-    """The findings of an audit; ``unknown``: the error by check that could not be made in full."""
+    """The findings of an audit, and its number of ``calls`` to Placement.
+
+    ``unknown``: the error by check that could not be made in full.
+    """
 
     hosts: int = 0
     providers: int = 0
+    calls: int = 0
     findings: list[Finding] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 

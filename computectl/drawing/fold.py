@@ -76,15 +76,9 @@ def _groups(
     groups: dict[int, list[Provider]] = {}
     for provider in in_natural_order(snapshot.providers[uuid] for uuid in uuids):
         groups.setdefault(shapes[provider.uuid], []).append(provider)
-    for members in _in_order_of_first(groups.values(), above):
-        yield Fold(members, parent)
-
-
-def _in_order_of_first(
-    groups: Iterable[list[Provider]], above: int
-) -> Iterator[tuple[Provider, ...]]:
     parts: list[tuple[Provider, ...]] = []
-    for group in groups:
+    for group in groups.values():
         whole = above > 1 or len(group) >= FOLD_FROM
         parts += [tuple(group)] if whole else [(provider,) for provider in group]
-    yield from sorted(parts, key=lambda part: natural_key(part[0].name))
+    for members in sorted(parts, key=lambda part: natural_key(part[0].name)):
+        yield Fold(members, parent)

@@ -77,14 +77,10 @@ class Picture:
     hubs: tuple[Hub, ...] = ()
     overview: bool = False
 
-    def kinds(self) -> list[BoxKind]:
-        """Return the kinds of the boxes, for the legend."""
-        shown = {box.kind for box in self.boxes}
-        return [kind for kind in BoxKind if kind in shown]
-
     def legend(self) -> Iterator[tuple[str, str]]:
         """Yield the styles that occur, with their texts."""
-        yield from ((kind.name.lower(), kind.value) for kind in self.kinds())
+        shown = {box.kind for box in self.boxes}
+        yield from ((kind.name.lower(), kind.value) for kind in BoxKind if kind in shown)
         if any(box.count > 1 for box in self.boxes):
             yield "several", "double border: several of the same shape"
         if self.overview:
@@ -203,9 +199,7 @@ class _Boxes:
 
     def _name(self, provider: Provider) -> str:
         """Return the name; below a host without the domain of the host's name."""
-        root = provider
-        while root.parent_uuid is not None and root.parent_uuid in self.snapshot:
-            root = self.snapshot.providers[root.parent_uuid]
+        root = self.snapshot.providers[self.snapshot.root_of(provider.uuid)]
         host, dot, _ = root.name.partition(".")
         if root is provider or not dot or not provider.name.startswith(root.name):
             return plain(provider.name)

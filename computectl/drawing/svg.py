@@ -38,11 +38,6 @@ LETTER = 0.61
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
 
 
-def draw_svg(picture: Picture) -> str:
-    """Return a picture as SVG.  :raises CommandError: as :func:`svg_of`."""
-    return svg_of(draw_dot(picture))
-
-
 def svg_of(dot: str) -> str:
     """Return the SVG of a text in the DOT language.
 

@@ -37,20 +37,7 @@ def draw_tree(
     """
     screen = screen or Screen.for_stream(sys.stdout)
     drawing = _Drawing(snapshot, usage or Usage(), screen)
-    return _in_columns(drawing.lines([root], sharing_providers(snapshot, root)), drawing)
-
-
-def draw_trees(snapshot: Snapshot, roots: Sequence[str], usage: Usage, screen: Screen) -> str:
-    """Draw several trees with common columns, without grouping sharing providers."""
-    drawing = _Drawing(snapshot, usage, screen)
-    return _in_columns(drawing.lines(roots, {}), drawing)
-
-
-def _in_columns(lines: list[Line], drawing: "_Drawing") -> str:
-    titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
-    if drawing.usage.usages is not None:
-        titles += ("used", "free")
-    return "\n".join(in_columns(lines, titles, drawing.screen))
+    return drawing.text([root], sharing_providers(snapshot, root))
 
 
 class _Place(NamedTuple):
@@ -71,7 +58,8 @@ class _Drawing:
     usage: Usage
     screen: Screen
 
-    def lines(self, roots: Sequence[str], shared: SharingProviders) -> list[Line]:
+    def text(self, roots: Sequence[str], shared: SharingProviders) -> str:
+        """Draw several trees, then sharing providers, all with common columns."""
         places = [place for root in roots for place in self._places(root)]
         lone = (
             _Place(provider, "", "", tight=True)
@@ -89,7 +77,10 @@ class _Drawing:
             lines += [*between, *self._provider(place, one_line=one_line)]
         for aggregates, providers in shared.items():
             lines += self._sharing(aggregates, providers, one_line=one_line)
-        return lines
+        titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
+        if self.usage.usages is not None:
+            titles += ("used", "free")
+        return "\n".join(in_columns(lines, titles, self.screen))
 
     def _places(self, root: str) -> Iterator[_Place]:
         """Yield the places of a tree; iterates, since a tree may be deeper than Python's stack."""
@@ -181,7 +172,7 @@ def draw_fleet(trees: Trees, screen: Screen) -> str:
     snapshot, usage = trees.together()
     in_order = in_natural_order(snapshot.providers[uuid] for uuid in snapshot.children(None))
     roots = [root.uuid for root in sorted(in_order, key=lambda root: root.shares)]
-    drawn = draw_trees(snapshot, roots, usage, screen)
+    drawn = _Drawing(snapshot, usage, screen).text(roots, {})
     return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, screen)])
 
 

@@ -17,7 +17,7 @@ from computectl.drawing.picture import (
     picture,
     short_traits,
 )
-from computectl.drawing.svg import draw_dot, draw_svg, svg_of
+from computectl.drawing.svg import draw_dot, svg_of
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
@@ -283,7 +283,7 @@ def test_an_svg_shows_all_that_a_picture_has() -> None:
         hubs=(Hub("7a0e6a3c", (0, 2)),),
         overview=True,
     )
-    found = re.findall(r"<text [^>]*>([^<]*)</text>", draw_svg(drawn))
+    found = re.findall(r"<text [^>]*>([^<]*)</text>", svg_of(draw_dot(drawn)))
     texts = {" ".join(unescape(text).split()) for text in found}
     for box in drawn.boxes:
         assert {box.title, *box.amounts, *box.traits, *box.notes} <= texts
