@@ -75,7 +75,7 @@ class ComputeCtl(App):
         parser = argparse.ArgumentParser(
             prog=NAME, description=description, add_help=False, allow_abbrev=False
         )
-        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
+        parser.error = partial(self.refuse, parser)  # type: ignore[method-assign]
         # Deferred, so that "tree --help" is the help of tree.
         parser.add_argument(
             "-h",
@@ -105,10 +105,12 @@ class ComputeCtl(App):
         )
         return parser
 
-    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        raise SystemExit(self._print_failure(argument_error(message, parser)))
+    def refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        """Print an error of argparse, and exit."""
+        raise SystemExit(self.print_failure(argument_error(message, parser)))
 
-    def _print_failure(self, failure: CommandError) -> int:
+    def print_failure(self, failure: CommandError) -> int:
+        """Print an error in one line on stderr; return the exit code."""
         self.stderr.write(f"{NAME}: {failure}\n")
         return failure.code
 
@@ -154,14 +156,14 @@ class ComputeCtl(App):
             if helps and (group or not given):
                 return self._print_help(f"{first} " if group else "")
             if not given:
-                return self._print_failure(unknown_option_error(argv[0], self.parser))
+                return self.print_failure(unknown_option_error(argv[0], self.parser))
             hint = f"there are {', '.join(group)}" if group else meant(given, names)
             hint = hint or f"`{NAME} --help` lists all"
-            return self._print_failure(CommandError(f"there is no command {given}", hint))
+            return self.print_failure(CommandError(f"there is no command {given}", hint))
         try:
             rewritten = getattr(command, "rewrite_arguments", list)(rest)
         except CommandError as err:
-            return self._print_failure(err)
+            return self.print_failure(err)
         return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *rewritten]))
 
 

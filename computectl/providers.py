@@ -106,7 +106,7 @@ class FindProviders(DrawnOrListed[Answered]):
         }
         return columns, sorted(answer.listed.providers, key=lambda provider: provider.name)
 
-    def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
+    def conditions(self, answer: Answered) -> Iterator[Condition]:
         """Yield a condition if providers are left out, or if there are none."""
         left_out, providers = answer.listed.left_out, answer.listed.providers
         if left_out:

@@ -48,21 +48,10 @@ class Retired:
             for leaver in root.leavers:
                 yield from leaver.blocks()
 
-    def conditions(self) -> Iterator[Condition]:
-        """Yield what prevented the removal, and its errors."""
-        blocks = list(self.blocks())
-        yield from blocks
-        if blocks or not self.confirmed:
-            step = "" if blocks or self.shown else "run the command with --yes to remove them"
-            yield Condition("nothing was removed", next_step=step)
-        for err in self.failed:
-            step = "providers removed so far stay removed; run the command again for the others"
-            yield Condition(with_agents_step(err), next_step=step)
-
     @property
     def going(self) -> int:
         """Return the number of providers to remove."""
-        return sum(leaver.fate == "goes" for root in self.roots for leaver in root.leavers)
+        return sum(len(root.going) for root in self.roots)
 
 
 class Retire(DrawnOrListed[Retired]):
@@ -112,9 +101,8 @@ class Retire(DrawnOrListed[Retired]):
                 return planned
             can_ask = options.formatter == self.drawn and self.app.stdin.isatty()
             if options.yes or (can_ask and self._agreed(planned, options)):
-                if session.settings.rules.attached and not options.nova_stopped:
-                    return self._removed_in_steps(session, planned, api)
-                return removed(session, planned, api)
+                in_steps = session.settings.rules.attached and not options.nova_stopped
+                return removed(session, planned, api, self._print_progress if in_steps else None)
             return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
@@ -124,21 +112,6 @@ class Retire(DrawnOrListed[Retired]):
         self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
-
-    def _removed_in_steps(self, session: Session, planned: Retired, api: API) -> Retired:
-        """Remove children of an attached root in steps, with progress on standard error."""
-        gone: set[str] = set()
-        failed: list[PlacementError] = []
-        for root in planned.roots:
-            saved = session.saved_root(root.root, writing=True)
-            wait = session.settings.rules.child_wait
-            removed_here, errors = removed_in_steps(root, saved, wait, api, self._print_progress)
-            gone |= removed_here
-            failed += errors
-            goes = {each.provider.uuid for each in root.leavers if each.fate == "goes"}
-            if goes <= removed_here:  # else the ledger is needed to remove the others
-                saved.forget()
-        return replace(planned, gone=frozenset(gone), failed=failed)
 
     def _print_progress(self, text: str) -> None:
         self.app.stderr.write(f"{text}\n")
@@ -167,9 +140,16 @@ class Retire(DrawnOrListed[Retired]):
         }
         return columns, [(root.root, leaver) for root in answer.roots for leaver in root.leavers]
 
-    def conditions(self, answer: Retired, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
-        """Return what prevented the removal, and its errors."""
-        return answer.conditions()
+    def conditions(self, answer: Retired) -> Iterator[Condition]:
+        """Yield what prevented the removal, and its errors."""
+        blocks = list(answer.blocks())
+        yield from blocks
+        if blocks or not answer.confirmed:
+            step = "" if blocks or answer.shown else "run the command with --yes to remove them"
+            yield Condition("nothing was removed", next_step=step)
+        for err in answer.failed:
+            step = "providers removed so far stay removed; run the command again for the others"
+            yield Condition(with_agents_step(err), next_step=step)
 
 
 def _leaving_roots(session: Session, api: API) -> list[Leaving]:
@@ -188,22 +168,34 @@ def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     return leaving_roots
 
 
-def removed(session: Session, planned: Retired, api: API) -> Retired:
-    """Remove the planned providers from Placement; return the plan with the result."""
+def removed(
+    session: Session,
+    planned: Retired,
+    api: API,
+    progress: Callable[[str], None] | None = None,
+) -> Retired:
+    """Remove the planned providers from Placement; return the plan with the result.
+
+    ``progress``: remove children of attached roots in steps, and call it with sentences on these.
+    """
     gone: set[str] = set()
     failed: list[PlacementError] = []
     for root in planned.roots:
-        outcome = apply(root.plan(), root.view(), api)
-        errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
-        gone |= {leaver.provider.uuid for leaver in root.leavers} - set(
-            outcome.view.snapshot.providers
-        )
+        saved = session.saved_root(root.root, writing=True)
+        if progress is None:
+            outcome = apply(root.plan(), root.view(), api)
+            gone_here = root.going - set(outcome.view.snapshot.providers)
+            errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
+        else:
+            wait = session.settings.rules.child_wait
+            gone_here, errors = removed_in_steps(root, saved, wait, api, progress)
+        gone |= gone_here
         failed += errors
-        if not errors and not root.reported_by:
-            session.saved_root(root.root, writing=True).forget()
-        if isinstance(outcome.stopped_by, Unreachable):
+        if gone_here == root.going and not errors and not root.reported_by:
+            saved.forget()  # else the ledger is needed to remove the others
+        if any(isinstance(err, Unreachable) for err in errors):
             break  # each further root would wait for the same timeout
-    return Retired(planned.host, planned.roots, frozenset(gone), failed)
+    return replace(planned, gone=frozenset(gone), failed=failed)
 
 
 def removed_in_steps(
@@ -219,7 +211,7 @@ def removed_in_steps(
     removed, and the errors.
     """
     uuid, view = leaving_root.root, saved.load()
-    going = {leaver.provider.uuid for leaver in leaving_root.leavers if leaver.fate == "goes"}
+    going = leaving_root.going
     steps = LeavingChildren()
     last_progress, conflicts = 0.0, 0
     while True:

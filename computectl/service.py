@@ -56,13 +56,6 @@ class ServiceAnswer:
     done: list[str] = field(default_factory=list)
     """Sentences about what the command did."""
 
-    def conditions(self) -> Iterator[Condition]:
-        """Yield Placement's error and the conditions of each service."""
-        if self.placement_error is not None:
-            yield Condition(f"Placement can't be reached: {self.placement_error}")
-        for service in self.services:
-            yield from service.conditions()
-
 
 class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     """Base of the ``service`` commands."""
@@ -88,9 +81,12 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     def table(self, answer: ServiceAnswer) -> Table:
         return COLUMNS, answer.services
 
-    def conditions(self, answer: ServiceAnswer, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
-        """Return the conditions of the answer."""
-        return answer.conditions()
+    def conditions(self, answer: ServiceAnswer) -> Iterator[Condition]:
+        """Yield Placement's error and the conditions of each service."""
+        if answer.placement_error is not None:
+            yield Condition(f"Placement can't be reached: {answer.placement_error}")
+        for service in answer.services:
+            yield from service.conditions()
 
 
 class OneHost(ServiceCommand):

@@ -77,6 +77,11 @@ class Leaving:
     traits: frozenset[str] | None = None
     reported_by: frozenset[str] = frozenset()
 
+    @property
+    def going(self) -> set[str]:
+        """Return the UUIDs of the providers to remove."""
+        return {leaver.provider.uuid for leaver in self.leavers if leaver.fate == "goes"}
+
     def view(self) -> View:
         """Return the view on which the removal is planned."""
         providers = [leaver.provider for leaver in self.leavers]

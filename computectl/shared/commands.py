@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -18,7 +18,7 @@ from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
-from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError, argument_error
+from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from computectl.shared.screen import Screen, Terminal, folded
 from drivers.errors import DriverError
 from reportclient import errors as placement
@@ -126,7 +126,7 @@ class OperatorCommand(Command):
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.allow_abbrev = False  # osc-placement has --resource with another meaning
-        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
+        parser.error = partial(self.app.refuse, parser)  # type: ignore[method-assign]
         for names, more in self.arguments:
             parser.add_argument(*names, **more)
         return parser
@@ -144,13 +144,7 @@ class OperatorCommand(Command):
         """Print an error with its next step; return the exit code."""
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
-        failure = as_command_error(err, self.files)
-        self.print_on_stderr(str(failure))
-        return failure.code
-
-    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        self.print_on_stderr(str(argument_error(message, parser)))
-        raise SystemExit(UNUSABLE)
+        return self.app.print_failure(as_command_error(err, self.files))
 
 
 Answer = TypeVar("Answer")
@@ -197,13 +191,13 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def table(self, answer: Answer) -> Table:
         """Return the result as columns and rows, for programs."""
 
-    def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
+    def conditions(self, answer: Answer) -> Iterable[Condition]:  # noqa: ARG002
         """Return the conditions to print on stderr after the result."""
         return ()
 
-    def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Print the conditions on stderr; return 1 if one of them is an error, else 0."""
-        conditions = list(self.conditions(answer, options))
+        conditions = list(self.conditions(answer))
         for condition in conditions:
             self.print_on_stderr(condition.sentence)
         return PROBLEMS if errors(conditions) else 0

@@ -40,7 +40,6 @@ class Numbers:
 
     calls: Counter[str]
     verified: float | None = None
-    queue: int = 0
 
 
 def numbers(settings: MonitoringSettings) -> Numbers | None:
@@ -56,15 +55,12 @@ def numbers_in(text: str) -> Numbers:
     """Return the metrics of a text in Prometheus' format."""
     calls: Counter[str] = Counter()
     verified: list[float] = []
-    queue = 0
     for name, labels, value in _LINE.findall(text):
         if name == "placement_requests_total" and (outcome := _OUTCOME.search(labels)):
             calls[outcome[1]] += int(float(value))
         elif name == "last_verification_timestamp_seconds":
             verified.append(float(value))
-        elif name == "loop_queue_length":
-            queue = int(float(value))
-    return Numbers(calls, min(verified, default=None), queue)
+    return Numbers(calls, min(verified, default=None))
 
 
 def _exposed(settings: MonitoringSettings) -> str | None:
