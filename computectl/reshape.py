@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.reporting.reports import Report
 from computectl.plan import draw_plan, plan_table
-from computectl.reading.forecast import Forecast, SavedStatus, forecast, open_nodes
+from computectl.reading.forecast import Forecast, forecast, open_nodes, saved_disabled
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS
 from computectl.shared.screen import Screen
@@ -53,7 +53,7 @@ class Reshape(DrawnOrListed[Reshaped]):
             return only_planned
         api = session.placement(writing=True)
         with open_nodes(session, own or "", api, holding=True) as nodes:
-            disabled = SavedStatus.from_session(session).disabled
+            disabled, _ = saved_disabled(session)
             return Reshaped(plan, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:

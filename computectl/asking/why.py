@@ -5,7 +5,7 @@ set of constraints that can't be met together is searched.  The number of calls 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from computectl.asking.constraints import (
@@ -50,7 +50,7 @@ class Effect:
         return self.answer is not None and len(self.answer) >= LOOKED_AT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Why:
     """A diagnosis of a request.
 
@@ -59,11 +59,11 @@ class Why:
     once.  ``complete`` is false if the limit of calls was reached.
     """
 
-    answer: AllocationCandidates
-    effects: tuple[Effect, ...] = ()
-    impossible: tuple[Constraint, ...] = ()
-    together: tuple[Constraint, ...] = ()
-    overlapping: tuple[Constraint, ...] = ()
+    answer: AllocationCandidates = field(default_factory=AllocationCandidates)
+    effects: list[Effect] = field(default_factory=list)
+    impossible: Sequence[Constraint] = ()
+    together: Sequence[Constraint] = ()
+    overlapping: Sequence[Constraint] = ()
     tally: Tally | None = None
     complete: bool = True
 
@@ -87,20 +87,17 @@ class Explainer:
 
     def diagnose(self) -> Why:
         """Return the diagnosis of the question.  :raises PlacementError: a query failed."""
-        question = self.facts.question
-        diagnosis = Why(AllocationCandidates())
+        question, diagnosis = self.facts.question, Why()
         try:
-            diagnosis = replace(diagnosis, answer=self._query(question))
-            diagnosis = replace(
-                diagnosis,
-                tally=tally(question, partial(self._query, limit=TALLIED), self.facts.api),
-            )
+            diagnosis.answer = self._query(question)
+            query = partial(self._query, limit=TALLIED)
+            diagnosis.tally = tally(question, query, self.facts.api)
             for constraint in constraints(question):
                 effect = self._effect(constraint, question, diagnosis.answer)
-                diagnosis = replace(diagnosis, effects=(*diagnosis.effects, effect))
-            diagnosis = self._deeper(question, diagnosis)
+                diagnosis.effects.append(effect)
+            self._go_deeper(question, diagnosis)
         except _OutOfCalls:
-            return replace(diagnosis, complete=False)
+            diagnosis.complete = False
         return diagnosis
 
     def _effect(
@@ -116,27 +113,26 @@ class Explainer:
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
-    def _deeper(self, question: Question, diagnosis: Why) -> Why:
+    def _go_deeper(self, question: Question, diagnosis: Why) -> None:
         """Add the constraints that are not decisive, or a set that can't be met together."""
         decisive = {effect.constraint for effect in diagnosis.decisive}
         impossible, overlapping = self._indecisive(question, decisive)
         if len(diagnosis.answer) or decisive:
-            return replace(diagnosis, overlapping=(*impossible, *overlapping))
-        diagnosis = replace(diagnosis, overlapping=overlapping)
+            diagnosis.overlapping = (*impossible, *overlapping)
+            return
+        diagnosis.impossible, diagnosis.overlapping = impossible, overlapping
         if impossible:
-            return replace(diagnosis, impossible=impossible)
+            return
         everything = constraints(question)
-        amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
-        rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
-        count = len(self._query(with_constraints_only(question, ())))
-        if not count:
-            return replace(diagnosis, together=tuple(amounts))
-        conflict = list(rest)  # becomes a smallest set that can't be met together
-        for constraint in rest:
+        if not self._query(with_constraints_only(question, ())):
+            diagnosis.together = [each for each in everything if each.aspect is Aspect.RESOURCES]
+            return
+        conflict = [each for each in everything if each.aspect is not Aspect.RESOURCES]
+        for constraint in tuple(conflict):
             fewer = [each for each in conflict if each != constraint]
-            if len(self._query(with_constraints_only(question, fewer))) == 0:
+            if not self._query(with_constraints_only(question, fewer)):
                 conflict = fewer
-        return replace(diagnosis, together=tuple(conflict))
+        diagnosis.together = conflict  # a smallest set that can't be met together
 
     def _indecisive(
         self, question: Question, decisive: Collection[Constraint]

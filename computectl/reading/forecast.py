@@ -50,21 +50,17 @@ def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     current = dict(generations)
     for operation in plan:
         yield Call(operation, *http_call(operation, current))
-        _move(operation, current)
-
-
-def _move(operation: ops.Operation, generations: dict[str, int]) -> None:
-    match operation:
-        case ops.CreateProvider(uuid):
-            generations[uuid] = 0
-        case ops.SetTraits(uuid) | ops.SetAggregates(uuid) | ops.SetInventory(uuid):
-            generations[uuid] = generations.get(uuid, 0) + 1
-        case ops.Reshape() | ops.SetInventories():
-            generations.update(generations_after(operation, generations))
-        case ops.DeleteProvider(uuid):
-            generations.pop(uuid, None)
-        case ops.UpdateProvider() | ops.EnsureTrait() | ops.EnsureClass():
-            pass
+        match operation:
+            case ops.CreateProvider(uuid):
+                current[uuid] = 0
+            case ops.SetTraits(uuid) | ops.SetAggregates(uuid) | ops.SetInventory(uuid):
+                current[uuid] = current.get(uuid, 0) + 1
+            case ops.Reshape() | ops.SetInventories():
+                current.update(generations_after(operation, current))
+            case ops.DeleteProvider(uuid):
+                current.pop(uuid, None)
+            case ops.UpdateProvider() | ops.EnsureTrait() | ops.EnsureClass():
+                pass
 
 
 PLACEHOLDER = "00000000-0000-4000-8000-000000000000"
@@ -111,10 +107,11 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
-        status = SavedStatus.from_session(session)
+        disabled, unknown = saved_disabled(session)
         trackers = nodes.trackers
         forecasts = [
-            forecast_root(tracker, nodes, api, at_start, status) for tracker in trackers.values()
+            forecast_root(tracker, nodes, api, at_start, disabled, besides=unknown)
+            for tracker in trackers.values()
         ]
         texts = [] if holding else nodes.provider_files.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in texts)
@@ -127,32 +124,37 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         return forecasts
 
 
-def forecast_root(
-    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "SavedStatus"
+def forecast_root(  # noqa: PLR0913  one caller
+    tracker: Tracker,
+    nodes: Nodes,
+    api: API,
+    at_start: bool,
+    disabled: bool | None,
+    *,
+    besides: Iterable[Condition] = (),
 ) -> Forecast:
-    """Return the forecast of a root; a failed driver becomes a condition."""
+    """Return the forecast of a root; a failed driver becomes a condition.
+
+    ``besides``: conditions of the host, which a forecast with a plan has, too.
+    """
     tracker.started = not at_start
+    plan, reshape_pending = ops.Plan(), False
     try:
-        decision = tracker.forecast(time.monotonic(), disabled=status.disabled)
+        decision = tracker.forecast(time.monotonic(), disabled=disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
-        failed = Report(tracker.node, error=err)
-        return _forecast(tracker, ops.Plan(), failed.conditions().values())
-    plan = ops.with_bulk_writes(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
-    degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
-    report = Report(
-        tracker.node,
-        plan=plan,
-        driver_errors=decision.answer.errors,
-        degraded={**dict(degraded), **nodes.provider_files.degraded()},
-        reshape_pending=decision.answer.reshape_pending,
-    )
-    conditions = (*report.conditions().values(), *status.conditions())
-    conditions += tuple(_taken_names(tracker, plan, api))
-    planned = _forecast(tracker, plan, conditions)
-    return replace(planned, reshape_pending=bool(decision.answer.reshape_pending))
-
-
-def _forecast(tracker: Tracker, plan: ops.Plan, conditions: Iterable[Condition]) -> Forecast:
+        conditions = [*Report(tracker.node, error=err).conditions().values()]
+    else:
+        plan = ops.with_bulk_writes(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
+        degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
+        report = Report(
+            tracker.node,
+            plan=plan,
+            driver_errors=decision.answer.errors,
+            degraded={**dict(degraded), **nodes.provider_files.degraded()},
+            reshape_pending=decision.answer.reshape_pending,
+        )
+        conditions = [*report.conditions().values(), *besides, *_taken_names(tracker, plan, api)]
+        reshape_pending = bool(decision.answer.reshape_pending)
     return Forecast(
         tracker.node,
         tracker.uuid,
@@ -160,6 +162,7 @@ def _forecast(tracker: Tracker, plan: ops.Plan, conditions: Iterable[Condition])
         plan,
         tuple(calls_of(plan, tracker.view.generations)),
         tuple(conditions),
+        reshape_pending,
     )
 
 
@@ -173,28 +176,19 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
                 yield Condition(with_agents_step(err, tracker.node))
 
 
-@dataclass(frozen=True, slots=True)
-class SavedStatus:
-    """The saved service status; ``disabled``: ``None`` if unknown; ``unreadable``: an error."""
+def saved_disabled(session: Session) -> tuple[bool | None, list[Condition]]:
+    """Return whether this host is disabled, from ``service.json``.  Never raises.
 
-    disabled: bool | None
-    unreadable: str | None = None
-
-    @classmethod
-    def from_session(cls, session: Session) -> "SavedStatus":
-        """Read ``service.json`` in the state directory.  Never raises."""
-        try:
-            return cls(saved_status(status_document(session.settings.state_path)).disabled)
-        except Unusable as err:
-            return cls(None, str(err))
-
-    def conditions(self) -> Iterator[Condition]:
-        """Return why a plan can't forecast the trait, if so."""
-        if self.unreadable is not None:
-            yield Condition(
-                f"whether this host is disabled is not known: {self.unreadable}; compute-agent "
-                "rewrites the file when the registry answers"
-            )
+    ``None`` if that is unknown, with a condition if the file can't be read.
+    """
+    try:
+        return saved_status(status_document(session.settings.state_path)).disabled, []
+    except Unusable as err:
+        text = (
+            f"whether this host is disabled is not known: {err}; compute-agent "
+            "rewrites the file when the registry answers"
+        )
+        return None, [Condition(text)]
 
 
 @contextmanager

@@ -125,20 +125,21 @@ def _head(texts: Sequence[tuple[str, str]], at: float, wrong: str | None, width:
     if wrong:
         texts = [texts[0], (f"as of {now}: {wrong}", "red")]
     line = Text("  ").join(Text(plain(text), style) for text, style in texts)
-    line.truncate(width - len(now) - 2, overflow="ellipsis")
-    line.pad_right(width - line.cell_len - len(now))
-    line.append(now, "dim")
-    return _one_line(line)
+    return _with_right(line, Text(now, "dim"), width)
 
 
 def _foot(keys: str, place: str, width: int) -> Text:
     """Draw the keys, and which lines are shown."""
-    line = Text(plain(keys))
-    line.truncate(max(0, width - len(place) - 2), overflow="ellipsis")
-    line.pad_right(max(0, width - line.cell_len - len(place)))
-    line.append(place)
+    line = _with_right(Text(plain(keys)), Text(place), width)
     line.stylize("reverse")
-    return _one_line(line)
+    return line
+
+
+def _with_right(line: Text, right: Text, width: int) -> Text:
+    """Return a line with a second text at the screen's right edge; cut the first if needed."""
+    line.truncate(max(0, width - right.cell_len - 2), overflow="ellipsis")
+    line.pad_right(max(0, width - line.cell_len - right.cell_len))
+    return _one_line(line.append_text(right))
 
 
 def _changes_room(height: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from computectl.reading.forecast import SavedStatus, forecast_root
+from computectl.reading.forecast import forecast_root
 from drivers.api import ComputeDriver, DriverContext
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
@@ -35,7 +35,7 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     nodes = Agent(placement, named={"unsure": Unsure()}, root=ROOT).nodes
     nodes.current()
     (tracker,) = nodes.trackers.values()
-    foreseen = forecast_root(tracker, nodes, placement, False, SavedStatus(None))
+    foreseen = forecast_root(tracker, nodes, placement, False, None)
     assert foreseen.calls
     assert any("degraded() failed: " in said for said in foreseen.problems)
     (report,) = nodes.period(0.0)
