@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from computectl.shared.screen import folded
 from driverkit.rulebook import DOCUMENT, Rule
 from drivers.errors import DriverError
 from reportclient.plain_text import error_text
@@ -88,12 +89,12 @@ def explained(rule: Rule, seen: str) -> str:
     """Return a failed test's text: the rule, the evidence, why it matters, how to mend it."""
     return "\n".join(
         [
-            _folded(f"The driver breaks the rule {rule.name}: ", rule.says),
+            folded(f"The driver breaks the rule {rule.name}: {rule.says}", _WIDTH, 0),
             "",
             textwrap.indent(seen, "    "),
             "",
-            _folded("Why:  ", rule.why),
-            _folded("Mend: ", rule.mend),
+            folded(f"Why:  {rule.why}", _WIDTH, _INDENT),
+            folded(f"Mend: {rule.mend}", _WIDTH, _INDENT),
             f"More: {DOCUMENT}, {rule.name}",
         ]
     )
@@ -102,20 +103,5 @@ def explained(rule: Rule, seen: str) -> str:
 def not_judged(rule: Rule, err: NotJudged) -> str:
     """Return the text of a test that could not judge its rule."""
     see = "answers" if isinstance(err, DriverRaised) else rule.name
-    return "\n".join(
-        [
-            _folded(f"The rule {rule.name} could not be judged: ", f"{err}."),
-            f"See {see} in {DOCUMENT}.",
-        ]
-    )
-
-
-def _folded(first: str, text: str) -> str:
-    indent = " " * len(first) if len(first) <= _INDENT else ""
-    return textwrap.fill(
-        first + text,
-        _WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    text = f"The rule {rule.name} could not be judged: {' '.join(str(err).split())}."
+    return f"{folded(text, _WIDTH, 0)}\nSee {see} in {DOCUMENT}."

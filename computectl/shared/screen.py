@@ -83,20 +83,34 @@ class Screen:
         return "\n".join(folded(line, self.width) for line in "\n".join(lines).split("\n"))
 
 
-def folded(line: str, width: int, hanging: int | None = None) -> str:
-    """Wrap a line at spaces only, so that names and UUIDs stay whole; colours have no width.
+_PIECE = re.compile(
+    r" *(?:`[^`]+`[^ ]*|"
+    r"(?:computectl|openstack|compute-agent(?= -))"
+    r"(?:(?<![;:,)]) (?!(?:after|and|as|in|on|or|says|shows|to|with)\b)[^ ]+)*"
+    r"|[^ ]+)"
+)
+"""A command, in backticks or up to the end of its clause, or else a word; with spaces before it."""
 
-    ``hanging``: the indent of further lines, by default two more than that of the first.
+
+def folded(line: str, width: int, hanging: int | None = None) -> str:
+    """Wrap a line at spaces, so that names, UUIDs and commands stay whole; colours have no width.
+
+    A command that is longer than a line is wrapped, too.  ``hanging``: the indent of further
+    lines, by default two more than that of the first.
     """
-    first, *words = re.findall(r" *[^ ]+", line) or [line]
     if hanging is None:
-        hanging = len(first) - len(first.lstrip()) + 2
-    lines = [first]
-    for word in words:
-        if columns(_COLOURS.sub("", lines[-1] + word)) > max(width, hanging + 20):
-            lines.append(" " * hanging + word.lstrip())
-        else:
-            lines[-1] += word
+        hanging = len(line) - len(line.lstrip()) + 2
+    room = max(width, hanging + 20)
+    lines: list[str] = []
+    for piece in _PIECE.findall(line) or [line]:
+        fits = columns(piece.lstrip()) <= room - hanging
+        for word in [piece] if fits else re.findall(r" *[^ ]+", piece) or [piece]:
+            if lines and columns(_COLOURS.sub("", lines[-1] + word)) > room:
+                lines.append(" " * hanging + word.lstrip())
+            elif lines:
+                lines[-1] += word
+            else:
+                lines = [word]
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from agent.reporting.reports import errors
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
-from computectl.shared.screen import Screen
+from computectl.shared.screen import Screen, folded
 from driverkit.broken import DriverRaised, Hung
 from driverkit.check import (
     BROKEN,
@@ -44,7 +44,6 @@ STYLES = {BROKEN: "red", NOT_JUDGED: "red", SKIPPED: "yellow", KEPT: None}
 VERDICT_WIDTH = max(map(len, STYLES))
 NAME_WIDTH = max(map(len, RULES))
 LEFT = VERDICT_WIDTH + NAME_WIDTH + 4
-NARROWEST = 30
 MEND = "    mend: "
 
 
@@ -217,7 +216,8 @@ def _lines(verdicts: Verdicts, screen: Screen) -> Iterator[str]:
     for judged in verdicts:
         verdict = screen.paint(judged.verdict.ljust(VERDICT_WIDTH), STYLES[judged.verdict])
         text = judged.seen if judged.verdict == SKIPPED else judged.rule.says
-        yield from _folded(f"{verdict}  {judged.rule.name.ljust(NAME_WIDTH)}  ", text, screen, LEFT)
+        name = judged.rule.name.ljust(NAME_WIDTH)
+        yield folded(f"{verdict}  {name}  {text}", screen.width, LEFT)
         # Often many rules can't be judged for the same reason: print it once.
         if judged.verdict == BROKEN or (
             judged.verdict == NOT_JUDGED and judged.seen not in printed
@@ -225,10 +225,4 @@ def _lines(verdicts: Verdicts, screen: Screen) -> Iterator[str]:
             yield from ("", textwrap.indent(judged.seen, "    "), "")
             printed.add(judged.seen)
         if judged.mend:
-            yield from (*_folded(MEND, judged.mend, screen, len(MEND)), "")
-
-
-def _folded(first: str, text: str, screen: Screen, indent: int) -> list[str]:
-    """Return the wrapped lines; ``indent`` is the printed width of ``first``."""
-    lines = textwrap.wrap(text, max(screen.width - indent, NARROWEST), break_on_hyphens=False)
-    return [first + "".join(lines[:1]), *(" " * indent + line for line in lines[1:])]
+            yield from (folded(f"{MEND}{judged.mend}", screen.width, len(MEND)), "")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import os
 import pty
+from itertools import product
 
 import pytest
 
-from computectl.shared.screen import PLAIN_WIDTH, Screen
+from computectl.shared.screen import PLAIN_WIDTH, Screen, folded
 
 
 def stream(encoding: str) -> io.TextIOWrapper:
@@ -41,6 +42,25 @@ def test_what_is_too_wide_continues_below_and_colours_and_wide_letters_count_as_
         *("  " + " ".join([painted] * 9), "    schwarz", ""),
         *("一二三", f"  {'x' * 50}", "  end"),
     ]
+
+
+COMMANDS = [
+    "computectl retire --hand-back",
+    "computectl service delete host1",
+    "openstack trait delete CUSTOM_X",
+    "compute-agent --dev --once",
+    "`computectl adopt host1 -f json`",
+]
+
+
+@pytest.mark.parametrize("after", [" on its host", "; if not,", ", then", " shows it", ""])
+def test_a_command_to_copy_is_never_broken_where_it_fits_in_a_line(after: str) -> None:
+    for command, width in product(COMMANDS, range(40, 81)):
+        lines = folded(f"if nova-compute reports it now: {command}{after}", width).split("\n")
+        assert any(command in line for line in lines)
+        assert max(map(len, lines)) <= width
+    long = f"openstack resource provider set {'x' * 36}"
+    assert max(map(len, folded(f"to remove it: {long}", 50).split("\n"))) <= 50
 
 
 @pytest.mark.parametrize(
