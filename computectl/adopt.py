@@ -51,7 +51,6 @@ class Adopt(DrawnOrListed[Adopted]):
     start it afterwards. Placement is only read.
     """
 
-    drawn = "text"
     examples = """\
   computectl adopt host1                                   by name
   computectl adopt 6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca    by UUID

@@ -39,7 +39,6 @@ class AuditCloud(DrawnOrListed[Audit]):
     severity "info" do not count.
     """
 
-    drawn = "text"
     examples = """\
   computectl audit                this host, against its ledger and its record
   computectl audit --all          all hosts of the registry, and all that Placement has

@@ -32,7 +32,6 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
     Exits with 1 if that period would not succeed.
     """
 
-    drawn = "text"
     examples = """\
   computectl plan               each change as a sentence and as the call to Placement
   computectl plan --no-calls    each change as a sentence

@@ -1,7 +1,7 @@
 """``computectl provider-config``: check provider files, and print their schema."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +31,8 @@ class Checked:
 
     where: Path
     loaded: Loaded | None
-    errors: tuple[Diagnostic, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[Diagnostic, ...]:
-        """Return the warnings of valid files."""
-        return () if self.loaded is None else self.loaded.warnings
+    errors: Sequence[Diagnostic] = ()
+    warnings: Sequence[Diagnostic] = ()
 
 
 class CheckFiles(DrawnOrListed[Checked]):
@@ -46,7 +42,6 @@ class CheckFiles(DrawnOrListed[Checked]):
     Exits with 2 if the agent would not accept the files.
     """
 
-    drawn = "text"
     examples = """\
   computectl provider-config check                  this host's files
   computectl provider-config check new.yaml         one file
@@ -68,11 +63,10 @@ class CheckFiles(DrawnOrListed[Checked]):
         session = self.session()
         where = options.files or session.settings.provider_config
         try:
-            return Checked(
-                where, parse_files(read_files(where, required=True), ignored_files(where))
-            )
+            loaded = parse_files(read_files(where, required=True), ignored_files(where))
         except BadFile as err:
-            return Checked(where, None, err.diagnostics)
+            return Checked(where, None, errors=err.diagnostics)
+        return Checked(where, loaded, warnings=loaded.warnings)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return "\n".join(_lines(answer, screen))

@@ -34,7 +34,6 @@ class Reshape(DrawnOrListed[Reshaped]):
     agent may be running: it notices the change at its next verification or write.
     """
 
-    drawn = "text"
     examples = """\
   computectl reshape --plan     show the changes and the exact calls
   computectl reshape            do the reshape

@@ -71,7 +71,6 @@ class Retire(DrawnOrListed[Retired]):
     allocations stay; only the traits that mark the root as this agent's are removed.
     """
 
-    drawn = "text"
     examples = """\
   computectl retire                    list the providers, and ask
   computectl retire --yes              remove them without asking

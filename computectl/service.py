@@ -3,7 +3,6 @@
 import argparse
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from agent.registry.checks import require_host
 from agent.registry.control import Switched
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
-from computectl.reading.services import Services, registry_errors
+from computectl.reading.services import Observed, Services, registry_errors
 from computectl.shared.commands import Argument, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Line, Screen, counted, in_columns
@@ -47,23 +46,12 @@ LISTED: Columns = {
 """Columns of the list for people; ``COLUMNS`` are for programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswer:
-    """Services, and Placement's error if it could not be read."""
-
-    services: list[ObservedService]
-    placement_error: str | None = None
-    done: list[str] = field(default_factory=list)
-    """Sentences about what the command did."""
-
-
-class ServiceCommand(DrawnOrListed[ServiceAnswer]):
+class ServiceCommand(DrawnOrListed[Observed]):
     """Base of the ``service`` commands."""
 
-    drawn = "text"
     writes = False
 
-    def execute(self, options: argparse.Namespace) -> ServiceAnswer:
+    def execute(self, options: argparse.Namespace) -> Observed:
         """Run the command; errors of the registry become command errors."""
         session = self.session()
         with registry_errors(options.host if self.writes else None):
@@ -72,16 +60,16 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
             return self.do(Services(session), options)
 
     @abstractmethod
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Run the command."""
 
-    def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return screen.fold([*answer.done, *in_full(answer.services, screen)])
 
-    def table(self, answer: ServiceAnswer) -> Table:
+    def table(self, answer: Observed) -> Table:
         return COLUMNS, answer.services
 
-    def conditions(self, answer: ServiceAnswer) -> Iterator[Condition]:
+    def conditions(self, answer: Observed) -> Iterator[Condition]:
         """Yield Placement's error and the conditions of each service."""
         if answer.placement_error is not None:
             yield Condition(f"Placement can't be reached: {answer.placement_error}")
@@ -110,11 +98,11 @@ class ListServices(ServiceCommand):
   computectl service list -f json    with UUIDs, addresses and seconds
 """
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:  # noqa: ARG002
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:  # noqa: ARG002
         """Read the records page by page, and Placement with one GET."""
-        return ServiceAnswer(*services.observed(services.registry.list_services()))
+        return services.observed(services.registry.list_services())
 
-    def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if not answer.services:
             return "no service has sent a heartbeat yet"
         return "\n".join(in_lines(answer.services, screen))
@@ -125,9 +113,9 @@ class ShowService(OneHost):
 
     examples = "  computectl service show host1\n"
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Read one record, and Placement with one GET."""
-        return ServiceAnswer(*services.observed([services.registry.get_service(options.host)]))
+        return services.observed([services.registry.get_service(options.host)])
 
 
 class EnableService(OneHost):
@@ -140,7 +128,7 @@ class EnableService(OneHost):
     examples = "  computectl service enable host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Enable the host; an error if it is enabled, since another host may be meant."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
@@ -167,7 +155,7 @@ class DisableService(OneHost):
         argument("--reason", help="why the host is disabled; up to 255 characters"),
     )
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Update the record, call the agent, then read Placement."""
         done = services.control.switch(
             options.host, disabled=True, reason=options.reason, caller=services.caller
@@ -188,12 +176,12 @@ class ForceDownService(OneHost):
         argument("--unset", action="store_true", help="no longer force the host down"),
     )
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Update the record."""
         forced = not options.unset
         record = services.control.force_down(options.host, services.caller, forced_down=forced)
         done = "is forced down" if forced else "is no longer forced down"
-        return ServiceAnswer(*services.observed([record]), [f"{record.host} {done}"])
+        return services.observed([record], done=[f"{record.host} {done}"])
 
 
 class DeleteService(OneHost):
@@ -202,13 +190,13 @@ class DeleteService(OneHost):
     examples = "  computectl service delete host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Delete the record."""
         services.registry.delete(options.host)
-        return ServiceAnswer([], None, [f"the service record of {options.host} is deleted"])
+        return Observed([], done=[f"the service record of {options.host} is deleted"])
 
 
-def _switched(done: Switched, services: Services) -> ServiceAnswer:
+def _switched(done: Switched, services: Services) -> Observed:
     record = done.record
     sentences = [f"{record.host} is {record.status} in its service record"]
     if done.answer is not None:
@@ -221,7 +209,7 @@ def _switched(done: Switched, services: Services) -> ServiceAnswer:
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)
-    return ServiceAnswer(*services.observed([record]), sentences)
+    return services.observed([record], done=sentences)
 
 
 def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:

@@ -38,16 +38,12 @@ class ObservedStatus:
         return max(0.0, self.now - self.written.updated)
 
     @property
-    def service(self) -> schema.ServiceFacts:
-        """Whether the host is disabled, and the state of registry and RPC."""
-        return self.written.service
-
-    @property
     def well(self) -> bool:
         """Whether the status is up to date and has no errors."""
+        service = self.written.service
         reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
         checked = all(check.ok for check in self.written.checks)
-        return reported and checked and not self.service.broker and not self.service.registry
+        return reported and checked and not service.broker and not service.registry
 
 
 class ShowStatus(DrawnOrListed[ObservedStatus]):
@@ -58,7 +54,6 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
     drivers. Exits with 1 if the agent is not running, is stuck, or reports errors.
     """
 
-    drawn = "text"
     examples = """\
   computectl status             for people
   computectl status -f json     for a health check

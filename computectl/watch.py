@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from computectl.reading.services import Services, registry_errors
+from computectl.reading.services import Observed, Services, registry_errors
 from computectl.shared.command_session import Session
 from computectl.shared.commands import OperatorCommand, argument, positive
 from computectl.shared.errors import CommandError
@@ -94,10 +94,9 @@ def _watch_fleet(session: Session, filter_text: str, interval: float) -> None:
     services = Services(session)
     api = session.placement()
 
-    def read() -> fleet.Hosts:
+    def read() -> Observed:
         with registry_errors():
-            seen, placement_error = services.observed(services.registry.list_services(), api)
-        return fleet.Hosts(tuple(seen), placement_error)
+            return services.observed(services.registry.list_services(), api)
 
     feed = live.Feed(read, fleet.changes, interval, read())
     live.show(sys.stdout, sys.stdin.fileno(), feed, fleet.fleet_view, Controls(filter_text))

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from computectl.shared.errors import PROBLEMS, CommandError
 from driverkit.rulebook import RULES, Rule
 
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
@@ -27,14 +28,6 @@ END_WITHIN = 10.0
 CHECKED = "COMPUTE_AGENT_DRIVER_CHECK"
 """Variable in the child's environment: JSON with an ``Installed`` and a file descriptor."""
 _PLUGINS = ("driverkit.testing.plugin", "driverkit.testing.verdicts")
-
-
-class NoPytest(Exception):
-    """pytest, which runs the kit, is not installed."""
-
-
-class CheckFailed(Exception):
-    """pytest could not run; the text has the last lines of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +65,11 @@ def check(
 
     ``limit``: seconds without output of the kit after which its process is killed.
 
-    :raises NoPytest: pytest is not installed; it is an extra.
-    :raises CheckFailed: nothing could be judged.
+    :raises CommandError: pytest, an extra, is not installed, or could not run.
     """
     if importlib.util.find_spec("pytest") is None:
-        raise NoPytest("pytest is not installed")
+        step = "the kit needs it: pip install 'compute-agent[kit]'"
+        raise CommandError("pytest is not installed", step)
     with tempfile.TemporaryDirectory(prefix="driver-check-") as name:
         directory = Path(name)
         reader, writer = os.pipe()
@@ -85,7 +78,8 @@ def check(
             run = _Run(driver.name, reader, child, limit)
             yield from run.verdicts()
         if not run.started:
-            raise CheckFailed(f"the kit did not run: {_tail(directory / 'output')}")
+            what = f"the kit did not run: {_tail(directory / 'output')}"
+            raise CommandError(what, "nothing was judged", PROBLEMS)
 
 
 def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> list[str]:

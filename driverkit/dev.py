@@ -17,6 +17,7 @@ from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import counted
 from driverkit.placement.server import PlacementServer
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
@@ -119,7 +120,7 @@ class Show:
         for report in reports:
             changes = report.changes() or "nothing to change"
             node = plain(report.node)
-            self.out.write(f"{node}: {changes}, {_calls(report.calls)} to Placement\n")
+            self.out.write(f"{node}: {changes}, {counted(report.calls, 'call')} to Placement\n")
             for text in report.texts():
                 self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()
@@ -137,7 +138,3 @@ def _computectl() -> str:
     """Return the path of the computectl of this virtual environment, which may not be on PATH."""
     path = Path(sys.executable).with_name("computectl")
     return str(path) if path.exists() else path.name
-
-
-def _calls(count: int) -> str:
-    return "1 call" if count == 1 else f"{count} calls"

@@ -18,7 +18,12 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
 
     An inventory field that is missing counts as Placement's default.
     """
-    plan = diff(Snapshot.build(map(_complete, before.walk())), after)
+    complete = []
+    for provider in before.walk():
+        records = provider.inventory.items()
+        inventory = {name: record.with_defaults(None) for name, record in records}
+        complete.append(replace(provider, inventory=inventory))
+    plan = diff(Snapshot.build(complete), after)
     # diff() plans to write invalid data again even if it did not change.
     differ = {uuid for uuid in plan.names if before.get(uuid) != after.get(uuid)}
     wrong = [str(problem) for problem in plan.problems if problem.uuid in differ]
@@ -31,11 +36,6 @@ def sentences(plan: Plan, before: Snapshot) -> list[str]:
     wording = Wording(plan, before)
     names = EnsureTrait | EnsureClass
     return [wording.sentence(each) for each in plan.operations if not isinstance(each, names)]
-
-
-def _complete(provider: Provider) -> Provider:
-    inventory = {name: record.with_defaults(None) for name, record in provider.inventory.items()}
-    return replace(provider, inventory=inventory)
 
 
 def first_lines(lines: Iterable[str]) -> str:

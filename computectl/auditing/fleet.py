@@ -87,10 +87,10 @@ class FleetAudit:
 
     def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
         self.audit.hosts = max(self.audit.hosts, len(records))
-        services, placement_error = self.services.observed(records, self.api)
-        if placement_error is not None:
-            self.audit.unknown[STATUS] = placement_error
-        for item in services:
+        observed = self.services.observed(records, self.api)
+        if observed.placement_error is not None:
+            self.audit.unknown[STATUS] = observed.placement_error
+        for item in observed.services:
             alive = is_alive(item.record, self.down_after)
             missing = [
                 root

@@ -5,6 +5,7 @@ import pwd
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,16 @@ from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Services, and Placement's error if it could not be read."""
+
+    services: Sequence[ObservedService]
+    placement_error: str | None = None
+    done: Sequence[str] = ()
+    """Sentences about what the command did."""
 
 
 class Services:
@@ -60,14 +71,15 @@ class Services:
         return Control(self.registry, agents, self._settings.down_after)
 
     def observed(
-        self, records: Sequence[ServiceRecord], api: API | None = None
-    ) -> tuple[list[ObservedService], str | None]:
-        """Return the records compared with Placement, and Placement's error, if any; one GET."""
+        self, records: Sequence[ServiceRecord], api: API | None = None, done: Sequence[str] = ()
+    ) -> "Observed":
+        """Return the records compared with Placement; one GET."""
         try:
             disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
             disabled, placement_error = None, with_agents_step(err)
-        return observed_services(records, self._settings.down_after, disabled), placement_error
+        services = observed_services(records, self._settings.down_after, disabled)
+        return Observed(services, placement_error, done)
 
     @cached_property
     def _transport(self) -> Any:

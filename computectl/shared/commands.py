@@ -174,7 +174,7 @@ class _Formatters:
 class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Base class of commands whose result is printed as text, as a picture, or as a table."""
 
-    drawn: ClassVar[str]
+    drawn: ClassVar[str] = "text"
     """Name of the text format, which is the default of ``-f``."""
     pictures: ClassVar[Sequence[str]] = ()
     """Names of further formats that ``draw`` writes, independent of the screen's width."""

@@ -1,7 +1,6 @@
 """The live screen of all hosts of the registry: rows, their order, changes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -9,33 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.registry.observed_service import ObservedService
+from computectl.reading.services import Observed
 from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View
 from reportclient.plain_text import ago, natural_key, plain
 
 Order = Callable[[ObservedService], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """All services, and Placement's error if it could not be read."""
-
-    services: tuple[ObservedService, ...]
-    placement_error: str | None = None
-
-    @property
-    def summary(self) -> dict[str, int]:
-        """Return the number of hosts by state; problems are last."""
-        states = [service.state for service in self.services]
-        return {
-            "up": states.count("up"),
-            "disabled": sum(service.record.disabled for service in self.services),
-            "forced down": states.count("forced down"),
-            "down": states.count("down"),
-            "differ from Placement": sum(service.agrees is False for service in self.services),
-            "contested": sum(service.record.contested_by is not None for service in self.services),
-        }
 
 
 def _by_name(service: ObservedService) -> Any:
@@ -76,7 +55,7 @@ def _searched(service: ObservedService) -> str:
     )
 
 
-def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
+def changes(before: Observed, now: Observed, at: float) -> list[Change]:
     """Return the changes between two reads, host by host."""
     old = {service.record.host: service for service in before.services}
     differences: list[Change] = []
@@ -122,11 +101,20 @@ TITLES = 2
 STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
 
 
-def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
+def fleet_view(hosts: Observed, controls: Controls, width: int) -> View[ObservedService]:
     """Return the screen of all hosts."""
     order = list(ORDERS)[controls.order % len(ORDERS)]
     head = [(counted(len(hosts.services), "host"), "bold")]
-    for what, many in hosts.summary.items():
+    states = [service.state for service in hosts.services]
+    summary = {
+        "up": states.count("up"),
+        "disabled": sum(service.record.disabled for service in hosts.services),
+        "forced down": states.count("forced down"),
+        "down": states.count("down"),
+        "differ from Placement": sum(service.agrees is False for service in hosts.services),
+        "contested": sum(service.record.contested_by is not None for service in hosts.services),
+    }
+    for what, many in summary.items():
         if many or what in ("up", "down"):
             head.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
     return View(

@@ -119,10 +119,11 @@ def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
         differences.append(Change(at, "agent", str(text), style))
     if (new.written.pid, new.written.started) != (old.written.pid, old.written.started):
         differences.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
-    if new.service.disabled != old.service.disabled and new.service.disabled is not None:
-        reason = f": {new.service.reason}" if new.service.reason else ""
-        style = "yellow" if new.service.disabled else "green"
-        text = f"disabled{reason}" if new.service.disabled else "enabled"
+    service = new.written.service
+    if service.disabled not in (old.written.service.disabled, None):
+        reason = f": {service.reason}" if service.reason else ""
+        style = "yellow" if service.disabled else "green"
+        text = f"disabled{reason}" if service.disabled else "enabled"
         differences.append(Change(at, "service", text, style))
     differences += _of_checks(old, new, at)
     if new.written.updated != old.written.updated:
@@ -196,7 +197,7 @@ def _grid(facts: list[tuple[str, Text]]) -> Table:
 
 def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     status = seen.status
-    yield "service", _text(service_words(status.service))
+    yield "service", _text(service_words(status.written.service))
     if status.written.checks:
         yield "checks", _text(check_words(status.written.checks))
     interval = status.written.interval

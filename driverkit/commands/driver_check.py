@@ -19,9 +19,7 @@ from driverkit.check import (
     KEPT,
     NOT_JUDGED,
     SKIPPED,
-    CheckFailed,
     Installed,
-    NoPytest,
     Verdict,
     check,
 )
@@ -72,7 +70,6 @@ class CheckDriver(DrawnOrListed[Verdicts | Traces]):
     to the configured Placement. Exits with 1 if the driver breaks a rule.
     """
 
-    drawn = "text"
     examples = """\
   computectl driver check libvirt                    each rule, and how to repair a broken one
   computectl driver check libvirt --real-placement   with a Placement started for the check
@@ -120,7 +117,7 @@ class CheckDriver(DrawnOrListed[Verdicts | Traces]):
         fixtures = None if options.fixtures is None else _absolute([options.fixtures])[0]
         directory = str(Path.cwd())
         driver = Installed(options.driver, settings.host, files, folders, fixtures, directory)
-        return Verdicts(_checked(driver, real_placement=options.real_placement))
+        return Verdicts(check(driver, real_placement=options.real_placement))
 
     def draw(
         self,
@@ -195,15 +192,6 @@ def _drawn(trace: Trace, screen: Screen) -> str:
         if texts:
             lines += ["", f"{title}:", *(f"    {text}" for text in texts)]
     return "\n".join([*lines, "", f"{trace.calls} calls to Placement"])
-
-
-def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:
-    try:
-        yield from check(driver, real_placement=real_placement)
-    except NoPytest as err:
-        raise CommandError(str(err), "the kit needs it: pip install 'compute-agent[kit]'") from None
-    except CheckFailed as err:
-        raise CommandError(str(err), "nothing was judged", PROBLEMS) from None
 
 
 def _absolute(paths: Iterable[str] | None) -> list[str]:

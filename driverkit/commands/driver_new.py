@@ -50,7 +50,6 @@ class NewDriver(DrawnOrListed[Written]):
     Existing files are not overwritten.
     """
 
-    drawn = "text"
     examples = """\
   computectl driver new mydriver                       into ./mydriver
   computectl driver new mydriver --directory src/mine

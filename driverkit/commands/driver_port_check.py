@@ -2,7 +2,6 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -60,7 +59,16 @@ class PortCheck(DrawnOrListed[Checked]):
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """Return the advice in the format of compilers: file, line, text."""
-        return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
+        lines = []
+        for diagnostic in answer.diagnosed:
+            verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
+            advice = f": {diagnostic.advice}" if diagnostic.advice else ""
+            place = f"{answer.path}:{diagnostic.line}"
+            lines.append(f"{place}: {verdict}: {diagnostic.what}{advice}")
+        counts = Counter(diagnostic.verdict for diagnostic in answer.diagnosed)
+        lines.append("")
+        lines += (f"{it}: {counts[it]} {meaning}" for it, meaning in MEANINGS.items() if counts[it])
+        return "\n".join(lines)
 
     def table(self, answer: Checked) -> Table:
         """Return a row for each diagnostic."""
@@ -82,17 +90,3 @@ def _parsed(path: str) -> DriverSource:
         raise CommandError(
             f"{path} is no Python source: {err}", "name the file of a driver"
         ) from err
-
-
-def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
-    for diagnostic in answer.diagnosed:
-        verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
-        advice = f": {diagnostic.advice}" if diagnostic.advice else ""
-        yield f"{answer.path}:{diagnostic.line}: {verdict}: {diagnostic.what}{advice}"
-
-
-def _summary(answer: Checked) -> Iterator[str]:
-    counts = Counter(diagnostic.verdict for diagnostic in answer.diagnosed)
-    for verdict, meaning in MEANINGS.items():
-        if counts[verdict]:
-            yield f"{verdict}: {counts[verdict]} {meaning}"

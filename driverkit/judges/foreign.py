@@ -6,7 +6,6 @@ from driverkit.broken import Broken, broken_by_errors
 from driverkit.differences import first_lines
 from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
-from drivers.loaded import LoadedDriver
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot
@@ -27,7 +26,11 @@ def providers(stage: Stage) -> None:
     def edit(root: Root, tree: ProviderTree) -> None:
         add_foreign(root.uuid, tree)
         tree.add_aggregates(root.uuid, AGGREGATE)
-        _add_shared(tree, f"{root.node}_driver_kit_shared")
+        name = f"{root.node}_driver_kit_shared"
+        shared = tree.new_root(name, own_uuid(AGGREGATE, name))
+        tree.update_inventory(shared, {CLASS: {"total": 100}})
+        tree.update_traits(shared, [SHARES_VIA_AGGREGATE])
+        tree.update_aggregates(shared, [AGGREGATE])
 
     _expect_kept(stage, edit, _foreign_providers)
 
@@ -100,20 +103,13 @@ def _expect_kept(
         root.edited_by_another(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
     for asked, driver_text in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
         for root in roots:
-            _expect_kept_by(root, asked, driver_text, theirs)
-
-
-def _expect_kept_by(
-    root: Root,
-    loaded: LoadedDriver,
-    driver_text: str,
-    theirs: Callable[[Snapshot], dict[str, object]],
-) -> None:
-    before = root.read().view.snapshot
-    after = theirs(again(root, loaded, "with data of other services in the tree"))
-    lost = [text for text, value in theirs(before).items() if after.get(text) != value]
-    if lost:
-        raise Broken(f"node {root.node}: {driver_text} has removed or changed\n{first_lines(lost)}")
+            before = root.read().view.snapshot
+            after = theirs(again(root, asked, "with data of other services in the tree"))
+            lost = [text for text, value in theirs(before).items() if after.get(text) != value]
+            if lost:
+                raise Broken(
+                    f"node {root.node}: {driver_text} has removed or changed\n{first_lines(lost)}"
+                )
 
 
 def _foreign_providers(desired: Snapshot) -> dict[str, object]:
@@ -145,10 +141,3 @@ def add_foreign_child(tree: ProviderTree, uuid: str) -> str:
     tree.update_inventory(child, {CLASS: {"total": 2}})
     tree.update_traits(child, [TRAITS[0]])
     return child
-
-
-def _add_shared(tree: ProviderTree, name: str) -> None:
-    shared = tree.new_root(name, own_uuid(AGGREGATE, name))
-    tree.update_inventory(shared, {CLASS: {"total": 100}})
-    tree.update_traits(shared, [SHARES_VIA_AGGREGATE])
-    tree.update_aggregates(shared, [AGGREGATE])

@@ -1,7 +1,7 @@
 """Judges of a single report: its names, amounts, and the root."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
 from driverkit.differences import first_lines, name_and_uuid
@@ -145,32 +145,22 @@ def valid(stage: Stage) -> None:
 def own_names(stage: Stage) -> None:
     """Judge whether the names of children are unique in the cloud."""
     loaded = stage.open()
-    host = stage.context.host
     taken: dict[str, tuple[Root, Provider]] = {}
     for root in stage.roots(loaded):
         desired = root.desired(loaded)
-        wrong = [*_not_own(root, desired, host), *_taken(desired, taken)]
+        wrong = []
+        for provider in desired.walk():
+            title = name_and_uuid(provider)
+            is_child = provider.parent_uuid is not None
+            if is_child and not is_own(provider.name, root.node, root.uuid, stage.context.host):
+                why = "its name could also be that of the same device of another host"
+                wrong.append(f"{title}: {why}")
+            other, theirs = taken.get(provider.name, (root, provider))
+            if theirs.uuid != provider.uuid:
+                wrong.append(f"{title}: node {other.node} has {name_and_uuid(theirs)} already")
         if wrong:
             raise Broken(f"node {root.node}:\n{first_lines(wrong)}")
         taken.update({provider.name: (root, provider) for provider in desired.walk()})
-
-
-def _not_own(root: Root, desired: Snapshot, host: str) -> Iterator[str]:
-    for provider in desired.walk():
-        above = provider.parent_uuid
-        if above is not None and not is_own(provider.name, root.node, root.uuid, host):
-            yield (
-                f"{name_and_uuid(provider)}: its name could also be that of the same device of "
-                "another host"
-            )
-
-
-def _taken(desired: Snapshot, taken: Mapping[str, tuple[Root, Provider]]) -> Iterator[str]:
-    for provider in desired.walk():
-        if provider.name in taken and taken[provider.name][1].uuid != provider.uuid:
-            other, theirs = taken[provider.name]
-            holder = f"node {other.node} has {name_and_uuid(theirs)} already"
-            yield f"{name_and_uuid(provider)}: {holder}"
 
 
 LONGEST_NAME = 200

@@ -56,11 +56,13 @@ class RequestLog:
             return start_response(status, headers, *exc_info)
 
         body = list(self._application(environ, record_reply))
+        query = environ.get("QUERY_STRING")
+        service, _, version = environ.get("HTTP_OPENSTACK_API_VERSION", "").partition(" ")
         record = {
             "method": environ["REQUEST_METHOD"],
-            "path": _path(environ),
+            "path": environ["PATH_INFO"] + (f"?{query}" if query else ""),
             "status": reply["status"],
-            "microversion": _microversion(environ),
+            "microversion": version if service == "placement" else "",
             "bytes_in": int(environ.get("CONTENT_LENGTH") or 0),
             "bytes_out": sum(map(len, body)),
             "milliseconds": round((time.perf_counter() - started) * 1000, 2),
@@ -68,16 +70,6 @@ class RequestLog:
         }
         self._log.write(json.dumps(record) + "\n")
         return body
-
-
-def _path(environ: Environ) -> str:
-    query = environ.get("QUERY_STRING")
-    return f"{environ['PATH_INFO']}?{query}" if query else str(environ["PATH_INFO"])
-
-
-def _microversion(environ: Environ) -> str:
-    service, _, version = environ.get("HTTP_OPENSTACK_API_VERSION", "").partition(" ")
-    return version if service == "placement" else ""
 
 
 def _exit_with_parent(pipe: int) -> None:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, ClassVar, Self
+from typing import ClassVar, Self
 
 from reportclient.http import API
 
@@ -140,9 +140,10 @@ class PlacementServer:
 
     def _announced_port(self, deadline: float) -> int:
         assert self._process is not None and self._process.stdout is not None
-        line = _line_before(self._process.stdout, deadline)
-        if line is None:
+        rest = max(0.0, deadline - time.monotonic())
+        if not select.select([self._process.stdout], [], [], rest)[0]:
             raise PlacementServerError(f"the embedded Placement did not come up\n{self._tail()}")
+        line = self._process.stdout.readline()  # empty if the process has ended
         if not line.strip().isdigit():
             raise PlacementServerError(f"the embedded Placement ended at start\n{self._tail()}")
         return int(line)
@@ -168,12 +169,6 @@ def _depth(uuid: str, parents: Mapping[str, str | None]) -> int:
     while above is not None:
         above, depth = parents[above], depth + 1
     return depth
-
-
-def _line_before(pipe: IO[bytes], deadline: float) -> bytes | None:
-    """Return a line from ``pipe``, empty at its end, or ``None`` at the deadline."""
-    ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-    return pipe.readline() if ready else None
 
 
 def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:

@@ -18,19 +18,14 @@ from drivers.api import DriverContext
 def _class_in(file: str) -> type[DriverContract]:
     """Return the test class of an author's file.  :raises ImportError: it has none."""
     module = importlib.import_module(author_modules(file).own)
-    values = vars(module).values()
+    classes = (value for value in vars(module).values() if inspect.isclass(value))
+    own = (cls for cls in classes if cls.__module__ == module.__name__)
     contracts: list[type[DriverContract]]
-    contracts = [value for value in values if _is_contract_of(module.__name__, value)]
+    contracts = [cls for cls in own if issubclass(cls, DriverContract)]
     if not contracts:
         raise ImportError(f"{file} has no class that derives from driverkit.testing.DriverContract")
     # Prefer a test class: the others may be its base classes.
     return next((cls for cls in contracts if cls.__name__.startswith("Test")), contracts[0])
-
-
-def _is_contract_of(module: str, value: object) -> bool:
-    return (
-        inspect.isclass(value) and issubclass(value, DriverContract) and value.__module__ == module
-    )
 
 
 class _Installed(DriverContract):

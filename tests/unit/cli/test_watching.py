@@ -17,13 +17,14 @@ from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Check, Condition, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
+from computectl.reading.services import Observed
 from computectl.shared.errors import CommandError
 from computectl.status import ObservedStatus
 from computectl.watch import refuse_without_rich
 from computectl.watching import fleet as hosts
 from computectl.watching import host as this_host
 from computectl.watching.controls import GONE, Controls, keys_in
-from computectl.watching.fleet import Hosts, fleet_view
+from computectl.watching.fleet import fleet_view
 from computectl.watching.host import ThisHost, host_view, numbers, numbers_in
 from computectl.watching.live import Feed
 from tests.waiting import eventually
@@ -43,8 +44,8 @@ def service(number: int, *, differs: bool = False, **said) -> ObservedService:
     return ObservedService(record, record.is_up(60), int(record.disabled != differs))
 
 
-def fleet(*services: ObservedService) -> Feed[Hosts]:
-    return Feed(lambda: Hosts(services), hosts.changes, 3600, Hosts(services), at=0.0)
+def fleet(*services: ObservedService) -> Feed[Observed]:
+    return Feed(lambda: Observed(services), hosts.changes, 3600, Observed(services), at=0.0)
 
 
 def extent(view, feed: Feed, size: tuple[int, int]) -> tuple[int, int]:
@@ -105,16 +106,16 @@ def test_a_filter_takes_words_of_everything_that_is_said() -> None:
 
 
 def test_what_happens_to_hosts_is_a_change_and_heartbeats_are_not() -> None:
-    before = Hosts((service(1), service(2), service(3)))
+    before = Observed((service(1), service(2), service(3)))
     disabled = service(2, disabled=True, disabled_reason="disks", version=2)
-    now = Hosts((service(1, silent_for=9.0), disabled, service(4)))
+    now = Observed((service(1, silent_for=9.0), disabled, service(4)))
     assert [(one.subject, one.text) for one in hosts.changes(before, now, 0.0)] == [
         ("host2", "disabled: disks"),
         ("host4", "is new"),
         ("host3", "its record is deleted"),
     ]
-    down = Hosts((service(1, silent_for=99.0),))
-    assert [one.text for one in hosts.changes(Hosts((service(1),)), down, 0.0)] == ["up -> down"]
+    down = Observed((service(1, silent_for=99.0),))
+    assert [one.text for one in hosts.changes(Observed((service(1),)), down, 0.0)] == ["up -> down"]
 
 
 def test_what_does_not_answer_is_shown_above_what_was_there() -> None:
@@ -197,7 +198,7 @@ def test_ctrl_c_and_ctrl_d_leave_also_while_a_filter_is_typed() -> None:
 
 def test_what_changes_while_a_screen_is_drawn_is_in_the_next_one() -> None:
     feed = fleet(service(1))
-    later = iter([Hosts((service(1), service(2))), Hosts((service(1),))])
+    later = iter([Observed((service(1), service(2))), Observed((service(1),))])
     feed.read = lambda: next(later)
     feed.once()
     for _ in feed.changes:  # as a drawing goes through them
