@@ -9,10 +9,18 @@ from typing import ClassVar
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
 from agent.registry.control import Switched
+from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
-from computectl.reading.services import Observed, Services, registry_errors
-from computectl.shared.commands import Argument, Columns, DrawnOrListed, Table, argument
+from computectl.reading.services import Observed, Services
+from computectl.shared.commands import (
+    Argument,
+    Columns,
+    DrawnOrListed,
+    Table,
+    argument,
+    as_command_error,
+)
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Line, Screen, counted, in_columns
 from reportclient.plain_text import ago, plain
@@ -52,12 +60,18 @@ class ServiceCommand(DrawnOrListed[Observed]):
     writes = False
 
     def execute(self, options: argparse.Namespace) -> Observed:
-        """Run the command; errors of the registry become command errors."""
+        """Run the command; after a lost answer the next step is to look at the record."""
         session = self.session()
-        with registry_errors(options.host if self.writes else None):
-            if "host" in options:
-                require_host(options.host)
+        if "host" in options:
+            require_host(options.host)
+        try:
             return self.do(Services(session), options)
+        except RegistryUnavailable as err:
+            if not self.writes:
+                raise
+            failure = as_command_error(err, self.files)
+            look = f"computectl service show {options.host} shows whether the record was changed"
+            raise CommandError(str(err), f"{failure.next_step} {look}", failure.code) from err
 
     @abstractmethod
     def do(self, services: Services, options: argparse.Namespace) -> Observed:

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from computectl.reading.services import Observed, Services, registry_errors
+from computectl.reading.services import Observed, Services
 from computectl.shared.command_session import Session
 from computectl.shared.commands import OperatorCommand, argument, positive
 from computectl.shared.errors import CommandError
@@ -95,8 +95,7 @@ def _watch_fleet(session: Session, filter_text: str, interval: float) -> None:
     api = session.placement()
 
     def read() -> Observed:
-        with registry_errors():
-            return services.observed(services.registry.list_services(), api)
+        return services.observed(services.registry.list_services(), api)
 
     feed = live.Feed(read, fleet.changes, interval, read())
     live.show(sys.stdout, sys.stdin.fileno(), feed, fleet.fleet_view, Controls(filter_text))

@@ -3,8 +3,7 @@
 import os
 import pwd
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,14 +11,12 @@ from typing import Any
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.registry import errors
 from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import with_agents_step
 from computectl.shared.command_session import Session
-from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
@@ -101,42 +98,3 @@ def _user() -> str:
         return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return f"user {os.getuid()}"
-
-
-@contextmanager
-def registry_errors(host: str | None = None) -> Iterator[None]:
-    """Turn registry errors into command errors; ``host``: whose record changes."""
-    try:
-        yield
-    except errors.RegistryError as err:
-        raise CommandError(str(err), *_next_step(err, host)) from err
-    except Exception as err:
-        # The class is in agent.bus.messaging, which is slow to import only for this check.
-        if type(err).__name__ == "TransportUnavailable":
-            raise CommandError(str(err), "see transport_url", UNUSABLE) from err
-        raise
-
-
-_NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
-    errors.UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
-    errors.ReasonRefused: ("nothing was changed", UNUSABLE),
-    errors.InputRefused: ("nothing was changed", UNUSABLE),
-    errors.Unreadable: ("nothing was changed", UNUSABLE),
-    errors.StillUp: ("nothing was deleted", UNUSABLE),
-    errors.Attached: ("use openstack compute service set", UNUSABLE),
-    errors.HostTaken: ("give one of the two agents another [DEFAULT] host", UNUSABLE),
-    errors.RegistryUnavailable: (
-        "see [registry] and transport_url; is compute-registry up?",
-        PROBLEMS,
-    ),
-}
-
-
-def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
-    again = "check it with computectl service show, and try again"
-    step, code = _NEXT_STEPS.get(type(err), (again, PROBLEMS))
-    if str(err).startswith("sqlite:"):
-        step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
-    if host and isinstance(err, errors.RegistryUnavailable):
-        step += f" computectl service show {host} shows whether the record was changed"
-    return step, code

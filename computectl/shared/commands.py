@@ -15,6 +15,7 @@ from cliff.lister import Lister
 
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
+from agent.registry import errors as registry
 from agent.reporting.reports import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
@@ -58,17 +59,38 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (placement.TooNew, "upgrade compute-agent", UNUSABLE),
     (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),
     (placement.PlacementError, "nothing was changed", PROBLEMS),
+    (registry.UnknownHost, "computectl service list shows all hosts", UNUSABLE),
+    (registry.ReasonRefused, "nothing was changed", UNUSABLE),
+    (registry.InputRefused, "nothing was changed", UNUSABLE),
+    (registry.Unreadable, "nothing was changed", UNUSABLE),
+    (registry.StillUp, "nothing was deleted", UNUSABLE),
+    (registry.Attached, "use openstack compute service set", UNUSABLE),
+    (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
+    (
+        registry.RegistryUnavailable,
+        "see [registry] and transport_url; is compute-registry up?",
+        PROBLEMS,
+    ),
+    (registry.RegistryError, "check it with computectl service show, and try again", PROBLEMS),
 )
 """Types of errors, each with next step and exit code; the first match counts."""
+_OTHERS_FILE = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
+"""The next step if a registry that is a file can't be opened."""
 
 
 def as_command_error(err: Exception, files: str) -> CommandError:
     """Return any error as a :class:`CommandError`; ``files``: names of configuration files."""
     if isinstance(err, CommandError):
         return err
+    # The class is in agent.bus.messaging, which is slow to import only for this check.
+    if type(err).__name__ == "TransportUnavailable":
+        return CommandError(str(err), "see transport_url", UNUSABLE)
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
-            return CommandError(str(err), step.format(files=files), code)
+            is_file = issubclass(kind, registry.RegistryError) and str(err).startswith("sqlite:")
+            return CommandError(
+                str(err), _OTHERS_FILE if is_file else step.format(files=files), code
+            )
     step = "internal error: please report the output of --debug"
     return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 
