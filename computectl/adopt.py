@@ -5,7 +5,7 @@ this host's root is added to the ledger.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
@@ -101,38 +101,32 @@ class Adopt(DrawnOrListed[Adopted]):
 
 
 def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
-    root = listed["root_provider_uuid"]
+    """Add a provider below this host's root to the ledger."""
+    state_path, root = session.settings.state_path, listed["root_provider_uuid"]
+    uuid, parent = listed["uuid"], listed["parent_provider_uuid"]
     if root not in session.roots():
         raise CommandError(
             f"{listed['name']} is neither a root provider nor below this host's root: "
             f"its root is {root}",
             "adopt that root if it belongs to this host, or run this command on its own host",
         )
+    adopted = Adopted(listed["name"], uuid, root, below=True)
     with session.without_agent(
         "stop compute-agent, adopt the provider, then start compute-agent again"
     ):
-        return Adopted(
-            listed["name"], listed["uuid"], root, below=True, was_ours=_claim(session, listed, api)
-        )
-
-
-def _claim(session: Session, listed: Listed, api: API) -> bool:
-    """Add the provider to the ledger; return whether the ledger had it already."""
-    state_path, root = session.settings.state_path, listed["root_provider_uuid"]
-    uuid, parent = listed["uuid"], listed["parent_provider_uuid"]
-    saved = session.saved_root(root, writing=True)
-    saved.load()
-    ledger = saved.ledger
-    if not ledger.begun:
-        raise CommandError(
-            f"{state_path} has no ledger of the root {root} yet",
-            "run compute-agent --once first, then adopt the provider",
-        )
-    if ledger.is_ours(uuid):
-        return True
-    inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
-    claims = everything_on(Provider(uuid, listed["name"], parent, inventory, traits))
-    if not saved.save_ledger(ledger.adding(ADOPTED, uuid, claims)):
-        step = "the reason is logged above; nothing was adopted"
-        raise CommandError(f"{state_path} can't be written", step)
-    return False
+        saved = session.saved_root(root, writing=True)
+        saved.load()
+        ledger = saved.ledger
+        if not ledger.begun:
+            raise CommandError(
+                f"{state_path} has no ledger of the root {root} yet",
+                "run compute-agent --once first, then adopt the provider",
+            )
+        if ledger.is_ours(uuid):
+            return replace(adopted, was_ours=True)
+        inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
+        claims = everything_on(Provider(uuid, listed["name"], parent, inventory, traits))
+        if not saved.save_ledger(ledger.adding(ADOPTED, uuid, claims)):
+            step = "the reason is logged above; nothing was adopted"
+            raise CommandError(f"{state_path} can't be written", step)
+    return adopted

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
-from pathlib import Path
 
 from agent.reporting import status as schema
 from agent.reporting.reports import Check
@@ -93,7 +92,19 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
 def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
-    written = _read(session.settings.state_path / schema.FILE_NAME)
+    path = session.settings.state_path / schema.FILE_NAME
+    try:
+        written = schema.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
+    except OSError as err:
+        raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
+    except schema.LaterVersion as err:
+        what = f"{path} has format version {err}, this computectl reads {schema.VERSION}"
+        step = "use the computectl of the agent's version, or restart compute-agent"
+        raise CommandError(what, step) from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None
     return ObservedStatus(written, time.time(), schema.lives(written.pid, written.started))
 
 
@@ -164,18 +175,3 @@ def service_words(service: schema.ServiceFacts) -> list[StyledText]:
     because = f" ({plain(service.reason)})" if service.reason else ""
     rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
     return [statuses[service.disabled], (rpc, None)]
-
-
-def _read(path: Path) -> schema.AgentStatus:
-    try:
-        return schema.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
-    except OSError as err:
-        raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
-    except schema.LaterVersion as err:
-        what = f"{path} has format version {err}, this computectl reads {schema.VERSION}"
-        step = "use the computectl of the agent's version, or restart compute-agent"
-        raise CommandError(what, step) from None
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None

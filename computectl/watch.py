@@ -8,6 +8,7 @@ from computectl.reading.services import Observed, Services
 from computectl.shared.command_session import Session
 from computectl.shared.commands import OperatorCommand, argument, positive
 from computectl.shared.errors import CommandError
+from computectl.status import observed_status
 from computectl.watching.controls import Controls
 
 NOT_A_TERMINAL = ("", "dumb", "unknown")
@@ -81,7 +82,7 @@ def _watch_host(session: Session, interval: float) -> None:
     from computectl.watching import host, live  # noqa: PLC0415  rich
 
     def read() -> host.ThisHost:
-        return host.this_host(session)
+        return host.ThisHost(observed_status(session), host.numbers(session.settings.monitoring))
 
     feed = live.Feed(read, host.changes, interval, read())
     feed.changes = tuple(host.first_changes(feed.latest))

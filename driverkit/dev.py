@@ -116,7 +116,13 @@ class Show:
     def __call__(self, reports: Sequence[Report]) -> None:
         """Print the reports of one period."""
         if not self.drawn or any(report.done for report in reports):
-            self._draw()
+            for uuid, tracker in self.nodes.trackers.items():
+                if uuid in tracker.view.snapshot:
+                    self.out.write(f"\n{draw_tree(tracker.view.snapshot, uuid)}\n\n")
+                    self.drawn = True
+            if self.drawn and self.config_path is not None:
+                command = f"{_computectl()} --config-file {self.config_path} tree"
+                self.out.write(f"Ask more: {command}\n")
         for report in reports:
             changes = report.changes() or "nothing to change"
             node = plain(report.node)
@@ -124,14 +130,6 @@ class Show:
             for text in report.texts():
                 self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()
-
-    def _draw(self) -> None:
-        for uuid, tracker in self.nodes.trackers.items():
-            if uuid in tracker.view.snapshot:
-                self.out.write(f"\n{draw_tree(tracker.view.snapshot, uuid)}\n\n")
-                self.drawn = True
-        if self.drawn and self.config_path is not None:
-            self.out.write(f"Ask more: {_computectl()} --config-file {self.config_path} tree\n")
 
 
 def _computectl() -> str:

@@ -206,6 +206,7 @@ class _Boxes:
         return plain(host + provider.name.removeprefix(root.name))
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
+        usages = self.context.usage.usages
         for name in sorted({name for provider in members for name in provider.inventory}):
             having = [provider for provider in members if name in provider.inventory]
             wholes = [provider.inventory[name].capacity for provider in having]
@@ -213,14 +214,11 @@ class _Boxes:
             each = " each" if len(members) > 1 else ""
             some = f" on {len(having)}" if len(having) < len(members) else ""
             gives = f", capacity {_span(wholes)}" if _span(wholes) != totals else ""
-            yield f"{name} {totals}{each}{some}{gives}{self._use(name, having, sum(wholes))}"
-
-    def _use(self, name: str, having: list[Provider], whole: int) -> str:
-        usages = self.context.usage.usages
-        if usages is None:
-            return ""
-        used = sum(usages.get(provider.uuid, {}).get(name, 0) for provider in having)
-        return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
+            use = ""
+            if usages is not None:
+                used = sum(usages.get(provider.uuid, {}).get(name, 0) for provider in having)
+                use = f", used {used}{f' of {sum(wholes)}' if len(having) > 1 else ''}"
+            yield f"{name} {totals}{each}{some}{gives}{use}"
 
     def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
         consumers = sum(self.context.usage.consumers.get(provider.uuid, 0) for provider in members)

@@ -75,9 +75,6 @@ def keys_in(text: str) -> list[str]:
     return keys
 
 
-LEAVE = ("q", "Q")
-
-
 @dataclass(frozen=True, slots=True)
 class Controls:
     """The state that keys change.
@@ -95,7 +92,7 @@ class Controls:
 
     def pressed(self, key: str, page: int, lines: int) -> "Controls":
         """Return the state after a key, with ``page`` of ``lines`` lines visible."""
-        if key == GONE or (not self.typing and key in LEAVE):
+        if key == GONE or (not self.typing and key in ("q", "Q")):
             return replace(self, left=True)
         if self.typing:
             return self._typed(key)

@@ -15,13 +15,11 @@ from rich.text import Text
 from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Severity
 from agent.reporting.status import NodeStatus
-from computectl.shared.command_session import Session
 from computectl.shared.screen import StyledText, counted, folded
 from computectl.status import (
     ObservedStatus,
     check_words,
     node_words,
-    observed_status,
     service_words,
 )
 from computectl.watching.controls import Controls
@@ -45,10 +43,18 @@ class Numbers:
 def numbers(settings: MonitoringSettings) -> Numbers | None:
     """Return the agent's metrics; ``None`` if they are not configured or can't be read."""
     try:
-        text = _exposed(settings)
+        if settings.socket is not None:
+            text = _page(_OverSocket(settings.socket))
+        elif settings.port:
+            link = http.client.HTTPConnection(settings.listen, settings.port, timeout=PATIENCE)
+            text = _page(link)
+        elif settings.textfile is not None:
+            text = settings.textfile.read_text(encoding="utf-8")
+        else:
+            return None
     except (OSError, http.client.HTTPException, ValueError):
         return None
-    return None if text is None else numbers_in(text)
+    return numbers_in(text)
 
 
 def numbers_in(text: str) -> Numbers:
@@ -61,16 +67,6 @@ def numbers_in(text: str) -> Numbers:
         elif name == "last_verification_timestamp_seconds":
             verified.append(float(value))
     return Numbers(calls, min(verified, default=None))
-
-
-def _exposed(settings: MonitoringSettings) -> str | None:
-    if settings.socket is not None:
-        return _page(_OverSocket(settings.socket))
-    if settings.port:
-        return _page(http.client.HTTPConnection(settings.listen, settings.port, timeout=PATIENCE))
-    if settings.textfile is not None:
-        return settings.textfile.read_text(encoding="utf-8")
-    return None
 
 
 def _page(link: http.client.HTTPConnection) -> str:
@@ -97,11 +93,6 @@ class ThisHost:
 
     status: ObservedStatus
     numbers: Numbers | None = None
-
-
-def this_host(session: Session) -> ThisHost:
-    """Read this host's status and metrics.  :raises CommandError: there is no status file."""
-    return ThisHost(observed_status(session), numbers(session.settings.monitoring))
 
 
 def first_changes(now: ThisHost) -> list[Change]:
@@ -205,22 +196,17 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     process = f"; pid {status.written.pid}; version {status.written.agent_version}"
     yield "period", Text(f"{every}, the last one {ago(status.age)} ago{plain(process)}")
     if seen.numbers is not None:
-        yield "calls", _calls(seen)
+        calls, verified = seen.numbers.calls, seen.numbers.verified
+        others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
+        text = f"{calls.total()} since it started{others}"
+        if verified is not None:
+            text += f"; verified {ago(max(0.0, status.now - verified))} ago"
+        yield "calls", Text(plain(text))
     yield "drift", _drift(status)
 
 
 def _text(pieces: Iterable[StyledText]) -> Text:
     return Text.assemble(*((piece, style or "") for piece, style in pieces))
-
-
-def _calls(seen: ThisHost) -> Text:
-    assert seen.numbers is not None
-    calls, verified = seen.numbers.calls, seen.numbers.verified
-    others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
-    text = f"{calls.total()} since it started{others}"
-    if verified is not None:
-        text += f"; verified {ago(max(0.0, seen.status.now - verified))} ago"
-    return Text(plain(text))
 
 
 def _drift(status: ObservedStatus) -> Text:

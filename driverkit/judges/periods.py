@@ -12,16 +12,16 @@ from reportclient.snapshot import Snapshot
 PERIODS = 3
 AT_ONCE = 8
 ROUNDS = 3
-_LATER = "in the next period, with nothing changed,"
 
 
 def second_period(stage: Stage) -> None:
     """Judge whether a second period has nothing to write."""
     loaded = stage.open()
+    when = "in the next period, with nothing changed,"
     for root in stage.roots(loaded):
         root.report(loaded)
         for _ in range(PERIODS):
-            _expect_nothing_to_write(root, loaded, _LATER, "the period before")
+            _expect_nothing_to_write(root, loaded, when, "the period before")
 
 
 def agree(stage: Stage) -> None:

@@ -256,7 +256,11 @@ def _on_tree(node: ast.AST, tree: str) -> Iterator[Diagnostic]:
             yield Diagnostic(node.lineno, MUST, f"{tree}.{node.attr}", text)
         elif node.attr in TREE_LOOKS:
             yield Diagnostic(node.lineno, LOOK, f"{tree}.{node.attr}", TREE_LOOKS[node.attr])
-    elif isinstance(node, ast.Assign) and _stores_tree(node, tree):
+    elif (
+        isinstance(node, ast.Assign)
+        and _is_name(node.value, tree)
+        and any(isinstance(target, ast.Attribute) for target in node.targets)
+    ):
         text = "the tree is valid until the method returns: do not store it"
         yield Diagnostic(node.lineno, MUST, ast.unparse(node), text)
 
@@ -288,11 +292,6 @@ def _on_live(node: ast.AST, live: set[str]) -> Iterator[Diagnostic]:
         yield Diagnostic(node.lineno, MUST, what, text)
     elif not isinstance(node.ctx, ast.Load):
         yield Diagnostic(node.lineno, MUST, what, "read-only here: change the tree by its methods")
-
-
-def _stores_tree(node: ast.Assign, tree: str) -> bool:
-    stored = any(isinstance(target, ast.Attribute) for target in node.targets)
-    return stored and _is_name(node.value, tree)
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -149,7 +149,8 @@ def _hidden(node: ast.AST, local: frozenset[str]) -> Iterator[int]:
             yield from _hidden(outer, local)
         inner = local | _locals(node)
     elif isinstance(node, Comprehension):
-        inner = local | {name for part in node.generators for name in _stored(part.target)}
+        targets = (it for part in node.generators for it in ast.walk(part.target))
+        inner = local | {it.id for it in targets if isinstance(it, ast.Name)}
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.arguments):
             yield from _hidden(child, inner)
@@ -175,10 +176,6 @@ def _locals(function: Function | ast.Lambda) -> frozenset[str]:
         if not isinstance(node, Function | ast.Lambda | ast.ClassDef | Comprehension):
             todo += ast.iter_child_nodes(node)
     return frozenset(names - shared)
-
-
-def _stored(target: ast.AST) -> Iterator[str]:
-    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
 def _mentions(node: ast.AST) -> Iterator[str]:
