@@ -45,11 +45,7 @@ def missing(fixture: str) -> str:
 
 
 class NotJudged(Exception):
-    """The rule could not be judged; the text says why."""
-
-
-class BadFixture(NotJudged):
-    """A fixture of the author can't be used; the text says what is needed."""
+    """The rule could not be judged, as with a fixture that can't be used; the text says why."""
 
 
 class DriverRaised(NotJudged):

@@ -24,6 +24,7 @@ from driverkit.rulebook import RULES, Rule
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
 _WORST_LAST = (SKIPPED, KEPT, NOT_JUDGED, BROKEN)
 LIMIT = 600.0
+"""Seconds without output of the kit after which its process is killed."""
 END_WITHIN = 10.0
 CHECKED = "COMPUTE_AGENT_DRIVER_CHECK"
 """Variable in the child's environment: JSON with an ``Installed`` and a file descriptor."""
@@ -58,12 +59,8 @@ class Installed:
     """The driver's working directory; relative paths in its options start there."""
 
 
-def check(
-    driver: Installed, *, real_placement: bool = False, limit: float = LIMIT
-) -> Iterator[Verdict]:
+def check(driver: Installed, *, real_placement: bool = False) -> Iterator[Verdict]:
     """Yield a verdict for each rule, in the order of the rules, as soon as it is known.
-
-    ``limit``: seconds without output of the kit after which its process is killed.
 
     :raises CommandError: pytest, an extra, is not installed, or could not run.
     """
@@ -75,7 +72,7 @@ def check(
         reader, writer = os.pipe()
         arguments = _arguments(directory, driver, real_placement=real_placement)
         with _running(arguments, directory, driver, writer) as child:
-            run = _Run(driver.name, reader, child, limit)
+            run = _Run(driver.name, reader, child)
             yield from run.verdicts()
         if not run.started:
             what = f"the kit did not run: {_tail(directory / 'output')}"
@@ -128,7 +125,6 @@ class _Run:
     driver: str
     reader: int
     child: subprocess.Popen[bytes]
-    limit: float
     started: bool = False
     """Whether the child has sent any line."""
     current: str = ""
@@ -156,7 +152,7 @@ class _Run:
             yield self._verdict(rule, ended)
 
     def _line(self, pipe: IO[bytes]) -> bytes:
-        ready, _, _ = select.select([pipe], [], [], self.limit)
+        ready, _, _ = select.select([pipe], [], [], LIMIT)
         return pipe.readline() if ready else b""
 
     def _end(self) -> str:

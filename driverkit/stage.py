@@ -14,7 +14,7 @@ from agent.ownership.ledger import DRIVER, Ledger
 from agent.period.rules import Rules
 from agent.period.tracker import Decision, Tracker
 from agent.reporting.reports import Report
-from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
+from driverkit.broken import DriverRaised, Hung, NotJudged
 from drivers.abilities import Lifecycle
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.deadline import WITHIN, Calls, DriverHangs
@@ -66,9 +66,9 @@ class Stage:
         calls = Calls(self.within)
         driver = checked_call("make_driver", lambda: calls("make_driver", make or self.make))
         if driver is None:
-            raise BadFixture("make_driver returned None: a driver is needed")
+            raise NotJudged("make_driver returned None: a driver is needed")
         if any(driver is earlier.driver for earlier in self.opened):
-            raise BadFixture("make_driver returned the same driver twice: a fresh one is needed")
+            raise NotJudged("make_driver returned the same driver twice: a fresh one is needed")
         self.opened.append(LoadedDriver.from_driver(type(driver).__name__, driver, self.within))
         return self.opened[-1]
 
@@ -81,6 +81,15 @@ class Stage:
         nodes = self.nodes(loaded)
         uuids = checked_call("get_nodenames_by_uuid", loaded.node_uuids)
         return [self.root(node, uuids.get(node)) for node in nodes]
+
+    def reported(self) -> "tuple[LoadedDriver, list[Root]]":
+        """Create a driver and run a period of each node; return it and the roots, read again."""
+        loaded = self.open()
+        roots = self.roots(loaded)
+        for root in roots:
+            root.report(loaded)
+            root.read()
+        return loaded, roots
 
     def root(self, node: str, uuid: str | None = None) -> "Root":
         """Return the root of this node, as Placement has it."""

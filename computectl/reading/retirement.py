@@ -30,23 +30,21 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A provider of a host to retire, and whether it is removed."""
+    """A provider of a host to retire.
+
+    ``fate``: ``goes``; ``in use`` by ``users``; ``foreign``: another service created it, below a
+    provider that is to be removed; ``shared``: it stays, since other hosts use it.
+    """
 
     provider: Provider
+    fate: str = "goes"
     users: tuple[str, ...] = ()
-    foreign: bool = False
-    """Whether another service created it, below a provider that is to be removed."""
-    shared: bool = False
-    """Whether other hosts use it, so that it stays."""
 
-    @property
-    def fate(self) -> str:
-        """Return ``goes``, ``in use``, ``foreign`` or ``shared``."""
-        if self.shared:
-            return "shared"
-        if self.foreign:
-            return "foreign"
-        return "in use" if self.users else "goes"
+    @classmethod
+    def unless_used(cls, item: Listed, api: API) -> "Leaver":
+        """Return a provider that goes unless it has consumers; 1 GET."""
+        users = tuple(consumers_of(item["uuid"], api))
+        return cls(_provider(item), "in use" if users else "goes", users)
 
     def blocks(self) -> Iterator[Condition]:
         """Yield why the provider can't be removed."""
@@ -132,8 +130,9 @@ def leaving(  # noqa: PLR0913  by name
     below = []
     for item in _ours(listed, root, ledger, attached):
         foreign = item["uuid"] != root and not ledger.is_ours(item["uuid"])
-        users = () if foreign else tuple(consumers_of(item["uuid"], api))
-        below.append(Leaver(_provider(item), users, foreign))
+        below.append(
+            Leaver(_provider(item), "foreign") if foreign else Leaver.unless_used(item, api)
+        )
     lone = sorted(uuid for uuid in ledger.holders if uuid not in listed and ledger.is_ours(uuid))
     beside = [leaver for uuid in lone for leaver in _sharing(uuid, listed, api)]
     traits_left = None
@@ -165,9 +164,9 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     if item is None:
         return
     if any(other["uuid"] not in listed for other in sharing_with(uuid, api)):
-        yield Leaver(_provider(item), shared=True)
+        yield Leaver(_provider(item), "shared")
     else:
-        yield Leaver(_provider(item), tuple(consumers_of(uuid, api)))
+        yield Leaver.unless_used(item, api)
 
 
 def sharing_with(uuid: str, api: API) -> list[Listed]:

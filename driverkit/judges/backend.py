@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from driverkit.broken import (
-    BadFixture,
     Broken,
     DriverRaised,
     Inapplicable,
+    NotJudged,
     broken_by_errors,
     missing,
 )
@@ -47,11 +47,7 @@ def documented_errors(stage: Stage) -> None:
 
 def lost(stage: Stage, lose: LoseBackend) -> None:
     """Judge a driver whose backend is lost after one report."""
-    loaded = stage.open()
-    roots = stage.roots(loaded)
-    for root in roots:
-        root.report(loaded)
-        root.read()
+    loaded, roots = stage.reported()
     with _lost(lose):
         _expect_not_ready_or(stage, loaded)
         for root in roots:
@@ -185,7 +181,7 @@ def _reported(root: Root, loaded: LoadedDriver, lose: object) -> Snapshot:
     if lose is None and len(list(snapshot.walk(root.uuid))) == 1:
         raise Inapplicable("this host has no device that can be left out: use one that has")
     if not any(provider.inventory for provider in snapshot.walk()):
-        raise BadFixture(f"lose_device: node {root.node} has no inventory before")
+        raise NotJudged(f"lose_device: node {root.node} has no inventory before")
     return snapshot
 
 

@@ -57,10 +57,9 @@ def aggregates(stage: Stage) -> None:
 
 def drift(stage: Stage) -> None:
     """Judge whether the driver's data comes back after another service changes each kind of it."""
-    loaded = stage.open()
-    for root in stage.roots(loaded)[:NODES]:
-        root.report(loaded)
-        settled = root.read().view.snapshot
+    loaded, roots = stage.reported()
+    for root in roots[:NODES]:
+        settled = root.view.snapshot
         for what, edit in _damages(root, settled):
             root.edited_by_another(edit)
             with broken_by_errors(f"node {root.node}: after {what}, "):
@@ -96,10 +95,9 @@ def _expect_kept(
     theirs: Callable[[Snapshot], dict[str, object]],
 ) -> None:
     """Expect that ``theirs`` of the tree is the same after a period, also of a new driver."""
-    loaded = stage.open()
-    roots = stage.roots(loaded)[:NODES]
+    loaded, reported = stage.reported()
+    roots = reported[:NODES]
     for root in roots:
-        root.report(loaded)
         root.edited_by_another(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
     for asked, driver_text in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
         for root in roots:

@@ -16,10 +16,9 @@ ROUNDS = 3
 
 def second_period(stage: Stage) -> None:
     """Judge whether a second period has nothing to write."""
-    loaded = stage.open()
+    loaded, roots = stage.reported()
     when = "in the next period, with nothing changed,"
-    for root in stage.roots(loaded):
-        root.report(loaded)
+    for root in roots:
         for _ in range(PERIODS):
             _expect_nothing_to_write(root, loaded, when, "the period before")
 
@@ -35,10 +34,7 @@ def agree(stage: Stage) -> None:
 
 def restart(stage: Stage) -> None:
     """Judge whether a fresh driver changes nothing in what the first one has reported."""
-    before = stage.open()
-    roots = stage.roots(before)
-    for root in roots:
-        root.report(before)
+    _, roots = stage.reported()
     after = stage.open()
     when = "a fresh driver, called with the tree that another one has reported,"
     for root in roots:

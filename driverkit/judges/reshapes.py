@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.reporting.reports import Severity
-from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged, broken_by_errors
+from driverkit.broken import Broken, DriverRaised, NotJudged, broken_by_errors
 from driverkit.differences import differences, first_lines
 from driverkit.judges.foreign import CLASS, add_foreign_child
 from driverkit.stage import Root, Stage
@@ -113,10 +113,8 @@ def after_reshape(old: OldShape) -> Root:
 
 def foreign(stage: Stage) -> None:
     """Judge whether allocations stay while nothing has to move."""
-    loaded = stage.open()
-    for root in stage.roots(loaded):
-        root.report(loaded)
-        root.read()
+    loaded, roots = stage.reported()
+    for root in roots:
         before = _one_each(root.view.snapshot)
         after = copy.deepcopy(before)
         root.update_provider_tree(loaded, root.fresh(), after)
@@ -177,20 +175,20 @@ def _consumer(seed: str) -> str:
 def old_shape(stage: Stage, case: ReshapeCase) -> OldShape:
     """Write the case to Placement; return its root and a new driver.
 
-    :raises BadFixture: the case can't be used.
+    :raises NotJudged: the case can't be used.
     """
     tree, guests = case
     loaded = stage.open()
     node = next(filter(tree.exists, stage.nodes(loaded)), None)
     if node is None:
-        raise BadFixture(
+        raise NotJudged(
             f"reshape_case: its tree has none of the driver's nodes: {stage.nodes(loaded)}"
         )
     root = stage.root(node, tree.data(node).uuid)
     before = _OldDriver(stage.context, tree.freeze())
     wrong = root.report(LoadedDriver.from_driver(loaded.name, before)).texts(Severity.ERROR)
     if wrong:
-        raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
+        raise NotJudged(f"reshape_case: Placement does not take its tree: {wrong}")
     root.edited_by_another(lambda edit: add_foreign_child(edit, root.uuid))
     old = OldShape(root, loaded, _consumer(f"foreign {root.uuid}"))
     theirs = (item for item in root.view.snapshot.walk() if CLASS in item.inventory)
@@ -234,10 +232,10 @@ def _allocate(old: OldShape, held: Mapping[str, Any], consumer: str) -> None:
     tree = old.root.fresh()
     for provider in held:
         if not tree.exists(provider):
-            raise BadFixture(f"reshape_case: consumer {consumer}: no provider {provider}")
+            raise NotJudged(f"reshape_case: consumer {consumer}: no provider {provider}")
     uses = {tree.data(it).uuid: {"resources": dict(held[it]["resources"])} for it in held}
     body = {**OWNER, "allocations": uses}
     try:
         old.root.stage.api.request("PUT", f"/allocations/{consumer}", json=body)
     except PlacementError as err:
-        raise BadFixture(f"reshape_case: consumer {consumer}: {err}") from None
+        raise NotJudged(f"reshape_case: consumer {consumer}: {err}") from None

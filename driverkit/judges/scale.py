@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from driverkit.broken import BadFixture, Broken, is_ours
+from driverkit.broken import Broken, NotJudged, is_ours
 from driverkit.stage import Root, Stage
 from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
@@ -84,10 +84,8 @@ def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
 
 def steady_memory(stage: Stage) -> None:
     """Judge the memory that quiet periods leave, in two equal runs of periods."""
-    loaded = stage.open()
-    for root in stage.roots(loaded)[:1]:
-        root.report(loaded)
-        root.read()
+    loaded, roots = stage.reported()
+    for root in roots[:1]:
         with _unheard(), _traced():
             _periods(root, loaded)
             first = tracemalloc.take_snapshot()
@@ -200,7 +198,7 @@ def _expect_devices(snapshots: Iterable[Snapshot]) -> None:
     providers = [provider for snapshot in snapshots for provider in snapshot.walk()]
     units = sum(record.total for it in providers for record in it.inventory.values())
     if max(len(providers), units) < DEVICES:
-        raise BadFixture(
+        raise NotJudged(
             f"make_big_driver: {len(providers)} providers and {units} units of inventory are "
             f"reported, not {DEVICES} devices"
         )
