@@ -5,6 +5,7 @@ this host's root is added to the ledger.
 """
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -51,6 +52,7 @@ class Adopt(DrawnOrListed[Adopted]):
     start it afterwards. Placement is only read.
     """
 
+    wraps = True
     examples = """\
   computectl adopt host1                                   by name
   computectl adopt 6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca    by UUID
@@ -78,23 +80,22 @@ class Adopt(DrawnOrListed[Adopted]):
             replace_compute_id(session.settings.state_path, listed["uuid"])
         return Adopted(listed["name"], listed["uuid"], before)
 
-    def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         name = screen.paint(plain(answer.name), "bold")
-        was = f" (it was {answer.before})" if answer.before else ""
-        text = (
-            f"{FILE_NAME} is now {answer.uuid}{was}, the UUID of provider {name}"
-            "\nrestart compute-agent to report to that provider"
-        )
         if answer.below and answer.was_ours:
-            text = f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
+            yield f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
         elif answer.below:
-            text = (
-                f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host\nstart "
-                "compute-agent: drivers may change it, and it is removed if no driver reports it"
+            yield f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host"
+            yield (
+                "start compute-agent: drivers may change it, and it is removed if no driver "
+                "reports it"
             )
         elif answer.before == answer.uuid:
-            text = f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
-        return screen.fold([text])
+            yield f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
+        else:
+            was = f" (it was {answer.before})" if answer.before else ""
+            yield f"{FILE_NAME} is now {answer.uuid}{was}, the UUID of provider {name}"
+            yield "restart compute-agent to report to that provider"
 
     def table(self, answer: Adopted) -> Table:
         return COLUMNS, [answer]

@@ -39,6 +39,7 @@ class AuditCloud(DrawnOrListed[Audit]):
     severity "info" do not count.
     """
 
+    wraps = True
     examples = """\
   computectl audit                this host, against its ledger and its record
   computectl audit --all          all hosts of the registry, and all that Placement has
@@ -72,8 +73,27 @@ class AuditCloud(DrawnOrListed[Audit]):
         finally:
             self.progress("")
 
-    def draw(self, answer: Audit, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return screen.fold(_lines(answer, screen))
+    def draw(self, answer: Audit, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+        yield (
+            f"{counted(answer.hosts, 'host')}, {counted(answer.providers, 'provider')}, "
+            f"{counted(answer.calls, 'call')} to Placement"
+        )
+        for check, title in TITLES.items():
+            findings = answer.findings_of(check)
+            number = len(findings)
+            count = str(number) if number else "not checked" if check in answer.unknown else "none"
+            yield f"\n{screen.paint(title, 'bold')}: {count}"
+            for finding in findings[:SHOWN]:
+                condition, severity = finding.condition, finding.condition.severity.value
+                painted = screen.paint(f"{severity:<8}", STYLES[severity])
+                uuid = f" ({finding.uuid})" if finding.uuid not in ("", condition.subject) else ""
+                text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
+                yield folded(f"  {painted} {text}", screen.width, 11)
+                if condition.next_step:
+                    arrow = f"{' ' * 11}{screen.branches.arrow}"
+                    yield folded(f"{arrow} {plain(condition.next_step)}", screen.width)
+            if number > SHOWN:
+                yield f"  and {number - SHOWN} more; -f json lists all"
 
     def table(self, answer: Audit) -> Table:
         return COLUMNS, [each for check in TITLES for each in answer.findings_of(check)]
@@ -90,26 +110,3 @@ class AuditCloud(DrawnOrListed[Audit]):
         """Print the error; return 2: no check was made."""
         super().report_failure(err)
         return UNUSABLE
-
-
-def _lines(audit: Audit, screen: Screen) -> Iterator[str]:
-    yield (
-        f"{counted(audit.hosts, 'host')}, {counted(audit.providers, 'provider')}, "
-        f"{counted(audit.calls, 'call')} to Placement"
-    )
-    for check, title in TITLES.items():
-        findings = audit.findings_of(check)
-        number = len(findings)
-        count = str(number) if number else "not checked" if check in audit.unknown else "none"
-        yield f"\n{screen.paint(title, 'bold')}: {count}"
-        for finding in findings[:SHOWN]:
-            condition, severity = finding.condition, finding.condition.severity.value
-            painted = screen.paint(f"{severity:<8}", STYLES[severity])
-            uuid = f" ({finding.uuid})" if finding.uuid not in ("", condition.subject) else ""
-            text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
-            yield folded(f"  {painted} {text}", screen.width, 11)
-            if condition.next_step:
-                arrow = f"{' ' * 11}{screen.branches.arrow}"
-                yield folded(f"{arrow} {plain(condition.next_step)}", screen.width)
-        if number > SHOWN:
-            yield f"  and {number - SHOWN} more; -f json lists all"

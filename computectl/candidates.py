@@ -168,13 +168,32 @@ class ShowCandidates(DrawnOrListed[Answered]):
         names = names_in(trees_of(answer, shown), api)
         return Answered(answer, names, api.calls, request.limit, why, tuple(explained))
 
-    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        lines = list(_lines(answer, screen))
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+        found, hosts = answer.answer, answer.answer.hosts()
+        many = len(found)
+        at_least = "at least " if answer.limit is not None and many >= answer.limit else ""
+        sharing = sum(found.provider_summaries[uuid].shares for uuid in hosts)
+        counts = {"host": len(hosts) - sharing, "sharing provider": sharing}
+        roots = " and ".join(counted(number, what) for what, number in counts.items() if number)
+        where = f" on {roots}" if many else ""
+        yield f"{at_least}{counted(many, 'candidate')}{where}, {counted(answer.calls, 'call')}"
+        by_host: dict[str, list[AllocationRequest]] = {}
+        for request in found.allocation_requests:
+            by_host.setdefault(found.host(request), []).append(request)
+        for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, answer.names)):
+            yield ""
+            yield f"{screen.paint(name_of(host, answer.names), 'bold')}  {host}"
+            candidates = sorted(_candidate(request, answer) for request in by_host[host])
+            yield from (folded(f"  - {text}", screen.width, 4) for text in candidates)
+        if len(hosts) > SHOWN_HOSTS:
+            more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
+            yield ""
+            others = counted(len(hosts) - SHOWN_HOSTS, "host")
+            yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
         if answer.why is not None:
-            lines.append("")
+            yield ""
             for bullet, text in paragraphs(list(answer.explained), answer.why):
-                lines.append(folded(bullet + text, screen.width, len(bullet)))
-        return "\n".join(lines)
+                yield folded(bullet + text, screen.width, len(bullet))
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
@@ -239,31 +258,6 @@ def _groups(request: AllocationRequest) -> dict[str, list[str]]:
         for uuid in uuids:
             suffixes.setdefault(uuid, []).append(suffix)
     return suffixes
-
-
-def _lines(answered: Answered, screen: Screen) -> Iterator[str]:
-    """Yield the candidates as text, grouped by host."""
-    answer, hosts = answered.answer, answered.answer.hosts()
-    many = len(answer)
-    at_least = "at least " if answered.limit is not None and many >= answered.limit else ""
-    sharing = sum(answer.provider_summaries[uuid].shares for uuid in hosts)
-    counts = {"host": len(hosts) - sharing, "sharing provider": sharing}
-    roots = " and ".join(counted(number, what) for what, number in counts.items() if number)
-    where = f" on {roots}" if many else ""
-    yield f"{at_least}{counted(many, 'candidate')}{where}, {counted(answered.calls, 'call')}"
-    by_host: dict[str, list[AllocationRequest]] = {}
-    for request in answer.allocation_requests:
-        by_host.setdefault(answer.host(request), []).append(request)
-    for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, answered.names)):
-        yield ""
-        yield f"{screen.paint(name_of(host, answered.names), 'bold')}  {host}"
-        candidates = sorted(_candidate(request, answered) for request in by_host[host])
-        yield from (folded(f"  - {text}", screen.width, 4) for text in candidates)
-    if len(hosts) > SHOWN_HOSTS:
-        more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
-        yield ""
-        others = counted(len(hosts) - SHOWN_HOSTS, "host")
-        yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
 
 
 def _candidate(request: AllocationRequest, answered: Answered) -> str:

@@ -69,7 +69,9 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
             )
         return answer
 
-    def draw(self, answer: list[Forecast], screen: Screen, options: argparse.Namespace) -> str:
+    def draw(
+        self, answer: list[Forecast], screen: Screen, options: argparse.Namespace
+    ) -> Iterator[str]:
         return draw_plan(answer, screen, calls=options.calls)
 
     def table(self, answer: list[Forecast]) -> Table:
@@ -96,32 +98,31 @@ PENDING = (
 )
 
 
-def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
-    """Return the plan as text: for each node its changes, with their calls if ``calls``."""
-    return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
+def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterator[str]:
+    """Yield the plan as text: for each node its changes, with their calls if ``calls``."""
+    for planned in answer:
+        if planned is not answer[0]:
+            yield ""
+        name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
+        if not planned.calls:
+            but = ", but there are errors" if planned.problems else ""
+            yield folded(f"{name}: nothing would change{but}", screen.width)
+            continue
+        yield f"{name}: {counted(len(planned.calls), 'change')}"
+        wording = Wording(planned.plan, planned.before, screen.branches.arrow)
+        for call in planned.calls:
+            if calls:
+                yield ""
+            yield folded(SENTENCE_INDENT + wording.sentence(call.operation), screen.width)
+            if calls:
+                yield f"{CALL_INDENT}{call.method} {call.path}"
+            if calls and call.body is not None:
+                yield from json_lines(call.body, CALL_INDENT, screen.width)
 
 
 def plan_table(answer: list[Forecast]) -> Table:
     """Return the plan as a table with a row for each call."""
     return COLUMNS, [(planned, call) for planned in answer for call in planned.calls]
-
-
-def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
-    name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
-    if not planned.calls:
-        but = ", but there are errors" if planned.problems else ""
-        yield folded(f"{name}: nothing would change{but}", screen.width)
-        return
-    yield f"{name}: {counted(len(planned.calls), 'change')}"
-    wording = Wording(planned.plan, planned.before, screen.branches.arrow)
-    for call in planned.calls:
-        if calls:
-            yield ""
-        yield folded(SENTENCE_INDENT + wording.sentence(call.operation), screen.width)
-        if calls:
-            yield f"{CALL_INDENT}{call.method} {call.path}"
-        if calls and call.body is not None:
-            yield from json_lines(call.body, CALL_INDENT, screen.width)
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:

@@ -68,8 +68,24 @@ class CheckFiles(DrawnOrListed[Checked]):
             return Checked(where, None, errors=err.diagnostics)
         return Checked(where, loaded, warnings=loaded.warnings)
 
-    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join(_lines(answer, screen))
+    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+        if answer.loaded is None:
+            where = screen.paint(str(answer.where), "bold")
+            errors = counted(len(answer.errors), "error")
+            yield f"{where}: {errors}"
+            yield "  until corrected, a running agent keeps the entries that it has"
+            return
+        files = counted(len(answer.loaded.files), "file")
+        yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
+        for entry in answer.loaded.entries.all():
+            every = entry.identifier == COMPUTE_NODE and entry.by == "uuid"
+            one = f"the provider with the {entry.by} {entry.identifier}"
+            target = "each root that no other entry describes" if every else one
+            yield f"  {target} ({entry.place})"
+            for name, record in sorted(entry.inventory.items()):
+                yield f"    inventory of {name}: {', '.join(_amounts(record))}"
+            if entry.traits:
+                yield f"    traits: {', '.join(sorted(entry.traits))}"
 
     def table(self, answer: Checked) -> Table:
         errors = [("error", error) for error in answer.errors]
@@ -94,26 +110,6 @@ class ShowSchema(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:  # noqa: ARG002
         self.app.stdout.write(published())
-
-
-def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
-    if answer.loaded is None:
-        where = screen.paint(str(answer.where), "bold")
-        errors = counted(len(answer.errors), "error")
-        yield f"{where}: {errors}"
-        yield "  until corrected, a running agent keeps the entries that it has"
-        return
-    files = counted(len(answer.loaded.files), "file")
-    yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
-    for entry in answer.loaded.entries.all():
-        every = entry.identifier == COMPUTE_NODE and entry.by == "uuid"
-        one = f"the provider with the {entry.by} {entry.identifier}"
-        target = "each root that no other entry describes" if every else one
-        yield f"  {target} ({entry.place})"
-        for name, record in sorted(entry.inventory.items()):
-            yield f"    inventory of {name}: {', '.join(_amounts(record))}"
-        if entry.traits:
-            yield f"    traits: {', '.join(sorted(entry.traits))}"
 
 
 def _amounts(record: Inventory) -> Iterator[str]:

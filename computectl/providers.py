@@ -82,18 +82,17 @@ class FindProviders(DrawnOrListed[Answered]):
         refuse_habits(arguments, groups=False)
         return list(arguments)
 
-    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         providers = sorted(answer.listed.providers, key=lambda provider: provider.name)
         width = max((len(plain(provider.name)) for provider in providers), default=0)
-        heading = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
-        lines = [heading, *([""] if providers else [])]
+        yield f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
+        yield from [""] if providers else []
         for provider in providers:
             name = plain(provider.name)
             painted = f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}"
             below = provider.uuid != provider.root_uuid
             where = f"  on {name_of(provider.root_uuid, answer.names)}" if below else ""
-            lines.append(f"{painted}  {provider.uuid}{where}")
-        return "\n".join(lines)
+            yield f"{painted}  {provider.uuid}{where}"
 
     def table(self, answer: Answered) -> Table:
         columns: Columns = {

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agent.reporting.reports import Report
@@ -55,10 +56,11 @@ class Reshape(DrawnOrListed[Reshaped]):
             disabled, _ = saved_disabled(session)
             return Reshaped(plan, nodes.period(time.monotonic(), disabled=disabled))
 
-    def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
-        plan = draw_plan(answer.planned, screen, calls=options.plan)
-        done = [f"{each.node}: done: {each.changes() or 'nothing'}" for each in answer.reports]
-        return "\n\n".join([plan, *done])
+    def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
+        yield from draw_plan(answer.planned, screen, calls=options.plan)
+        for report in answer.reports:
+            yield ""
+            yield f"{report.node}: done: {report.changes() or 'nothing'}"
 
     def table(self, answer: Reshaped) -> Table:
         return plan_table(answer.planned)

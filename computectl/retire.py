@@ -71,6 +71,7 @@ class Retire(DrawnOrListed[Retired]):
     allocations stay; only the traits that mark the root as this agent's are removed.
     """
 
+    wraps = True
     examples = """\
   computectl retire                    list the providers, and ask
   computectl retire --yes              remove them without asking
@@ -105,8 +106,7 @@ class Retire(DrawnOrListed[Retired]):
             return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
-        screen = Screen.for_stream(self.app.stdout)
-        self.app.stdout.write(f"{self.draw(planned, screen, options)}\n")
+        self.print_drawn(planned, options)
         providers = counted(planned.going, "provider")
         self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
@@ -116,9 +116,10 @@ class Retire(DrawnOrListed[Retired]):
         self.app.stderr.write(f"{text}\n")
         self.app.stderr.flush()
 
-    def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         if answer.shown:
-            return ""
+            yield ""
+            return
         lines = [line for root in answer.roots for line in _lines(root, answer, screen)]
         lines += answer.handed_back
         if answer.gone and not answer.failed:
@@ -127,7 +128,7 @@ class Retire(DrawnOrListed[Retired]):
                 f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement",
                 f"to delete its service record: computectl service delete {plain(answer.host)}",
             ]
-        return screen.fold(lines) or "Placement has nothing of this host"
+        yield from lines or ["Placement has nothing of this host"]
 
     def table(self, answer: Retired) -> Table:
         columns: Columns = {

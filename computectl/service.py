@@ -2,7 +2,7 @@
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -77,9 +77,6 @@ class ServiceCommand(DrawnOrListed[Observed]):
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Run the command."""
 
-    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return screen.fold([*answer.done, *in_full(answer.services, screen)])
-
     def table(self, answer: Observed) -> Table:
         return COLUMNS, answer.services
 
@@ -97,6 +94,28 @@ class OneHost(ServiceCommand):
     arguments: ClassVar[Sequence[Argument]] = (
         argument("host", metavar="HOST", help="name of the host"),
     )
+    wraps = True
+
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+        """Yield what was done, and all facts of each service, on several lines."""
+        yield from answer.done
+        for service in answer.services:
+            record = service.record
+            reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
+            seconds = ago(record.silent_for)
+            last = f"last heartbeat {seconds} ago" if record.last_seen else "never sent a heartbeat"
+            status = f"{record.shown_status}{reason}"
+            yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
+            if record.disabled_at is not None:
+                yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
+            yield f"  uuid      {record.uuid}"
+            yield f"  agent     {record.address or 'unknown'}"
+            yield f"  version   {record.agent_version or 'unknown'}"
+            if record.degraded:
+                yield f"  degraded  {record.degraded}"
+            yield f"  rpc       {record.rpc_version or 'unknown'}"
+            yield f"  roots     {' '.join(record.roots) or 'none yet'}"
+            yield f"  placement {_placement(service)}"
 
 
 class ListServices(ServiceCommand):
@@ -116,10 +135,19 @@ class ListServices(ServiceCommand):
         """Read the records page by page, and Placement with one GET."""
         return services.observed(services.registry.list_services())
 
-    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         if not answer.services:
-            return "no service has sent a heartbeat yet"
-        return "\n".join(in_lines(answer.services, screen))
+            yield "no service has sent a heartbeat yet"
+        lines = []
+        for service in answer.services:
+            record = service.record
+            cells = tuple(cell(service) for cell in LISTED.values())
+            bad = service.agrees is False or record.contested_by is not None or record.unreadable
+            style = "red" if bad else None if service.up else "yellow"
+            lines.append(Line("", ((record.host, "bold"),), cells, style))
+            if record.disabled_reason:
+                lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
+        yield from in_columns(lines, tuple(LISTED), screen)
 
 
 class ShowService(OneHost):
@@ -224,41 +252,6 @@ def _switched(done: Switched, services: Services) -> Observed:
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)
     return services.observed([record], done=sentences)
-
-
-def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
-    """Yield a line for each service, with its reason on the next line."""
-    lines = []
-    for service in services:
-        record = service.record
-        cells = tuple(cell(service) for cell in LISTED.values())
-        bad = service.agrees is False or record.contested_by is not None or record.unreadable
-        style = "red" if bad else None if service.up else "yellow"
-        lines.append(Line("", ((record.host, "bold"),), cells, style))
-        if record.disabled_reason:
-            lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
-    return in_columns(lines, tuple(LISTED), screen)
-
-
-def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
-    """Yield all facts of each service, on several lines."""
-    for service in services:
-        record = service.record
-        reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
-        seconds = ago(record.silent_for)
-        last = f"last heartbeat {seconds} ago" if record.last_seen else "never sent a heartbeat"
-        status = f"{record.shown_status}{reason}"
-        yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
-        if record.disabled_at is not None:
-            yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"  uuid      {record.uuid}"
-        yield f"  agent     {record.address or 'unknown'}"
-        yield f"  version   {record.agent_version or 'unknown'}"
-        if record.degraded:
-            yield f"  degraded  {record.degraded}"
-        yield f"  rpc       {record.rpc_version or 'unknown'}"
-        yield f"  roots     {' '.join(record.roots) or 'none yet'}"
-        yield f"  placement {_placement(service)}"
 
 
 def _placement(service: ObservedService) -> str:

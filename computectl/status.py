@@ -53,6 +53,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
     drivers. Exits with 1 if the agent is not running, is stuck, or reports errors.
     """
 
+    wraps = True
     examples = """\
   computectl status             for people
   computectl status -f json     for a health check
@@ -70,8 +71,10 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         """Read the status file."""
         return observed_status(self.session())
 
-    def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:
-        return screen.fold(status_lines(answer, screen, sources=options.sources))
+    def draw(
+        self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace
+    ) -> Iterator[str]:
+        return status_lines(answer, screen, sources=options.sources)
 
     def table(self, answer: ObservedStatus) -> Table:
         """Return a row for each node, with the fields of the node and of the file."""

@@ -130,16 +130,20 @@ class ShowTree(DrawnOrListed[Trees]):
             )
         return Trees((seen,), owner=owner)
 
-    def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
+    def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         if options.formatter in self.pictures:
             snapshot, usage = answer.together()
             context = Surroundings(usage, answer.owner, terse=not options.traits)
-            return svg_of(draw_dot(picture(snapshot, context))).rstrip()
+            yield svg_of(draw_dot(picture(snapshot, context))).rstrip()
+            return
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
-            return draw_fleet(answer, screen)
-        trees = (draw_tree(s.snapshot, s.root, usage=s.usage, screen=screen) for s in answer.seen)
-        return "\n\n".join(trees)
+            yield draw_fleet(answer, screen)
+            return
+        for seen in answer.seen:
+            if seen is not answer.seen[0]:
+                yield ""
+            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
 
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}

@@ -198,6 +198,8 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
     drawn: ClassVar[str] = "text"
     """Name of the text format, which is the default of ``-f``."""
+    wraps: ClassVar[bool] = False
+    """Whether long lines of the text are wrapped."""
     pictures: ClassVar[Sequence[str]] = ()
     """Names of further formats that ``draw`` writes, independent of the screen's width."""
 
@@ -206,8 +208,8 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         """Run the command and return its result."""
 
     @abstractmethod
-    def draw(self, answer: Answer, screen: Screen, options: argparse.Namespace) -> str:
-        """Return the result as text."""
+    def draw(self, answer: Answer, screen: Screen, options: argparse.Namespace) -> Iterable[str]:
+        """Return the lines of the result as text; each is printed when it is there."""
 
     @abstractmethod
     def table(self, answer: Answer) -> Table:
@@ -238,12 +240,18 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         """Print the result as text or as a table, then its conditions; return the exit code."""
         answer = self.execute(options)
         if options.formatter in (self.drawn, *self.pictures):
-            text = self.draw(answer, Screen.for_stream(self.app.stdout), options)
-            self.app.stdout.write(f"{text}\n")
+            self.print_drawn(answer, options)
         else:
             self._list(answer, options)
         self.app.stdout.flush()
         return self.exit_code(answer, options)
+
+    def print_drawn(self, answer: Answer, options: argparse.Namespace) -> None:
+        """Print the result as text."""
+        screen = Screen.for_stream(self.app.stdout)
+        for text in self.draw(answer, screen, options):
+            self.app.stdout.write(f"{screen.fold(text) if self.wraps else text}\n")
+            self.app.stdout.flush()
 
     def _list(self, answer: Answer, options: argparse.Namespace) -> None:
         plugin = self._formatter_plugins[options.formatter].obj

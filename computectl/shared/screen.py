@@ -78,9 +78,9 @@ class Screen:
             return text
         return f"{_CODES[style]}{text}{_END}"
 
-    def fold(self, lines: Iterable[str]) -> str:
-        """Return lines as a text, wrapped at the width."""
-        return "\n".join(folded(line, self.width) for line in "\n".join(lines).split("\n"))
+    def fold(self, text: str) -> str:
+        """Return a text with its lines wrapped at the width."""
+        return "\n".join(folded(line, self.width) for line in text.split("\n"))
 
 
 _PIECE = re.compile(

@@ -124,17 +124,28 @@ class CheckDriver(DrawnOrListed[Verdicts | Traces]):
         answer: Verdicts | Traces,
         screen: Screen,
         options: argparse.Namespace,  # noqa: ARG002
-    ) -> str:
-        """Print each rule when its verdict arrives, with the violation and its repair."""
-        if isinstance(answer, Traces):
-            return "\n\n".join(_drawn(trace, screen) for trace in answer)
-        line = None
-        for text in _lines(answer, screen):
-            if line is not None:
-                self.app.stdout.write(f"{line}\n")
-                self.app.stdout.flush()
-            line = text
-        return line or ""
+    ) -> Iterator[str]:
+        """Yield each rule when its verdict arrives, with the violation and its repair."""
+        if isinstance(answer, Verdicts):
+            printed = set()
+            for judged in answer:
+                verdict = screen.paint(judged.verdict.ljust(VERDICT_WIDTH), STYLES[judged.verdict])
+                text = judged.seen if judged.verdict == SKIPPED else judged.rule.says
+                name = judged.rule.name.ljust(NAME_WIDTH)
+                yield folded(f"{verdict}  {name}  {text}", screen.width, LEFT)
+                # Often many rules can't be judged for the same reason: print it once.
+                if judged.verdict == BROKEN or (
+                    judged.verdict == NOT_JUDGED and judged.seen not in printed
+                ):
+                    yield from ("", textwrap.indent(judged.seen, "    "), "")
+                    printed.add(judged.seen)
+                if judged.mend:
+                    yield from (folded(f"{MEND}{judged.mend}", screen.width, len(MEND)), "")
+            return
+        for trace in answer:
+            if trace is not answer[0]:
+                yield ""
+            yield _drawn(trace, screen)
 
     def table(self, answer: Verdicts | Traces) -> Table:
         """Return a row for each rule, or for each claim."""
@@ -197,20 +208,3 @@ def _drawn(trace: Trace, screen: Screen) -> str:
 def _absolute(paths: Iterable[str] | None) -> list[str]:
     """Return absolute paths, since pytest runs in another directory."""
     return [str(Path(path).absolute()) for path in paths or ()]
-
-
-def _lines(verdicts: Verdicts, screen: Screen) -> Iterator[str]:
-    printed = set()
-    for judged in verdicts:
-        verdict = screen.paint(judged.verdict.ljust(VERDICT_WIDTH), STYLES[judged.verdict])
-        text = judged.seen if judged.verdict == SKIPPED else judged.rule.says
-        name = judged.rule.name.ljust(NAME_WIDTH)
-        yield folded(f"{verdict}  {name}  {text}", screen.width, LEFT)
-        # Often many rules can't be judged for the same reason: print it once.
-        if judged.verdict == BROKEN or (
-            judged.verdict == NOT_JUDGED and judged.seen not in printed
-        ):
-            yield from ("", textwrap.indent(judged.seen, "    "), "")
-            printed.add(judged.seen)
-        if judged.mend:
-            yield from (folded(f"{MEND}{judged.mend}", screen.width, len(MEND)), "")

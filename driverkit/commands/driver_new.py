@@ -93,17 +93,17 @@ class NewDriver(DrawnOrListed[Written]):
                 f"{err.filename or directory}: {err.strerror}", "nothing was written"
             ) from err
 
-    def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         """Return the list of files and the next steps."""
-        lines = [screen.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
-        lines += [
+        yield screen.paint(f"{answer.directory}/", "bold")
+        yield from (f"  {file}" for file in answer.files)
+        yield from (
             "\nNext:",
             f"  cd {answer.directory}",
             "  python -m pip install --no-deps --no-build-isolation --editable .",
             "  python -m pytest",
             f"  compute-agent --dev --once --config-file {answer.name}.conf",
-        ]
-        return "\n".join(lines)
+        )
 
     def table(self, answer: Written) -> Table:
         """Return a row for each file."""

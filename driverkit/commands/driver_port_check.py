@@ -2,6 +2,7 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -57,18 +58,18 @@ class PortCheck(DrawnOrListed[Checked]):
             )
         return Checked(options.path, diagnostics(source))
 
-    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         """Return the advice in the format of compilers: file, line, text."""
-        lines = []
         for diagnostic in answer.diagnosed:
             verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
             advice = f": {diagnostic.advice}" if diagnostic.advice else ""
             place = f"{answer.path}:{diagnostic.line}"
-            lines.append(f"{place}: {verdict}: {diagnostic.what}{advice}")
+            yield f"{place}: {verdict}: {diagnostic.what}{advice}"
         counts = Counter(diagnostic.verdict for diagnostic in answer.diagnosed)
-        lines.append("")
-        lines += (f"{it}: {counts[it]} {meaning}" for it, meaning in MEANINGS.items() if counts[it])
-        return "\n".join(lines)
+        yield ""
+        for verdict, meaning in MEANINGS.items():
+            if counts[verdict]:
+                yield f"{verdict}: {counts[verdict]} {meaning}"
 
     def table(self, answer: Checked) -> Table:
         """Return a row for each diagnostic."""

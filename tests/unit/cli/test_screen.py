@@ -38,7 +38,7 @@ def test_what_is_too_wide_continues_below_and_colours_and_wide_letters_count_as_
     screen = Screen(width=40, colour=True)
     painted = screen.paint("rot", "red")
     lines = ["  " + f"{painted} " * 9 + "schwarz", "", f"一二三 {'x' * 50} end"]
-    assert screen.fold(lines).split("\n") == [
+    assert screen.fold("\n".join(lines)).split("\n") == [
         *("  " + " ".join([painted] * 9), "    schwarz", ""),
         *("一二三", f"  {'x' * 50}", "  end"),
     ]
