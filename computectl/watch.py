@@ -46,17 +46,17 @@ class Watch(OperatorCommand):
         ),
     )
 
-    def perform(self, options: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Show the screen until the user quits."""
-        _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
+        _refuse_pipes(self.app.stdout, "service list" if parsed_args.all else "status")
         refuse_without_rich()
-        if options.words and not options.all:
+        if parsed_args.words and not parsed_args.all:
             raise CommandError("filter words need --all", "add --all")
         session = self.session()
-        if options.all:
-            _watch_fleet(session, " ".join(options.words), options.interval or FLEET_EVERY)
+        if parsed_args.all:
+            _watch_fleet(session, " ".join(parsed_args.words), parsed_args.interval or FLEET_EVERY)
         else:
-            _watch_host(session, options.interval or HOST_EVERY)
+            _watch_host(session, parsed_args.interval or HOST_EVERY)
         return 0
 
 

@@ -70,8 +70,7 @@ def check(driver: Installed, *, real_placement: bool = False) -> Iterator[Verdic
     with tempfile.TemporaryDirectory(prefix="driver-check-") as name:
         directory = Path(name)
         reader, writer = os.pipe()
-        arguments = _arguments(directory, driver, real_placement=real_placement)
-        with _running(arguments, directory, driver, writer) as child:
+        with _running(directory, driver, writer, real_placement=real_placement) as child:
             run = _Run(driver.name, reader, child)
             yield from run.verdicts()
         if not run.started:
@@ -79,25 +78,29 @@ def check(driver: Installed, *, real_placement: bool = False) -> Iterator[Verdic
             raise CommandError(what, "nothing was judged", PROBLEMS)
 
 
-def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> list[str]:
-    # The run is isolated: no other configuration, cache or plugins.
+@contextmanager
+def _running(
+    directory: Path, driver: Installed, writer: int, *, real_placement: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the kit, without any other configuration, cache or plugins of pytest.
+
+    At the end kill its process and all that the driver started.
+    """
     (directory / "pytest.ini").write_text("[pytest]\n")
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
     arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
-    authors: tuple[str, ...] = ()
+    plugins, path = [*_PLUGINS], [item for item in sys.path if item]
     if driver.fixtures:
         author = author_modules(driver.fixtures)
-        authors = (*author.conftests, author.own)
-    arguments += [word for plugin in (*_PLUGINS, *authors) for word in ("-p", plugin)]
-    return [*arguments, "--real-placement"] if real_placement else arguments
-
-
-@contextmanager
-def _running(
-    arguments: Sequence[str], directory: Path, driver: Installed, writer: int
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the kit; at the end kill its process and all that the driver started."""
+        plugins += [*author.conftests, author.own]
+        path.insert(0, str(author.folder))
+    arguments += [word for plugin in plugins for word in ("-p", plugin)]
+    arguments += ["--real-placement"] if real_placement else []
+    environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTEST_")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    environment[CHECKED] = json.dumps({"driver": asdict(driver), "verdicts": writer})
     with (directory / "output").open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  # our own module
             [sys.executable, "-m", "pytest", *arguments],
@@ -105,7 +108,7 @@ def _running(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=directory,
-            env=_environment(os.environ, driver, writer),
+            env=environment,
             pass_fds=[writer],
             start_new_session=True,
         )
@@ -172,19 +175,6 @@ class _Run:
             return Verdict(rule, BROKEN if rule.name == self.current else NOT_JUDGED, ended)
         worst = max(verdicts, key=lambda line: _WORST_LAST.index(line["verdict"]))
         return Verdict(rule, worst["verdict"], worst["seen"] if worst["verdict"] != KEPT else "")
-
-
-def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dict[str, str]:
-    ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
-    first = [str(author_modules(driver.fixtures).folder)] if driver.fixtures else []
-    path = os.pathsep.join([*first, *(item for item in sys.path if item)])
-    checked = json.dumps({"driver": asdict(driver), "verdicts": writer})
-    return {
-        **ours,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": path,
-        CHECKED: checked,
-    }
 
 
 class AuthorModules(NamedTuple):

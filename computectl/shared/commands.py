@@ -106,22 +106,18 @@ class OperatorCommand(Command):
     files = DEFAULT_FILES
     """Names of the configuration files, for error messages."""
 
-    @abstractmethod
-    def perform(self, options: argparse.Namespace) -> int:
-        """Run the command and return the exit code."""
-
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; print an error and return its exit code."""
         try:
-            return self.perform(parsed_args)
+            return int(self.take_action(parsed_args))
         except BrokenPipeError:
             raise
         except Exception as err:  # noqa: BLE001  printed in one line
             return self.report_failure(err)
 
+    @abstractmethod
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Run the command (cliff's abstract method)."""
-        return self.perform(parsed_args)
+        """Run the command and return the exit code."""
 
     def session(self) -> Session:
         """Return a session with the configuration.  :raises agent.config.ConfigError: invalid."""
@@ -236,15 +232,15 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
-    def perform(self, options: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Print the result as text or as a table, then its conditions; return the exit code."""
-        answer = self.execute(options)
-        if options.formatter in (self.drawn, *self.pictures):
-            self.print_drawn(answer, options)
+        answer = self.execute(parsed_args)
+        if parsed_args.formatter in (self.drawn, *self.pictures):
+            self.print_drawn(answer, parsed_args)
         else:
-            self._list(answer, options)
+            self._list(answer, parsed_args)
         self.app.stdout.flush()
-        return self.exit_code(answer, options)
+        return self.exit_code(answer, parsed_args)
 
     def print_drawn(self, answer: Answer, options: argparse.Namespace) -> None:
         """Print the result as text."""

@@ -49,14 +49,23 @@ class PortCheck(DrawnOrListed[Checked]):
 
     def execute(self, options: argparse.Namespace) -> Checked:
         """Read and check the file.  :raises CommandError: it is not the source of a driver."""
-        source = _parsed(options.path)
+        path: str = options.path
+        try:
+            source = DriverSource.parse(Path(path).read_text(encoding="utf-8"))
+        except OSError as err:
+            raise CommandError(f"{path}: {err.strerror}", "name the file of a driver") from err
+        except SyntaxError as err:
+            raise CommandError(f"{path}:{err.lineno}: {err.msg}", "it has to be Python 3") from err
+        except ValueError as err:
+            what = f"{path} is no Python source: {err}"
+            raise CommandError(what, "name the file of a driver") from err
         if not source.classes:
             raise CommandError(
-                f"{options.path} has no class that derives from ComputeDriver or defines"
+                f"{path} has no class that derives from ComputeDriver or defines"
                 " get_available_nodes",
                 "name the file that has the driver's class",
             )
-        return Checked(options.path, diagnostics(source))
+        return Checked(path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         """Return the advice in the format of compilers: file, line, text."""
@@ -78,16 +87,3 @@ class PortCheck(DrawnOrListed[Checked]):
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Return 1 if changes are required, else 0."""
         return PROBLEMS if any(f.verdict == MUST for f in answer.diagnosed) else 0
-
-
-def _parsed(path: str) -> DriverSource:
-    try:
-        return DriverSource.parse(Path(path).read_text(encoding="utf-8"))
-    except OSError as err:
-        raise CommandError(f"{path}: {err.strerror}", "name the file of a driver") from err
-    except SyntaxError as err:
-        raise CommandError(f"{path}:{err.lineno}: {err.msg}", "it has to be Python 3") from err
-    except ValueError as err:
-        raise CommandError(
-            f"{path} is no Python source: {err}", "name the file of a driver"
-        ) from err

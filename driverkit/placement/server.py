@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from reportclient.http import API
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
 
 TOKEN = "admin"  # noqa: S105  # noauth2 gives this user the admin role
 START_TIMEOUT = 60.0
@@ -156,19 +158,14 @@ class PlacementServer:
 def empty(api: API) -> None:
     """Delete everything in a Placement: allocations, then providers, children first."""
     listed = api.request("GET", "/resource_providers")["resource_providers"]
-    parents = {item["uuid"]: item["parent_provider_uuid"] for item in listed}
-    for uuid in sorted(parents, key=lambda uuid: -_depth(uuid, parents)):
-        allocations = api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"]
-        for consumer in allocations:
+    forest = Snapshot.build(
+        Provider(item["uuid"], item["name"], item["parent_provider_uuid"]) for item in listed
+    )
+    for provider in reversed([*forest.walk()]):
+        path = f"/resource_providers/{provider.uuid}"
+        for consumer in api.request("GET", f"{path}/allocations")["allocations"]:
             api.request("DELETE", f"/allocations/{consumer}")
-        api.request("DELETE", f"/resource_providers/{uuid}")
-
-
-def _depth(uuid: str, parents: Mapping[str, str | None]) -> int:
-    above, depth = parents[uuid], 0
-    while above is not None:
-        above, depth = parents[above], depth + 1
-    return depth
+        api.request("DELETE", path)
 
 
 def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:
