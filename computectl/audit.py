@@ -54,7 +54,6 @@ class AuditCloud(DrawnOrListed[Audit]):
     )
 
     def execute(self, options: argparse.Namespace) -> Audit:
-        """Run the checks of this host or of all hosts."""
         session = self.session()
         api = Counting(session.placement())
         settings = session.settings

@@ -140,13 +140,9 @@ class ShowCandidates(DrawnOrListed[Answered]):
         add_selection(parser, "request", hosts)
         return parser
 
-    @classmethod
-    def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
-        """See :func:`computectl.asking.request_options.rewrite_group_options`."""
-        return rewrite_group_options(arguments)
+    rewrite_arguments = staticmethod(rewrite_group_options)
 
     def execute(self, options: argparse.Namespace) -> Answered:
-        """Return the candidates, the names of the shown providers, and the explanation."""
         session = self.session()
         api = Counting(session.placement())
         request = _request(options, api)

@@ -59,7 +59,6 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
     )
 
     def execute(self, options: argparse.Namespace) -> list[Forecast]:
-        """Return each node's forecast."""
         session = self.session()
         answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:

@@ -59,7 +59,6 @@ class CheckFiles(DrawnOrListed[Checked]):
     )
 
     def execute(self, options: argparse.Namespace) -> Checked:
-        """Read and check the files."""
         session = self.session()
         where = options.files or session.settings.provider_config
         try:

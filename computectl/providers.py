@@ -54,14 +54,12 @@ class FindProviders(DrawnOrListed[Answered]):
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options of the query."""
         parser = super().get_parser(prog_name)
         add_group_options(parser)
         add_selection(parser, "query", "providers of disabled hosts")
         return parser
 
     def execute(self, options: argparse.Namespace) -> Answered:
-        """Return the providers found and their hosts' names."""
         session = self.session()
         api = Counting(session.placement())
         query = _query(options, api)
@@ -78,7 +76,6 @@ class FindProviders(DrawnOrListed[Answered]):
 
     @classmethod
     def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
-        """See :func:`computectl.asking.request_options.refuse_habits`."""
         refuse_habits(arguments, groups=False)
         return list(arguments)
 

@@ -219,7 +219,6 @@ class ForceDownService(OneHost):
     )
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Update the record."""
         forced = not options.unset
         record = services.control.force_down(options.host, services.caller, forced_down=forced)
         done = "is forced down" if forced else "is no longer forced down"
@@ -233,7 +232,6 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Delete the record."""
         services.registry.delete(options.host)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
 

@@ -68,7 +68,6 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
     )
 
     def execute(self, options: argparse.Namespace) -> ObservedStatus:  # noqa: ARG002
-        """Read the status file."""
         return observed_status(self.session())
 
     def draw(

@@ -28,16 +28,13 @@ class Row(NamedTuple):
 
     @property
     def record(self) -> Inventory | None:
-        """The inventory."""
         return self.provider.inventory.get(self.resource_class)
 
     def parent(self) -> str | None:
-        """Return the name of the provider's parent."""
         uuid = self.provider.parent_uuid
         return None if uuid is None else self.tree.snapshot.providers[uuid].name
 
     def used(self) -> int | None:
-        """Return the amount in use."""
         usages = (self.tree.usage.usages or {}).get(self.provider.uuid, {})
         return usages.get(self.resource_class, 0) if self.record else None
 

@@ -47,7 +47,6 @@ class Watch(OperatorCommand):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Show the screen until the user quits."""
         _refuse_pipes(self.app.stdout, "service list" if parsed_args.all else "status")
         refuse_without_rich()
         if parsed_args.words and not parsed_args.all:

@@ -13,14 +13,12 @@ from typing import NamedTuple
 from agent.ownership.policy import DISABLED
 from computectl.drawing.trait_groups import folded, in_lines
 from computectl.reading.trees import Trees
-from computectl.shared.screen import Line, Screen, counted, in_columns
+from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns
 from reportclient.model import Provider
 from reportclient.observed_tree import SharingProviders, children_by_name, sharing_providers
 from reportclient.plain_text import in_natural_order, plain
 from reportclient.snapshot import Snapshot
 from reportclient.usage import NEARLY_FULL, Usage
-
-StyledTexts = tuple[tuple[str, str | None], ...]
 
 
 def draw_tree(
@@ -128,13 +126,13 @@ class _Drawing:
             yield self._row(provider, resource_class, inside)
         yield from self._traits(provider, inside)
 
-    def _heading(self, provider: Provider, *, one_line: bool) -> StyledTexts:
-        name: StyledTexts = ((plain(provider.name), "bold"),)
+    def _heading(self, provider: Provider, *, one_line: bool) -> tuple[StyledText, ...]:
+        name: tuple[StyledText, ...] = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
         marked = provider.uuid == self.usage.marked
         return (*name, *facts, *([(self.screen.branches.mark, "yellow")] if marked else []))
 
-    def _facts(self, provider: Provider) -> StyledTexts:
+    def _facts(self, provider: Provider) -> tuple[StyledText, ...]:
         facts = [provider.uuid]
         generation = self.usage.generations.get(provider.uuid)
         if generation is not None:

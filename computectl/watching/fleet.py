@@ -14,8 +14,6 @@ from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View
 from reportclient.plain_text import ago, natural_key, plain
 
-Order = Callable[[ObservedService], Any]
-
 
 def _by_name(service: ObservedService) -> Any:
     return natural_key(service.record.host)
@@ -26,7 +24,7 @@ def _silence(service: ObservedService) -> float:
     return float("-inf") if silent is None else -silent
 
 
-ORDERS: Mapping[str, Order] = {
+ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
     "attention": lambda service: (service.attention, _by_name(service)),
     "host": _by_name,
     "last seen": lambda service: (_silence(service), _by_name(service)),
