@@ -131,7 +131,6 @@ def _relevant(why: Why, facts: Facts) -> list[Effect]:
 
 def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
     constraint, answer = effect.constraint, effect.answer
-    assert answer is not None
     out = effect.kept_out
     shares = {answer.provider_summaries[uuid].shares for uuid in out}
     what = "host" if set(out) <= set(answer.hosts()) and shares == {False} else "provider"

@@ -32,14 +32,14 @@ _NAMED = (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF)
 class Effect:
     """The effect of one constraint.
 
-    ``answer``: the candidates without it; ``None`` if the request would be empty then.
+    ``answer``: the candidates without it; none if the request would be empty then.
     ``kept_out``: UUIDs of the excluded hosts, or of the excluded providers for a constraint of a
     group with a suffix.  ``more``: the number of additional candidates.  ``lowered``: the amount
     that was requested instead, 0 if the constraint was left out.
     """
 
     constraint: Constraint
-    answer: AllocationCandidates | None
+    answer: AllocationCandidates
     kept_out: tuple[str, ...] = ()
     more: int = 0
     lowered: int = 0
@@ -47,7 +47,7 @@ class Effect:
     @property
     def cut(self) -> bool:
         """Whether the answer has as many candidates as were requested, so may be incomplete."""
-        return self.answer is not None and len(self.answer) >= LOOKED_AT
+        return len(self.answer) >= LOOKED_AT
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Explainer:
         if less is None:  # it is the only amount
             easier = self.facts.easier(constraint)
             if easier == constraint:
-                return Effect(constraint, None)
+                return Effect(constraint, AllocationCandidates())
             less, lowered = with_amount(question, easier), easier.amount
         relaxed = self._query(less)
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))

@@ -116,7 +116,7 @@ class ScriptFile:
         self._path = path
         self._host = host
         self._lock = threading.Lock()
-        self._signature: tuple[int, int, int, int] | None = None
+        self._text: str | None = None
         self._script: Script | None = None
         self.problem: ScriptError | None = None
         """The error in the present file, if any."""
@@ -140,16 +140,13 @@ class ScriptFile:
 
     def _read_if_changed(self) -> None:
         try:
-            # Before the read, so that a write in between is noticed the next time.
-            stat = self._path.stat()
-            signature = stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
-            if signature == self._signature:
-                return
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as err:
-            self._signature = None
+            self._text = None
             raise ScriptError(f"{self._path}: can't be read: {err}") from err
-        self._signature = signature
+        if text == self._text:
+            return
+        self._text = text
         self._script = parse(text, str(self._path), self._host)
         self.problem = None
         LOG.info("Read the script %s (nodes: %d)", self._path, len(self._script.at(0).nodes))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from driverkit.shadowing import refuse_shadows
+from driverkit.testing import refuse_shadows
 
 OPTION = "--real-placement"
 
