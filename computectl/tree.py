@@ -16,7 +16,8 @@ from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
-from reportclient.observed_tree import ObservedTree, children_by_name, read_tree
+from reportclient.observed_tree import ObservedTree, read_tree
+from reportclient.snapshot import Snapshot
 
 
 class Row(NamedTuple):
@@ -145,7 +146,9 @@ class ShowTree(DrawnOrListed[Trees]):
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}
         for seen in answer.seen:
-            for provider in _in_order(seen):
+            every = seen.snapshot.providers.values()
+            in_order = sorted(every, key=lambda it: (it.uuid != seen.root, it.name))
+            for provider in Snapshot.build(in_order).walk():
                 shown.setdefault(provider.uuid, (provider, seen))
         return COLUMNS, [
             Row(provider, tree, resource_class)
@@ -177,14 +180,3 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
             PROBLEMS,
         )
     return trees
-
-
-def _in_order(seen: ObservedTree) -> Iterator[Provider]:
-    """Return providers in drawing order: the tree, then the sharing providers."""
-    roots = [seen.snapshot.providers[seen.root]]
-    roots += (each for each in children_by_name(seen.snapshot, None) if each not in roots)
-    stack = [*reversed(roots)]
-    while stack:
-        provider = stack.pop()
-        yield provider
-        stack += reversed(children_by_name(seen.snapshot, provider.uuid))

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent.ownership.ledger import Ledger
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaver, Leaving
 from computectl.retire import Retired, removed, removed_in_steps
 from reportclient.errors import Conflict, PlacementError, ServerFault, Unreachable
 from reportclient.model import Provider
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 
 ROOTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
 
@@ -59,3 +61,21 @@ def test_children_that_stay_below_an_attached_root_hide_no_error(error, tmp_path
     assert (gone, errors) == (set(), [error] if error else [])
     assert bool(progress) is not bool(error)
     assert bool(placement.store.providers[child].inventory) is bool(error)
+
+
+def test_a_placement_that_goes_away_between_two_steps_is_not_waited_for_at_the_next_root() -> None:
+    placement, leaving = FakePlacement(), []
+    for number, root in enumerate(ROOTS):
+        child = root.replace("4000", "4001")
+        placement.stranger.create_provider(f"host{number}", root)
+        placement.stranger.create_child(root, f"disk{number}", child)
+        placement.stranger.set_inventory(child, {"VCPU": {"total": 8}})
+        leaving.append(Leaving(root, (Leaver(Provider(child, f"disk{number}", root)),)))
+    placement.fail_next("PUT", "inventories", Unreachable("no answer"))
+    saved = SimpleNamespace(load=View, save=lambda *_: None, ledger=Ledger())  # is not forgotten
+    settings = SimpleNamespace(rules=SimpleNamespace(child_wait=0.0))
+    session = SimpleNamespace(settings=settings, saved_root=lambda *_, **__: saved)
+    answer = removed(session, Retired("host1", leaving), placement, lambda _: None)
+    assert [str(each) for each in answer.failed] == ["no answer"]
+    assert answer.gone == frozenset()
+    assert sum(bool(each.inventory) for each in placement.store.providers.values()) == 3
