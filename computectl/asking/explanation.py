@@ -58,14 +58,15 @@ def explanations(why: Why, facts: Facts) -> list[Explained]:
     done = {each.constraint for each in explained}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
     if why.tally is not None:
-        verdicts |= {constraint: "overlaps" for constraint, _ in why.tally.first}
+        verdicts |= dict.fromkeys(why.tally.first, "overlaps")
     rest = (each for each in constraints(facts.question) if each not in done)
     explained += [
         Explained(each, verdicts.get(each, "nothing"), f"{_subject(each)}.") for each in rest
     ]
     if why.tally is None:
         return explained
-    return [replace(each, first_for=why.tally.ruled_out_by(each.constraint)) for each in explained]
+    first = why.tally.first
+    return [replace(each, first_for=first.get(each.constraint, 0)) for each in explained]
 
 
 def paragraphs(explained: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
@@ -107,7 +108,7 @@ def _matters(explained: Explained) -> bool:
 def _tallied(tally: Tally) -> str:
     have = "has" if tally.left == 1 else "have"
     sentence = f"{tally.left} of {counted(tally.hosts, 'host')} {have} candidates"
-    first = sorted(tally.first, key=lambda each: -each[1])
+    first = sorted(tally.first.items(), key=lambda each: -each[1])
     reasons = ", ".join(f"{hosts} by {_short(constraint)}" for constraint, hosts in first)
     ruled_out = f"; the others are excluded, by their first reason: {reasons}" if reasons else ""
     return f"{sentence}{ruled_out}."

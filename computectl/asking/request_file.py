@@ -24,12 +24,13 @@ def read_request_file(text: str, source: str) -> ResourceRequest:
     top = read(text, source)
     fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
     groups = fields["groups"].mapping() if "groups" in fields else {}
+    together = fields["same_subtree"].items() if "same_subtree" in fields else ()
     return ResourceRequest(
         _group(top, fields, UNSUFFIXED),
         {name: _group(group, group.mapping(_OF_GROUPS), name) for name, group in groups.items()},
         fields["group_policy"].text() if "group_policy" in fields else None,
         *_root(fields.get("root_required")),
-        frozenset(frozenset(_texts(item)) for item in _items(fields.get("same_subtree"))),
+        frozenset(frozenset(_texts(item)) for item in together),
         fields["limit"].whole() if "limit" in fields else None,
     )
 
@@ -63,7 +64,3 @@ def _texts(field: Field | None) -> list[str]:
     if field is None:
         return []
     return [field.text()] if field.scalar and not field.empty else [i.text() for i in field.items()]
-
-
-def _items(field: Field | None) -> list[Field]:
-    return [] if field is None else field.items()

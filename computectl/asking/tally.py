@@ -6,7 +6,7 @@ comes from a sharing provider has no host in its answer if it is queried alone, 
 after a class of the hosts' own.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from computectl.asking.constraints import Aspect, Constraint, Question, constraints, keeping
@@ -29,11 +29,7 @@ class Tally:
 
     hosts: int
     left: int
-    first: tuple[tuple[Constraint, int], ...]
-
-    def ruled_out_by(self, constraint: Constraint) -> int:
-        """Return how many hosts the constraint is the first to exclude."""
-        return dict(self.first).get(constraint, 0)
+    first: Mapping[Constraint, int]
 
 
 def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
@@ -41,7 +37,7 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     everything, enabled = hosts_of(api), Constraint(Aspect.ENABLED)
     left = set(everything)
     applied: list[Constraint] = []
-    first: list[tuple[Constraint, int]] = []
+    first: dict[Constraint, int] = {}
     waiting = sorted(
         (constraint for constraint in constraints(question) if constraint != enabled),
         key=lambda constraint: constraint.aspect is not Aspect.RESOURCES,
@@ -53,13 +49,15 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
         constraint, hosts = step
         waiting.remove(constraint)
         applied.append(constraint)
-        first.append((constraint, len(left - hosts)))
+        first[constraint] = len(left - hosts)
         left &= hosts
     if not question.include_disabled:
         disabled = left & disabled_roots(api)
-        first.append((enabled, len(disabled)))
+        first[enabled] = len(disabled)
         left -= disabled
-    return Tally(len(everything), len(left), tuple(each for each in first if each[1]))
+    return Tally(
+        len(everything), len(left), {each: number for each, number in first.items() if number}
+    )
 
 
 def hosts_of(api: API) -> frozenset[str]:

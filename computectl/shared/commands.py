@@ -5,8 +5,7 @@ import json
 import re
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -172,23 +171,6 @@ Table = tuple[Columns, Iterable[Any]]
 """Columns and rows.  Cells may be lists and dicts; names of columns are never changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Formatters:
-    """cliff's formatters, and the names of the command's own formats."""
-
-    plugins: Any
-    drawn: Sequence[str]
-
-    def names(self) -> list[str]:
-        return [*self.drawn, *self.plugins.names()]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.plugins)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.plugins[name]
-
-
 class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Base class of commands whose result is printed as text, as a picture, or as a table."""
 
@@ -230,7 +212,10 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         return self.drawn
 
     def _load_formatter_plugins(self) -> Any:
-        return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
+        plugins = super()._load_formatter_plugins()
+        names = [self.drawn, *self.pictures, *plugins.names()]
+        plugins.names = lambda: names  # type: ignore[method-assign]  # the choices of -f
+        return plugins
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Print the result as text or as a table, then its conditions; return the exit code."""

@@ -147,7 +147,7 @@ TALLIES = {
 def test_each_host_is_tallied_once_with_its_first_reason(query: str, api: PlacementAPI) -> None:
     why, found, _ = explained(query, api)
     assert why.tally is not None
-    first = {constraint.written: hosts for constraint, hosts in why.tally.first}
+    first = {constraint.written: hosts for constraint, hosts in why.tally.first.items()}
     assert first == TALLIES[query]
     assert sum(first.values()) + why.tally.left == why.tally.hosts == 200
     assert why.tally.left == len(allocation_candidates(read_request(query), api).hosts())
