@@ -5,8 +5,8 @@ The author's fixtures simulate a lost device and a lost backend.
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from driverkit.broken import (
@@ -48,7 +48,9 @@ def documented_errors(stage: Stage) -> None:
 def lost(stage: Stage, lose: LoseBackend) -> None:
     """Judge a driver whose backend is lost after one report."""
     loaded, roots = stage.reported()
-    with _lost(lose):
+    with ExitStack() as repairing:
+        if (repair := lose()) is not None:
+            repairing.callback(repair)
         _expect_not_ready_or(stage, loaded)
         for root in roots:
             _expect_untouched(root, loaded)
@@ -56,29 +58,15 @@ def lost(stage: Stage, lose: LoseBackend) -> None:
 
 def starts_without(stage: Stage, lose: LoseBackend) -> None:
     """Judge a driver that is created while its backend is down, and goes on once it is up."""
-    with _lost(lose) as mend:
+    with ExitStack() as repairing:
+        if (repair := lose()) is not None:
+            repairing.callback(repair)
         with broken_by_errors("with the backend down "):
             loaded = stage.open()
         _expect_not_ready_or(stage, loaded)
-        if mend():
+        if repair is not None:
+            repairing.close()
             _expect_well_again(stage, loaded)
-
-
-@contextmanager
-def _lost(lose: LoseBackend) -> Iterator[Callable[[], bool]]:
-    """Break the backend; yield a function that repairs it and returns whether it could."""
-    back = [lose()]
-
-    def mend() -> bool:
-        again = back.pop() if back else None
-        if again is not None:
-            again()
-        return again is not None
-
-    try:
-        yield mend
-    finally:
-        mend()
 
 
 NOT_READY = "with the backend lost, the exception is not DriverNotReady:\n"

@@ -102,14 +102,11 @@ class PlacementServer:
         if process is None:
             return
         process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        with process:  # waits for it and closes its pipes
+            try:
+                process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     @property
     def log_of_requests(self) -> Path:

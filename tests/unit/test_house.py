@@ -26,7 +26,7 @@ LINES = {
     "agent/switching": 1070,
     "compute_registry": 2802,
     "computectl": 7117,
-    "driverkit": 4755,
+    "driverkit": 4740,
     "drivers": 2250,
     "drivers/libvirt": 5537,
     "reportclient": 7483,
