@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agent.period.traits import identifying_traits
-from computectl.drawing.picture import Surroundings, picture
+from computectl.drawing.picture import picture
 from computectl.drawing.svg import draw_dot, svg_of
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
@@ -131,8 +131,8 @@ class ShowTree(DrawnOrListed[Trees]):
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         if options.formatter in self.pictures:
             snapshot, usage = answer.together()
-            context = Surroundings(usage, answer.owner, terse=not options.traits)
-            yield svg_of(draw_dot(picture(snapshot, context))).rstrip()
+            drawn = picture(snapshot, usage, owner=answer.owner, terse=not options.traits)
+            yield svg_of(draw_dot(drawn)).rstrip()
             return
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:

@@ -4,12 +4,12 @@ A box is a provider, or several of the same shape; a hub is an aggregate that co
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from agent.ownership.policy import DISABLED
-from computectl.drawing.fold import Fold, folds
+from computectl.drawing.fold import Alike, Fold, folds
 from computectl.drawing.trait_groups import FAMILIES, by_family
 from reportclient.model import Provider
 from reportclient.plain_text import plain
@@ -95,60 +95,32 @@ class Picture:
             yield "aggregate", "dashed line: member of an aggregate"
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Facts about providers that a snapshot does not have.
+def picture(
+    snapshot: Snapshot,
+    usage: Usage | None = None,
+    *,
+    owner: frozenset[str] = frozenset(),
+    terse: bool = False,
+) -> Picture:
+    """Return the picture of all trees of a snapshot, sharing providers included.
 
     ``owner``: owner traits, of which a root that is not foreign has one; empty: unknown.
     ``terse``: omit traits, and aggregates that do not connect boxes.
     """
-
-    usage: Usage = field(default_factory=Usage)
-    owner: frozenset[str] = frozenset()
-    terse: bool = False
-
-
-def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
-    """Return the picture of all trees of a snapshot, sharing providers included."""
-    context = context or Surroundings()
-    marked = context.usage.marked
-    apart = frozenset([marked] if marked else ())
-    all_folds = folds(snapshot, apart=apart)
+    boxes = _Boxes(snapshot, usage or Usage(), owner, terse)
+    all_folds = boxes.folds()
     overview = len(all_folds) > MOST_BOXES
     if overview:
-        all_folds = _fewest(snapshot, apart, context)
+        all_folds = boxes.folds(boxes.classes)
+    if len(all_folds) > MOST_BOXES:
+        all_folds = boxes.folds(boxes.kind)
     hubs = _hubs(all_folds)
-    boxes = _Boxes(snapshot, context, frozenset(hubs))
     return Picture(
-        tuple(boxes.box(number, fold, all_folds) for number, fold in enumerate(all_folds)),
+        tuple(boxes.box(number, fold, all_folds, hubs) for number, fold in enumerate(all_folds)),
         tuple((fold.parent, n) for n, fold in enumerate(all_folds) if fold.parent is not None),
         tuple(_together(hubs) if overview else (Hub(u[:SHORT], n) for u, n in hubs.items())),
         overview,
     )
-
-
-def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) -> list[Fold]:
-    """Fold providers with the same resource classes or, if too many remain, of the same kind."""
-
-    def by_kind(provider: Provider) -> tuple[object, ...]:
-        return (
-            _kind(provider),
-            DISABLED in provider.traits,
-            _is_foreign(provider, snapshot, context),
-        )
-
-    def by_classes(provider: Provider) -> object:
-        return *by_kind(provider), frozenset(provider.inventory)
-
-    all_folds = folds(snapshot, apart=apart, alike=by_classes)
-    return (
-        all_folds if len(all_folds) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
-    )
-
-
-def _is_foreign(provider: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
-    root = snapshot.providers[snapshot.root_of(provider.uuid)]
-    return bool(context.owner) and not context.owner & root.traits
 
 
 def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
@@ -176,10 +148,29 @@ def _hubs(all_folds: list[Fold]) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Boxes:
     snapshot: Snapshot
-    context: Surroundings
-    hubs: frozenset[str]
+    usage: Usage
+    owner: frozenset[str]
+    terse: bool
 
-    def box(self, number: int, fold: Fold, all_folds: list[Fold]) -> Box:
+    def folds(self, alike: Alike | None = None) -> list[Fold]:
+        """Return all folds; the marked provider is alone."""
+        marked = self.usage.marked
+        return folds(self.snapshot, apart=frozenset([marked] if marked else ()), alike=alike)
+
+    def kind(self, provider: Provider) -> tuple[object, ...]:
+        """Return what providers of a box share even in the coarsest overview."""
+        return _kind(provider), DISABLED in provider.traits, self.is_foreign(provider)
+
+    def classes(self, provider: Provider) -> tuple[object, ...]:
+        """Return what providers of a box share in an overview: kind and resource classes."""
+        return *self.kind(provider), frozenset(provider.inventory)
+
+    def is_foreign(self, provider: Provider) -> bool:
+        """Whether the root of a provider has none of the owner traits."""
+        root = self.snapshot.providers[self.snapshot.root_of(provider.uuid)]
+        return bool(self.owner) and not self.owner & root.traits
+
+    def box(self, number: int, fold: Fold, all_folds: list[Fold], hubs: Container[str]) -> Box:
         """Return the box of a fold, with kind and marks of its first provider, which all share."""
         first = fold.members[0]
         above = len(all_folds[fold.parent].members) if fold.parent is not None else 1
@@ -190,11 +181,11 @@ class _Boxes:
             _title([self._name(provider) for provider in fold.members], above),
             len(fold.members),
             tuple(self._amounts(fold.members)),
-            () if self.context.terse else tuple(short_traits(common - {DISABLED})),
-            tuple(self._notes(fold.members)),
-            _is_foreign(first, self.snapshot, self.context),
+            () if self.terse else tuple(short_traits(common - {DISABLED})),
+            tuple(self._notes(fold.members, hubs)),
+            self.is_foreign(first),
             DISABLED in first.traits,
-            first.uuid == self.context.usage.marked,
+            first.uuid == self.usage.marked,
         )
 
     def _name(self, provider: Provider) -> str:
@@ -206,7 +197,7 @@ class _Boxes:
         return plain(host + provider.name.removeprefix(root.name))
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        usages = self.context.usage.usages
+        usages = self.usage.usages
         for name in sorted({name for provider in members for name in provider.inventory}):
             having = [provider for provider in members if name in provider.inventory]
             wholes = [provider.inventory[name].capacity for provider in having]
@@ -220,20 +211,21 @@ class _Boxes:
                 use = f", used {used}{f' of {sum(wholes)}' if len(having) > 1 else ''}"
             yield f"{name} {totals}{each}{some}{gives}{use}"
 
-    def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        consumers = sum(self.context.usage.consumers.get(provider.uuid, 0) for provider in members)
+    def _notes(self, members: tuple[Provider, ...], hubs: Container[str]) -> Iterator[str]:
+        consumers = sum(self.usage.consumers.get(provider.uuid, 0) for provider in members)
         if consumers:
             yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
-        if self.context.terse:
+        if self.terse:
             return
         varied = len({provider.traits for provider in members})
         if varied > 1:
             yield f"{varied} different sets of traits"
-        lone = frozenset().union(*(provider.aggregates for provider in members)) - self.hubs
+        every = frozenset().union(*(provider.aggregates for provider in members))
+        lone = [aggregate for aggregate in sorted(every) if aggregate not in hubs]
         if len(lone) > MOST_OF_A_FAMILY:
             yield f"{len(lone)} aggregates"
             return
-        for aggregate in sorted(lone):
+        for aggregate in lone:
             yield f"aggregate {aggregate[:SHORT]}"
 
 

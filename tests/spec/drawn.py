@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from computectl.drawing.picture import Picture, Surroundings, picture
+from computectl.drawing.picture import Picture, picture
 from computectl.drawing.svg import draw_dot, svg_of
 from computectl.reading.trees import read_trees
 from reportclient.apply import apply
@@ -72,7 +72,7 @@ def drawn(name: str, placement: RealPlacement) -> Picture:
     """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
     SCENES[name](placement)
     snapshot, usage = read_trees(_api(placement)).together()
-    return picture(_as_named(snapshot), Surroundings(usage))
+    return picture(_as_named(snapshot), usage)
 
 
 def _as_named(snapshot: Snapshot) -> Snapshot:

@@ -13,7 +13,6 @@ from computectl.drawing.picture import (
     BoxKind,
     Hub,
     Picture,
-    Surroundings,
     picture,
     short_traits,
 )
@@ -97,14 +96,14 @@ def test_what_is_below_makes_a_shape_too() -> None:
 
 def test_the_one_that_was_asked_for_is_not_folded_away() -> None:
     marked = uuid_of("host1_numa0_pf7")
-    made = picture(numa_host(pfs=128), Surroundings(Usage(marked=marked)))
+    made = picture(numa_host(pfs=128), Usage(marked=marked))
     assert box(made, "host1_numa0_pf7").marked
     assert "host1_numa0_pf0 … host1_numa0_pf63  ×63" in titles(made)  # noqa: RUF001
 
 
 def test_use_of_the_folded_is_summed() -> None:
     usages = {uuid_of(f"host1_numa0_pf{n}"): {"SRIOV_NET_VF": n} for n in range(3)}
-    made = picture(numa_host(pfs=128), Surroundings(Usage(usages)))
+    made = picture(numa_host(pfs=128), Usage(usages))
     assert box(made, "host1_numa0_pf0").amounts == ("SRIOV_NET_VF 8 each, used 3 of 512",)
     assert box(made, "host1_numa1_pf0").amounts == ("SRIOV_NET_VF 8 each, used 0 of 512",)
     assert "VCPU 32, capacity 120, used 0" in made.boxes[1].amounts
@@ -138,7 +137,7 @@ def test_what_another_service_owns_is_foreign() -> None:
     ours = provider("ours", traits=["CUSTOM_OWNER"])
     made = picture(
         Snapshot.build([ours, provider("below", "ours"), provider("other")]),
-        Surroundings(owner=frozenset({"CUSTOM_OWNER"})),
+        owner=frozenset({"CUSTOM_OWNER"}),
     )
     assert [one.title for one in made.boxes if one.foreign] == ["other"]
     assert not picture(Snapshot.build([provider("other")])).boxes[0].foreign
@@ -152,7 +151,7 @@ def test_an_aggregate_of_one_provider_is_a_line_of_its_box() -> None:
 
 def test_terse_is_without_traits_but_tells_what_is_disabled() -> None:
     off = provider("a", traits=["COMPUTE_STATUS_DISABLED", "CUSTOM_X"])
-    made = picture(Snapshot.build([off]), Surroundings(terse=True))
+    made = picture(Snapshot.build([off]), terse=True)
     assert (made.boxes[0].traits, made.boxes[0].disabled) == ((), True)
     assert "disabled" in draw_dot(made)
 
@@ -201,7 +200,7 @@ def many(count: int = 300) -> Snapshot:
 
 def test_three_hundred_different_providers_are_an_overview() -> None:
     usages = {uuid_of("gpu7"): {"VGPU": 3}}
-    made = picture(many(), Surroundings(Usage(usages)))
+    made = picture(many(), Usage(usages))
     assert made.overview
     assert titles(made) == ["host", "gpu0 … gpu299  ×300"]  # noqa: RUF001
     devices = made.boxes[1]
@@ -219,7 +218,7 @@ def test_an_overview_keeps_apart_what_is_asked_for_disabled_or_of_other_classes(
         ),
     ]
     snapshot = Snapshot.build([*many().walk(), *others])
-    made = picture(snapshot, Surroundings(Usage(marked=uuid_of("gpu5"))))
+    made = picture(snapshot, Usage(marked=uuid_of("gpu5")))
     assert {"gpu5", "gpu300", "gpu301"} < set(titles(made))
 
 
@@ -240,8 +239,9 @@ def test_aggregates_of_an_overview_are_drawn_together() -> None:
 
 def test_the_legend_shows_what_it_names() -> None:
     off = provider("a", traits=["COMPUTE_STATUS_DISABLED"])
-    known = Surroundings(Usage(marked=uuid_of("a")), owner=frozenset({"CUSTOM_OWNER"}))
-    text = draw_dot(picture(Snapshot.build([off]), known))
+    usage = Usage(marked=uuid_of("a"))
+    known = picture(Snapshot.build([off]), usage, owner=frozenset({"CUSTOM_OWNER"}))
+    text = draw_dot(known)
     keys = {
         row.split("</td>")[1].split(">")[-1]: row for row in text.split("<tr>") if "border:" in row
     }
