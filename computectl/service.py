@@ -3,7 +3,6 @@
 import argparse
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
@@ -31,14 +30,16 @@ COLUMNS: Columns = {
     "state": lambda service: service.state,
     "reason": lambda service: service.record.disabled_reason,
     "rpc_version": lambda service: service.record.rpc_version,
-    "last_seen": lambda service: _iso(service.record.last_seen),
-    "silent_for": lambda service: _rounded(service.record.silent_for),
+    "last_seen": lambda service: service.record.last_seen and service.record.last_seen.isoformat(),
+    "silent_for": lambda service: service.record.silent_for and round(service.record.silent_for, 1),
     "roots": lambda service: list(service.record.roots),
     "placement_agrees": lambda service: service.agrees,
     "address": lambda service: service.record.address,
     "contested_by": lambda service: service.record.contested_by,
     "uuid": lambda service: service.record.uuid,
-    "disabled_at": lambda service: _iso(service.record.disabled_at),
+    "disabled_at": lambda service: (
+        service.record.disabled_at and service.record.disabled_at.isoformat()
+    ),
     "attached": lambda service: service.record.attached,
     "agent_version": lambda service: service.record.agent_version,
     "degraded": lambda service: service.record.degraded,
@@ -262,11 +263,3 @@ def _placement(service: ObservedService) -> str:
     if service.record.attached:
         return f"{has}; nova-compute sets it"
     return has if service.agrees else f"{has}: its agent has not applied the record yet"
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)

@@ -25,7 +25,7 @@ LINES = {
     "agent/state": 1003,
     "agent/switching": 1070,
     "compute_registry": 2802,
-    "computectl": 7109,
+    "computectl": 7102,
     "driverkit": 4740,
     "drivers": 2250,
     "drivers/libvirt": 5537,
