@@ -24,12 +24,16 @@ def read_request_file(text: str, source: str) -> ResourceRequest:
     top = read(text, source)
     fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
     groups = fields["groups"].mapping() if "groups" in fields else {}
+    try:
+        root_traits = read_root(*_texts(fields.get("root_required")))
+    except BadQuery as err:
+        raise fields["root_required"].error(str(err)) from None
     together = fields["same_subtree"].items() if "same_subtree" in fields else ()
     return ResourceRequest(
         _group(top, fields, UNSUFFIXED),
         {name: _group(group, group.mapping(_OF_GROUPS), name) for name, group in groups.items()},
         fields["group_policy"].text() if "group_policy" in fields else None,
-        *_root(fields.get("root_required")),
+        *root_traits,
         frozenset(frozenset(_texts(item)) for item in together),
         fields["limit"].whole() if "limit" in fields else None,
     )
@@ -47,16 +51,6 @@ def _group(where: Field, fields: dict[str, Field], suffix: str) -> RequestGroup:
         )
     except BadQuery as err:
         raise where.error(str(err)) from None
-
-
-def _root(field: Field | None) -> tuple[frozenset[str], frozenset[str]]:
-    values = _texts(field)
-    if field is None or not values:
-        return frozenset(), frozenset()
-    try:
-        return read_root(*values)
-    except BadQuery as err:
-        raise field.error(str(err)) from None
 
 
 def _texts(field: Field | None) -> list[str]:

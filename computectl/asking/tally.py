@@ -6,7 +6,7 @@ comes from a sharing provider has no host in its answer if it is queried alone, 
 after a class of the hosts' own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from computectl.asking.constraints import Aspect, Constraint, Question, constraints, keeping
@@ -43,10 +43,17 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
         key=lambda constraint: constraint.aspect is not Aspect.RESOURCES,
     )
     while waiting:
-        step = next(_steps(question, applied, waiting, query), None)
-        if step is None:
+        for constraint in waiting:  # until one can be added: no host of its answer is a sharing one
+            answer = query(keeping(question, (*applied, constraint)))
+            if len(answer) >= TALLIED:
+                return None
+            hosts = set(answer.hosts())
+            summaries = answer.provider_summaries
+            is_amount = constraint.aspect is Aspect.RESOURCES
+            if not (is_amount and any(summaries[uuid].shares for uuid in hosts)):
+                break
+        else:
             return None
-        constraint, hosts = step
         waiting.remove(constraint)
         applied.append(constraint)
         first[constraint] = len(left - hosts)
@@ -69,21 +76,6 @@ def hosts_of(api: API) -> frozenset[str]:
         if roots:
             return roots
     return frozenset()
-
-
-def _steps(
-    question: Question, applied: list[Constraint], waiting: list[Constraint], query: QueryCandidates
-) -> Iterator[tuple[Constraint, set[str]]]:
-    """Yield constraints that can be added, with the hosts that meet them and ``applied``."""
-    for constraint in waiting:
-        answer = query(keeping(question, (*applied, constraint)))
-        if len(answer) >= TALLIED:
-            return
-        hosts = set(answer.hosts())
-        summaries = answer.provider_summaries
-        if constraint.aspect is Aspect.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
-            continue
-        yield constraint, hosts
 
 
 def kept_out(

@@ -234,19 +234,17 @@ def _only_raises(function: Function) -> bool:
 def _trees(source: DriverSource) -> Iterator[Diagnostic]:
     """Yield advice on uses of the provider tree in functions that get it as an argument."""
     for function in source.reached:
-        for name in _tree_names(function):
-            live = _live_names(function, name)
-            for node in ast.walk(function):
-                yield from _on_tree(node, name)
-                yield from _on_live(node, live)
-
-
-def _tree_names(function: Function) -> Iterator[str]:
-    arguments = [each.arg for each in function.args.args]
-    if function.name == NEWEST and len(arguments) > 1:
-        yield arguments[1]
-    elif TREE in arguments:
-        yield TREE
+        arguments = [each.arg for each in function.args.args]
+        if function.name == NEWEST and len(arguments) > 1:
+            name = arguments[1]
+        elif TREE in arguments:
+            name = TREE
+        else:
+            continue
+        live = _live_names(function, name)
+        for node in ast.walk(function):
+            yield from _on_tree(node, name)
+            yield from _on_live(node, live)
 
 
 def _on_tree(node: ast.AST, tree: str) -> Iterator[Diagnostic]:
