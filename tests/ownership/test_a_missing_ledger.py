@@ -104,8 +104,7 @@ def test_what_nobody_asserts(case: Case, tmp_path, caplog) -> None:
         stranger.set_inventory(uuid, {**records, "DISK_GB": {"total": 5}})
         stranger.add_trait(uuid, "CUSTOM_THEIRS")
         stranger.set_aggregates(uuid, [aggregate])
-    host.attached = case.attached
-    host.restart()
+    host = Host(placement, {"d": REPORTS}, state=tmp_path / "state", attached=case.attached)
     caplog.clear()
     for _ in range(3):
         host.period()

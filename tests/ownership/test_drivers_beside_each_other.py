@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -29,11 +28,6 @@ from tests.ownership.world import (
 POOL = "eeeeeeee-0000-4000-8000-000000000001"
 RACK, ROW = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
 THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"
-
-
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
 
 
 def device(tree: Any) -> None:

@@ -26,11 +26,6 @@ BAD = "- identification: {uuid: $COMPUTE_NODE}\n  inventories: 7\n"
 
 
 @pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
-@pytest.fixture
 def host(placement: FakePlacement, tmp_path: Path) -> Host:
     """With a license by a file, beside a driver's VCPU."""
     (tmp_path / "state").mkdir()

@@ -16,16 +16,10 @@ from drivers.libvirt.tree.reported import (
     ReportedProvider,
     merge_reports,
 )
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 
 OLD, NEW, THIRD = (f"{NODE}_0000:8{n}:00.0" for n in (1, 2, 3))
 CPUS = {"VCPU": {"total": 8}}
-
-
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
 
 
 def card(name: str, *, replaces: tuple[str, ...] = (), cell: int | None = None, **records: Any):

@@ -9,7 +9,6 @@ import pytest
 
 from drivers.api import ReshapeNeeded
 from reportclient import errors
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -31,11 +30,6 @@ POOL = "eeeeeeee-0000-4000-8000-000000000001"
 RACK, ROW = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
 THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"
 DISABLED = "COMPUTE_STATUS_DISABLED"
-
-
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
 
 
 def strange_device(host: Host) -> str:
@@ -214,9 +208,7 @@ def test_a_driver_that_disables_its_host_is_told_and_disables_nothing(
 def test_children_of_an_attached_agent_outlive_a_node_that_vanishes(
     placement, tmp_path: Path
 ) -> None:
-    owner = Host(
-        placement, {"a": lambda tree: None}, tmp_path, rules={"audit_every": None}, node="n0"
-    )
+    owner = Host(placement, {"a": lambda tree: None}, tmp_path, audit_every=None, node="n0")
     owner.is_called("n0", "n1")
     owner.periods()
     owner.periods()

@@ -52,7 +52,7 @@ def test_what_fails_steadily_costs_a_read_and_a_write_at_doubled_gaps(case: str,
     (method, path), error = ERRORS[case]
     placement = Steady(method, path)
     reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
-    host = Host(placement, {"d": reports}, state=tmp_path, rules={"period": PERIOD})
+    host = Host(placement, {"d": reports}, state=tmp_path, period=PERIOD)
     placement.error = error()
     first = host.calls_of(lambda: host.period(PERIOD))
     assert len(first) <= 12, first
@@ -77,7 +77,7 @@ def test_what_fails_steadily_costs_a_read_and_a_write_at_doubled_gaps(case: str,
 def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
     placement = Steady()
     reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
-    host = Host(placement, {"d": reports}, state=tmp_path, rules={"period": PERIOD})
+    host = Host(placement, {"d": reports}, state=tmp_path, period=PERIOD)
     host.settled()
     placement.method, placement.path = "PUT", f"{host.uuid('child0')}/traits"
     placement.error = errors.ServerFault("500 made up")
@@ -102,8 +102,8 @@ def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
     """While the view is certain they are no faults of writes, which would have to wait."""
     for number in range(4):
         placement = Steady("GET", "")
-        rules = {"period": PERIOD}
-        host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path / str(number), rules=rules)
+        state = tmp_path / str(number)
+        host = Host(placement, {"d": inventory(VCPU=8)}, state=state, period=PERIOD)
         host.settled()
         placement.error = errors.ServerFault("500 made up")
         for _ in range(40):
@@ -115,7 +115,7 @@ def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
 
 def test_a_disabled_host_is_tried_while_the_root_rests(tmp_path) -> None:
     placement = Steady(*EVERY_WRITE)
-    host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, rules={"period": PERIOD})
+    host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, period=PERIOD)
     host.settled()
     placement.error = errors.ServerFault("500 made up")
     host.says(d=inventory(VCPU=9))

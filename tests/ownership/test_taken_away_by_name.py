@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from agent.ownership.policy import DISABLED
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     EVERY_ROOT,
     NODE,
@@ -40,11 +39,6 @@ def denies(*names: str, provider: str = NODE, rack: str = ""):
 
 
 CPUS = inventory(VCPU=8)
-
-
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
 
 
 @pytest.fixture
@@ -196,7 +190,6 @@ def test_files_that_nobody_can_read_may_claim_it(host, tmp_path) -> None:
 
 def test_it_goes_again_at_doubled_gaps_and_a_contest_is_told(host) -> None:
     """With a verification every 300 s: removed at once, then after 300 s, 600 s, 1,200 s."""
-    host.rules = {"verify_every": VERIFY, "audit_every": 10 * VERIFY}
     host.period()
     assert not has(host)
     removed_at, complaint = [host.now], ""

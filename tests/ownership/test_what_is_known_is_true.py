@@ -30,11 +30,6 @@ RACK = "aaaaaaaa-0000-4000-8000-000000000001"
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
 # -- a provider is read in three GETs, and somebody writes between them
 
 
@@ -245,7 +240,7 @@ def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_ans
 
 def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> None:
     """Failures in a row count, not failures of a life."""
-    host = Host(placement, {"a": inventory(VCPU=8)}, rules={"nodes_at_once": 2})
+    host = Host(placement, {"a": inventory(VCPU=8)}, nodes_at_once=2)
     host.settled()
     for _ in range(6):
         placement.fail_next("GET", "in_tree", errors.Unreachable("away"))

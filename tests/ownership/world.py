@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.reporting.reports import Report
 from agent.state.root_file import RootFile, root_path, saved_roots
 from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
@@ -141,95 +140,65 @@ class Door:
         return self.placement.request(method, path, json=json, needs=needs)
 
 
-@dataclass
-class Host:
-    """An agent's working parts; with ``state`` they live on in a directory.
+class Host(Agent):
+    """An agent whose drivers are bodies by name, in the order of the configuration.
 
-    ``drivers`` are bodies by name, in the order of the configuration.  ``attached``: the
-    root is somebody else's, who has made it.
+    With ``state`` it lives on in a directory.  ``attached``: the root is somebody else's, who has
+    made it.
     """
 
-    placement: FakePlacement
-    drivers: Mapping[str, Body]
-    state: Path | None = None
-    files: Path | None = None
-    attached: bool = False
-    rules: Mapping[str, Any] = field(default_factory=dict)
-    capabilities: Mapping[str, bool] = field(default_factory=dict)
-    node: str = NODE
-    root: str = ROOT
-    now: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.stranger = self.placement.stranger
-        self.door = Door(self.placement)
-        self.names_of_nodes = [self.node]
-        self.restart()
+    def __init__(
+        self,
+        placement: FakePlacement,
+        bodies: Mapping[str, Body],
+        state: Path | None = None,
+        files: Path | None = None,
+        *,
+        node: str = NODE,
+        root: str = ROOT,
+        capabilities: Mapping[str, bool] | None = None,
+        **options: Any,
+    ) -> None:
+        self.stranger, self.door = placement.stranger, Door(placement)
+        self.bodies, self.capabilities = bodies, capabilities or {}
+        self.names_of_nodes, self.top = [node], root
+        own = "" if options.get("attached") else root
+        wanted = {"root": own, "audit_every": AUDIT, "keeps_names": True, **options}
+        super().__init__(placement, state=state, files=files, **wanted)
 
     # -- what happens to the host
 
-    def restart(self, **drivers: Body) -> None:
+    def restart(self, **bodies: Body) -> None:
         """A new process; with other drivers if some are given."""
-        self.drivers = drivers or self.drivers
-        self._scripted: dict[str, Any] = {
-            name: Scripted(body, self.names_of_nodes) for name, body in self.drivers.items()
+        self.bodies = bodies or self.bodies
+        self.scripted = {
+            name: Scripted(body, self.names_of_nodes) for name, body in self.bodies.items()
         }
-        for driver in self._scripted.values():
+        for driver in self.scripted.values():
             driver.capabilities = self.capabilities
-        rules = {"audit_every": AUDIT, "attached": self.attached, **self.rules}
-        agent = Agent(
-            self.door,
-            named=self._scripted,
-            root="" if self.attached else self.root,
-            state=self.state,
-            files=self.files,
-            keeps_names=True,
-            **rules,
-        )
-        self.nodes = agent.nodes
+        self.api, self.named = self.door, dict(self.scripted)
+        super().restart()
 
     def says(self, **bodies: Body) -> None:
         """From now on these drivers say something else."""
         for name, body in bodies.items():
-            self._scripted[name].body = body
-        self.drivers = {**self.drivers, **bodies}
+            self.scripted[name].body = body
+        self.bodies = {**self.bodies, **bodies}
 
     def is_called(self, *names: str) -> None:
         """The host's nodes have these names now."""
         self.names_of_nodes = list(names)
-        for driver in self._scripted.values():
+        for driver in self.scripted.values():
             driver.nodes = self.names_of_nodes
 
     def tells(self, uuids: Mapping[str, str]) -> None:
         """The driver knows these UUIDs of its nodes."""
-        for driver in self._scripted.values():
+        for driver in self.scripted.values():
             driver.told = uuids
-
-    def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:
-        """By default so much later that Placement is verified."""
-        (report,) = self.periods(after, **options)
-        return report
-
-    def periods(self, after: float = 2 * VERIFY, **options: Any) -> list[Report]:
-        """Of every node."""
-        self.now += after
-        return self.nodes.period(self.now, **options)
-
-    def settled(self, **options: Any) -> Report:
-        """Two periods in which all is well, the second of which finds nothing to do."""
-        first = self.period(**options)
-        assert first.ok, first.texts()
-        report = self.period(**options)
-        assert report.ok and not report.done, (report.texts(), report.done)
-        return report
 
     def complaints(self, after: float = 2 * VERIFY, **options: Any) -> str:
         """All that one period complains of."""
         return " | ".join(self.period(after, **options).texts())
-
-    def switch(self, *, disabled: bool) -> Report:
-        (report,) = self.nodes.switch(self.now, disabled=disabled)
-        return report
 
     def between(self, method: str, path: str, act: Callable[[], object]) -> None:
         """Somebody acts right before the next such request; ``path`` is its end."""
@@ -239,10 +208,6 @@ class Host:
         assert self.files is not None
         (self.files / name).write_text(HEAD + ("".join(entries) or "  []\n"))
         self.reload()
-
-    def reload(self) -> None:
-        """What SIGHUP does."""
-        self.nodes.provider_files.read()
 
     # -- what the agent keeps
 
@@ -264,7 +229,7 @@ class Host:
     @property
     def _kept(self) -> Path:
         assert self.state is not None
-        return root_path(self.state, self.root)
+        return root_path(self.state, self.top)
 
     # -- what Placement has; providers by name or UUID
 
@@ -279,7 +244,7 @@ class Host:
 
     def names(self, root: str | None = None) -> set[str]:
         """Of all providers in the tree of the root."""
-        path = f"/resource_providers?in_tree={root or self.root}"
+        path = f"/resource_providers?in_tree={root or self.top}"
         return {item["name"] for item in self.placement.answer("GET", path)["resource_providers"]}
 
     def records(self, provider: str = NODE) -> dict[str, dict[str, Any]]:
@@ -319,11 +284,6 @@ class Host:
             )
             for name in self.names(root)
         }
-
-    def calls_of(self, action: Callable[[], object]) -> list[str]:
-        mark = self.placement.mark()
-        action()
-        return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
 
 
 def own(name: str, root: str = ROOT) -> str:

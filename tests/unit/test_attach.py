@@ -69,11 +69,6 @@ class Agent(agents.Agent):
 
 
 @pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
-@pytest.fixture
 def owned(placement: FakePlacement) -> FakePlacement:
     """With a root, its inventory and a child, as nova-compute makes them."""
     own_root(placement)

@@ -31,11 +31,6 @@ def disk(name: str, **more) -> Device:
 
 
 @pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
-@pytest.fixture
 def driver() -> Listing:
     return Listing(disk("sda"), disk("sdb"))
 

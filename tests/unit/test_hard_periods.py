@@ -7,11 +7,10 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
-from reportclient.testing.fake_placement import FakePlacement, Stranger
+from reportclient.testing.fake_placement import Stranger
 from tests import agents
-from tests.agents import Small
+from tests.agents import NODE, ROOT, Small
 
-ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
 CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
@@ -40,11 +39,6 @@ class Agent(agents.Agent):
     def seen(self, name):
         (tracker,) = self.nodes.trackers.values()
         return tracker.view.snapshot.named(name)
-
-
-@pytest.fixture
-def placement():
-    return FakePlacement()
 
 
 def test_while_one_driver_is_not_ready_its_part_stays_though_another_sets_the_whole_root(placement):

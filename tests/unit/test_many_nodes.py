@@ -107,11 +107,6 @@ def _kind(request: Any) -> str:
     return f"{request.method} {what}"
 
 
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
 def there(placement: FakePlacement, name: str) -> bool:
     found = placement.answer("GET", f"/resource_providers?uuid={uuid_of(name)}")
     return bool(found["resource_providers"])

@@ -33,11 +33,6 @@ POOL, GUEST_CLASS = "eeeeeeee-0000-4000-8000-000000000001", "VGPU"
 CONTESTED = "HW_CPU_X86_AVX"
 
 
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
-
-
 def writes(placement: FakePlacement, mark: int) -> list[str]:
     return [f"{one.method} {one.path}" for one in placement.since(mark) if one.is_write]
 

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.state.root_file import root_path
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests import agents
-from tests.agents import Small
+from tests.agents import NODE, ROOT, Body, Small, both, whole_root
 
-ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
-Body = Callable[[Any], None]
-
-
-class Scripted(ComputeDriver):
-    def __init__(self, body: Body) -> None:
-        super().__init__(DriverContext(NODE, Path("/nonexistent")))
-        self.body = body
-
-    def get_available_nodes(self):
-        return [NODE]
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        self.body(provider_tree)
-
-
-def whole_root(**totals: int) -> Body:
-    """Sets the root's whole inventory, as a driver does that knows of no other."""
-    return lambda tree: tree.update_inventory(NODE, {k: {"total": v} for k, v in totals.items()})
 
 
 def children(prefix: str, *numbers: int) -> Body:
@@ -51,14 +31,6 @@ def children(prefix: str, *numbers: int) -> Body:
                 tree.new_child(name, NODE)
             tree.update_inventory(name, {"CUSTOM_DEVICE": {"total": 1}})
             tree.add_traits(name, "CUSTOM_BOUGHT")
-
-    return body
-
-
-def both(*bodies: Body) -> Body:
-    def body(tree: Any) -> None:
-        for each in bodies:
-            each(tree)
 
     return body
 
@@ -84,11 +56,6 @@ class Agent(agents.Agent):
     def names(self) -> set[str]:
         listed = self.placement.answer("GET", f"/resource_providers?in_tree={ROOT}")
         return {item["name"] for item in listed["resource_providers"]}
-
-
-@pytest.fixture
-def placement() -> FakePlacement:
-    return FakePlacement()
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
