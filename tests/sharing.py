@@ -21,7 +21,6 @@ LONGEST_FIRST = (
     "integration/test_set_host_enabled.py",
     "integration/test_all_over_tls.py",
     "integration/test_registry_service.py",
-    "property/test_with_faults.py",
     "cost",
     "faults/test_every_fault_at_every_call.py",
     "integration/test_messaging.py",

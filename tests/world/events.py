@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.world.disk import DISK_FAULTS
 from tests.world.files import BAD, NAME
-from tests.world.hypervisor import AGGREGATES, TRAITS, Hypervisor, Part
-from tests.world.placement import is_accepted
+from tests.world.hypervisor import AGGREGATES, PARTS, TRAITS, Hypervisor, Part
+from tests.world.placement import SQUATTER, is_accepted
 
 if TYPE_CHECKING:
     from tests.world.machine import Machine
@@ -240,6 +240,8 @@ class ForeignWrite(Event):
             "child": "creates a child below",
             "deletes": "deletes",
             "renames": "renames",
+            "moves": f"moves below {self._its_parent or 'the root'}",
+            "squats": "takes the name of",
         }[self.kind]
         return f"another service {what} {self.part or 'the root'} of {self.host}"
 
@@ -254,6 +256,10 @@ class ForeignWrite(Event):
     @property
     def _its_class(self) -> str:
         return ("PGPU", "SRIOV_NET_VF")[self.number % 2]
+
+    @property
+    def _its_parent(self) -> str:
+        return ("", *PARTS)[self.number]
 
     def _put(self, world: World, uuid: str, kind: str, name: str, value: Any = True) -> None:
         world.placement.foreign.claims.setdefault(uuid, {})[kind, name] = value
@@ -305,6 +311,14 @@ class ForeignWrite(Event):
 
     def _renames(self, world: World, uuid: str) -> None:
         world.placement.stranger.rename(uuid, f"renamed{self.number}")
+
+    def _moves(self, world: World, uuid: str) -> None:
+        if self.part:
+            world.placement.stranger.move(uuid, self.node(world).uuid(self._its_parent))
+
+    def _squats(self, world: World, uuid: str) -> None:
+        squatter = f"{SQUATTER}{self.machine:04}{self.number:08}"
+        world.placement.stranger.create_provider(self.node(world).name(self.part), squatter)
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,24 @@ from tests.world.scheduler import Scheduler
 LATENCY = 0.02
 Send = Callable[..., dict[str, Any]]
 
-LOST, UNANSWERED, LATE, DOUBLED, SLOW, REFUSED, BROKEN = (
-    "is lost",
+ANSWERS = {
+    "is answered 400": errors.Rejected,
+    "is answered 403": errors.Forbidden,
+    "is answered 404": errors.NotFound,
+    "is answered 409": errors.Conflict,
+    "is answered 503": errors.Unreachable,
+}
+"""Answers to requests that are not carried out."""
+LOST = "is lost"
+FAULTS = (
+    LOST,
     "is carried out, and its reply is lost",
     "gets no answer, and is carried out later",
     "is carried out twice",
     "takes long",
-    "is answered 503",
     "is carried out, and answered 500",
+    *ANSWERS,
 )
-FAULTS = (LOST, UNANSWERED, LATE, DOUBLED, SLOW, REFUSED, BROKEN)
 
 
 @dataclass
@@ -74,11 +82,11 @@ class Link:
             case "takes long":
                 self.scheduler.sleep(seconds)
                 return carry_out()
-            case "is answered 503":
-                raise errors.Unreachable("503")
             case "is carried out, and answered 500":
                 _quietly(carry_out)
                 raise errors.ServerFault("500")
+            case _ if fault in ANSWERS:
+                raise ANSWERS[fault](fault)
             case _:
                 return carry_out()
         raise errors.Unreachable("no answer")

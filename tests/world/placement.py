@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.world.invariants import Invariants
     from tests.world.machine import Machine
 
+SQUATTER = "eeeeeeee-0000-4000-8000-"
+"""The beginning of the UUIDs of foreign roots that have the name of a provider of a host."""
 _PROVIDER = re.compile(r"/resource_providers/([^/?]+)")
 
 

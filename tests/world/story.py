@@ -51,6 +51,8 @@ STRANGERS = (
     "child",
     "deletes",
     "renames",
+    "moves",
+    "squats",
 )
 
 

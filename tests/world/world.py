@@ -26,7 +26,7 @@ from tests.world.invariants import Invariants
 from tests.world.machine import AUDIT, BEAT, DOWN_AFTER, EPOCH, INTERVAL, VERIFY, Machine
 from tests.world.nova import Nova
 from tests.world.operators import Operators
-from tests.world.placement import Placement, is_accepted
+from tests.world.placement import SQUATTER, Placement, is_accepted
 from tests.world.registry import Registry
 from tests.world.scheduler import Scheduler
 from tests.world.setup import Setup
@@ -127,7 +127,7 @@ class World:
         self.faults_end()
         over = self.scheduler.now + LONGEST_FAULT
         self._run_until(lambda: not self.scheduler.strays, over)
-        self.guests_go()
+        self.others_leave()
         self._settle_down()
 
     def _settle_down(self) -> None:
@@ -210,7 +210,10 @@ class World:
             elif machine.setup.reshapes_at_start:
                 machine.kill()
 
-    def guests_go(self) -> None:
+    def others_leave(self) -> None:
+        """Delete all guests, and the providers that have a name of a host's."""
+        for uuid in [uuid for uuid in self.placement.rows if uuid.startswith(SQUATTER)]:
+            self.placement.stranger.delete_provider(uuid)
         for consumer in list(self.placement.foreign.guests):
             is_accepted(self.placement.stranger.delete_allocation, consumer)
             del self.placement.foreign.guests[consumer]
