@@ -246,23 +246,6 @@ def test_nodes_that_can_not_be_named_are_reported_and_nothing_is_taken_away(
     assert agent.period().ok
 
 
-def test_a_driver_that_removes_the_root_is_named_and_everything_stays(
-    any_placement: Any,
-) -> None:
-    first, second = Small(devices(DEVICE)), Small(inventory())
-    agent = Agent(any_placement, first, second)
-    agent.settle()
-    first.body = lambda tree, nodename, allocations=None: tree.remove(nodename)
-    second.body = inventory(12)
-    report = agent.period()
-    assert not report.ok
-    assert names(any_placement) == {NODE, DEVICE}
-    assert "driver1" in report.driver_errors, "the culprit is named"
-    assert totals(any_placement) == {"VCPU": 12}, "the other driver's part is done"
-    first.body = devices(DEVICE)
-    assert agent.period().ok
-
-
 def test_what_a_driver_does_to_its_tree_afterwards_has_no_effect(any_placement: Any) -> None:
     kept = []
 

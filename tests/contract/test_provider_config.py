@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.ownership.ledger import FILES, Holding
 from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
@@ -200,18 +199,6 @@ def test_a_driver_that_takes_over_what_it_is_shown_keeps_nothing_of_a_file(
     assert host.totals() == {"VCPU": 8}
 
 
-def test_what_was_there_before_the_file_stays_after_it(host: Host) -> None:
-    started(host)
-    host.stranger.add_trait(ROOT, "CUSTOM_GOLD")
-    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
-    host.reload()
-    host.settle()
-    host.write()
-    host.reload()
-    host.settle()
-    assert host.custom() == {"CUSTOM_GOLD"}
-
-
 def test_what_left_the_file_while_the_agent_was_away_is_taken_away_at_its_start(
     any_host: Host,
 ) -> None:
@@ -307,28 +294,6 @@ def test_a_class_that_a_driver_reports_is_the_drivers(host: Host) -> None:
     assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
 
 
-def test_a_class_and_a_trait_that_a_driver_begins_to_report_become_the_drivers(
-    fake_placement, tmp_path: Path
-) -> None:
-    driver = Small(inventory())
-    host = started(
-        Host(fake_placement, tmp_path, driver),
-        entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8),
-    )
-
-    def grown(tree, nodename, allocations=None):
-        tree.update_inventory(nodename, {"VCPU": {"total": 8}, "CUSTOM_LICENSE": {"total": 5}})
-        tree.add_traits(nodename, "CUSTOM_GOLD")
-
-    driver.body = grown
-    host.period()
-    assert host.totals()["CUSTOM_LICENSE"] == 5
-    host.write()
-    host.reload()
-    host.settle()
-    assert (host.custom(), host.totals()["CUSTOM_LICENSE"]) == ({"CUSTOM_GOLD"}, 5)
-
-
 def test_one_provider_described_by_name_and_by_uuid_is_told_with_both_places(host: Host) -> None:
     one = host.write(entry(f"name: {DEVICE}", "CUSTOM_ONE"), name="one.yaml")
     two = host.write(entry(f"uuid: {CHILD}", "CUSTOM_TWO"), name="two.yaml")
@@ -367,11 +332,12 @@ def test_a_driver_that_fails_takes_nothing_of_a_file_along(host: Host) -> None:
         driver.body = fails(DriverNotReady("a bad moment"))
         assert not host.period().ok
     assert (host.custom(), host.custom(CHILD)) == ({"CUSTOM_GOLD"}, {"CUSTOM_FAST"})
-    host.write(entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
+    host.write()
     host.reload()
     host.period()
     assert (host.custom(), host.custom(CHILD)) == (set(), set())
-    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
+    assert host.totals() == {"VCPU": 8}
 
 
 def test_a_device_that_goes_and_comes_back_gets_what_the_file_adds(any_host: Host) -> None:
@@ -568,27 +534,6 @@ def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
     host.settle()
     assert host.custom() == {"CUSTOM_GOLD"}
     assert "removes nothing else" in caplog.text
-
-
-def test_while_no_ledger_can_be_written_nothing_new_is_claimed(host: Host) -> None:
-    started(host)
-    root_path(host.state, ROOT).unlink()
-    root_path(host.state, ROOT).mkdir()  # in the way of root too
-    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    host.reload()
-    (report,) = host.periods(2 * VERIFY)
-    assert not report.done and "nothing new is reported" in " ".join(report.texts())
-    assert host.custom() == set()
-    root_path(host.state, ROOT).rmdir()
-    host.settle()
-    assert host.custom() == {"CUSTOM_GOLD"}
-
-
-def test_the_ledger_holds_what_files_added(host: Host) -> None:
-    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    (tracker,) = host.nodes.trackers.values()
-    added = Holding(classes=frozenset({"CUSTOM_LICENSE"}), traits=frozenset({"CUSTOM_GOLD"}))
-    assert tracker.ledger.holding_of(ROOT, FILES) == added
 
 
 def test_files_that_are_read_and_not_changed_are_told_once(

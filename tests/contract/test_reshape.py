@@ -53,24 +53,15 @@ def vgpu_to_children(tree, allocations):
                 held["allocations"][gpu] = {"resources": {"VGPU": mine.pop("VGPU")}}
 
 
+def gives_up(tree, allocations):
+    if allocations is None:
+        raise ReshapeNeeded
+    raise ReshapeFailed("guest 1 is on no GPU that is left")
+
+
 def rebuild_with(driver, edit):
     """The driver's new version: does only what ``edit`` does."""
     driver.update_provider_tree = lambda tree, node, allocations=None: edit(tree, allocations)
-
-
-def test_vgpu_moves_from_the_root_to_its_children_with_the_guests_that_use_it(
-    any_placement, tmp_path
-):
-    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
-    guests = [consumer(any_placement, {"VCPU": 1, "VGPU": 1}) for _ in range(3)]
-    before = [totals(any_placement, who) for who in guests]
-    rebuild_with(driver, vgpu_to_children)
-    again = Agent(any_placement, driver, tmp_path)
-    report = again.period()
-    assert report.ok, report.texts()
-    assert [totals(any_placement, who) for who in guests] == before
-    assert all(holdings(any_placement, who)[ROOT] == {"VCPU": 1} for who in guests)
-    assert again.period(2 * VERIFY).done == ()
 
 
 def test_a_resource_class_is_renamed_under_its_guests(any_placement, tmp_path):
@@ -114,11 +105,6 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_place
         any_placement, tmp_path, {"VCPU": {"total": 16}}, reshape_when_running=True
     )
 
-    def gives_up(tree, allocations):
-        if allocations is None:
-            raise ReshapeNeeded
-        raise ReshapeFailed("guest 1 is on no GPU that is left")
-
     rebuild_with(driver, gives_up)
     running = agent.period()
     assert "guest 1" in " ".join(running.texts())
@@ -151,11 +137,6 @@ def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(any_place
     )
     consumer(any_placement, {"VCPU": 1})
     agent.period(2 * VERIFY)
-
-    def gives_up(tree, allocations):
-        if allocations is None:
-            raise ReshapeNeeded
-        raise ReshapeFailed("guest 1 is on no GPU that is left")
 
     rebuild_with(driver, gives_up)
     assert agent.period(1.0).calls > 0

@@ -126,17 +126,6 @@ def expect_moved_after(scene, call, fault, times=1):
     assert not agent.period(2 * VERIFY).done
 
 
-def test_a_guest_that_comes_while_we_reshape_is_not_lost(scene):
-    def guest_comes(exchange):
-        scene.placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
-        proxies.passed(exchange)
-
-    scene.proxy.harm(*CALLS["POST reshaper"], guest_comes)
-    agent = scene.agent()
-    assert agent.period().ok
-    expect_moved(scene, guests=4)
-
-
 def test_a_guest_that_leaves_while_we_reshape_stays_away(scene):
     consumer = scene.placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 1}})
 

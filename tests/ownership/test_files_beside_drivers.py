@@ -16,7 +16,6 @@ from tests.ownership.world import (
     both,
     child,
     entry,
-    fails,
     inventory,
     removes,
     traits,
@@ -90,17 +89,6 @@ def test_a_driver_never_sees_what_a_file_added(host: Host) -> None:
     assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
 
 
-def test_what_a_file_added_stays_while_a_driver_can_not_be_asked_and_goes_with_the_file(
-    host: Host,
-) -> None:
-    host.says(a=fails)
-    host.period()
-    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
-    host.write_file()
-    host.period()
-    assert host.totals() == {"VCPU": 8}
-
-
 def test_what_somebody_put_there_before_a_file_says_it_is_not_taken_away_with_it(
     host: Host,
 ) -> None:
@@ -146,22 +134,6 @@ def test_what_a_file_adds_to_a_device_in_use_is_drained_with_it(host: Host) -> N
     host.period()
     host.period()
     assert host.names() == {NODE}
-
-
-def test_a_files_class_in_use_is_drained_when_it_leaves_the_file_and_then_goes(
-    host: Host,
-) -> None:
-    guest = host.stranger.put_allocation({ROOT: {"CUSTOM_LICENSE": 1}})
-    host.write_file()
-    host.period()
-    assert host.reserved() == {"VCPU": 0, "CUSTOM_LICENSE": 8}
-    host.restart()
-    host.period()
-    assert host.reserved() == {"VCPU": 0, "CUSTOM_LICENSE": 8}
-    host.stranger.delete_allocation(guest)
-    host.period()
-    host.settled()
-    assert host.totals() == {"VCPU": 8}
 
 
 def test_a_driver_that_leaves_takes_nothing_that_a_file_says_too(placement, tmp_path) -> None:

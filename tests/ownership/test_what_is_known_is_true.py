@@ -276,38 +276,6 @@ def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(placement) 
 # -- what is in use
 
 
-def test_a_device_in_use_is_drained_removed_when_free_and_opened_when_it_comes_back(
-    placement,
-) -> None:
-    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
-    host.settled()
-    guest = host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
-    host.says(a=removes("card"))
-    host.period()
-    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
-    host.says(a=child("card", CUSTOM_SLOT=4))
-    host.period()
-    host.settled()
-    assert host.reserved("card") == {"CUSTOM_SLOT": 0}
-    host.says(a=removes("card"))
-    host.period()
-    host.stranger.delete_allocation(guest)
-    host.period()
-    host.settled()
-    assert host.names() == {NODE}
-
-
-def test_one_class_in_use_is_drained_and_the_others_of_the_provider_are_right(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8, FPGA=2)})
-    host.settled()
-    host.stranger.put_allocation({ROOT: {"FPGA": 1}})
-    host.says(a=inventory(VCPU=16))
-    host.period()
-    host.period()
-    assert host.totals() == {"VCPU": 16, "FPGA": 2}
-    assert host.reserved() == {"VCPU": 0, "FPGA": 2}
-
-
 def test_what_is_drained_stays_drained_while_the_driver_can_not_be_asked(placement) -> None:
     host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
     host.settled()
@@ -364,25 +332,6 @@ def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement, 
     }
     assert stranger.allocation(elsewhere)["allocations"][POOL]["resources"] == {"DISK_GB": 10}
     host.settled()
-
-
-def test_a_guest_that_comes_while_its_provider_is_reshaped_is_moved_too(
-    placement, tmp_path
-) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8, VGPU=8)}, state=tmp_path)
-    host.settled()
-    first = host.stranger.put_allocation({ROOT: {"VGPU": 1}})
-    host.restart(a=splits)
-    late = []
-    come = lambda: late.append(host.stranger.put_allocation({ROOT: {"VGPU": 2}}))  # noqa: E731
-    host.between("POST", "/reshaper", come)
-    host.period()
-    host.settled()
-    gpu = host.uuid("gpu")
-    assert host.totals() == {"VCPU": 8}
-    for guest, amount in ((first, 1), (late[0], 2)):
-        found = host.stranger.allocation(guest)["allocations"]
-        assert {uuid: part["resources"] for uuid, part in found.items()} == {gpu: {"VGPU": amount}}
 
 
 # -- values that other services set on providers of ours

@@ -132,12 +132,6 @@ def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
     assert isinstance(operation, SetTraits) and DISABLED in operation.traits
 
 
-def test_a_switch_on_a_busy_host_keeps_what_others_wrote(agent, any_placement) -> None:
-    any_placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
-    assert switch(agent, True).ok
-    assert {DISABLED, "CUSTOM_FOREIGN"} <= any_placement.stranger.traits(ROOT)
-
-
 def test_a_switch_before_there_is_a_root_writes_nothing(any_placement) -> None:
     agent = Agent(any_placement, Small(inventory()))
     report = switch(agent, True)
