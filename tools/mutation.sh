@@ -78,11 +78,8 @@ pytest_add_cli_args_test_selection = [
     "tests/unit/state", "tests/unit/test_nodes.py", "tests/unit/test_signing.py",
     "tests/unit/test_switching.py", "tests/unit/test_watching.py", "tests/property/test_tree_model.py",
 ]
-# These two take longer than all others together.
-pytest_add_cli_args = [
-    "-W", "ignore", "--ignore", "tests/ownership/test_killed_anywhere.py",
-    "--ignore", "tests/ownership/test_whatever_drivers_say.py",
-]
+# This one takes longer than many others together.
+pytest_add_cli_args = ["-W", "ignore", "--ignore", "tests/ownership/test_whatever_drivers_say.py"]
 timeout_multiplier = 3.0
 timeout_constant = 20.0
 mutate_only_covered_lines = false

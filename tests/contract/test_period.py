@@ -164,6 +164,53 @@ def test_a_driver_that_writes_on_a_strangers_provider_is_told_and_it_stays(
     assert stranger.provider(STORAGE) == before
 
 
+@pytest.mark.parametrize("who", [NODE, DEVICE])
+def test_own_traits_and_aggregates_come_and_go_beside_those_that_others_set(
+    any_placement: Any, who: str
+) -> None:
+    """Also what they have set since the last verification."""
+    driver, stranger = Small(devices(DEVICE)), any_placement.stranger
+    agent = Agent(any_placement, driver)
+    agent.settle()
+    uuid = ROOT if who == NODE else child_uuid(who)
+    stranger.add_trait(uuid, "CUSTOM_FOREIGN")
+    stranger.set_aggregates(uuid, [FOREIGN_AGG])
+    before = stranger.traits(uuid)
+
+    def adds(tree, nodename, allocations=None):
+        tree.add_traits(who, "CUSTOM_OURS")
+        tree.add_aggregates(who, AGG)
+
+    def removes(tree, nodename, allocations=None):
+        tree.remove_traits(who, "CUSTOM_OURS", "CUSTOM_NEVER_THERE")
+        tree.remove_aggregates(who, AGG)
+
+    driver.body = adds
+    assert agent.period(after=1.0).ok
+    assert stranger.traits(uuid) == before | {"CUSTOM_OURS"}
+    assert stranger.aggregates(uuid) == {AGG, FOREIGN_AGG}
+    driver.body = removes
+    assert agent.period(after=1.0).ok
+    assert (stranger.traits(uuid), stranger.aggregates(uuid)) == (before, {FOREIGN_AGG})
+
+
+def test_a_driver_is_shown_what_others_did_once_it_was_verified(any_placement: Any) -> None:
+    driver, stranger = Small(devices(DEVICE)), any_placement.stranger
+    agent = Agent(any_placement, driver)
+    agent.settle()
+    stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+    stranger.create_child(child_uuid(DEVICE), "theirs", FOREIGN_CHILD)
+    stranger.rename(child_uuid(DEVICE), "renamed by them")
+    agent.period(after=1.0)
+    assert "CUSTOM_FOREIGN" not in driver.shown[-1][ROOT].traits
+    driver.body = lambda tree, nodename, allocations=None: None
+    agent.period()
+    shown = {data.name: data for data in driver.shown[-1].values()}
+    assert "CUSTOM_FOREIGN" in shown[NODE].traits
+    assert shown["theirs"].parent_uuid == child_uuid(DEVICE)
+    assert shown["renamed by them"].uuid == child_uuid(DEVICE)
+
+
 # -- several drivers, and drivers that fail
 
 

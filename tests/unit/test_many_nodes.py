@@ -18,7 +18,7 @@ from agent.state.root_file import RootFile, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import Agent
+from tests.agents import Agent, Placement, door_to
 from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
@@ -70,18 +70,16 @@ class Rack(ComputeDriver):
 class OneByOne:
     """The fake takes one request at a time."""
 
-    def __init__(self, placement: FakePlacement) -> None:
-        self.placement, self.lock = placement, threading.Lock()
+    def __init__(self, placement: Placement) -> None:
+        self.api, self.lock = door_to(placement), threading.Lock()
 
     def request(self, method: str, path: str, **options: Any) -> Any:
         with self.lock:
-            return self.placement.request(method, path, **options)
+            return self.api.request(method, path, **options)
 
 
 class Service(Agent):
-    def __init__(
-        self, placement: FakePlacement, driver: Rack, own: str = ONE, **options: Any
-    ) -> None:
+    def __init__(self, placement: Placement, driver: Rack, own: str = ONE, **options: Any) -> None:
         api, workers = OneByOne(placement), Workers(patience=PATIENT)
         options = {"audit_every": None, **options}
         super().__init__(api, named={"rack": driver}, root=own, workers=workers, **options)
@@ -107,8 +105,8 @@ def _kind(request: Any) -> str:
     return f"{request.method} {what}"
 
 
-def there(placement: FakePlacement, name: str) -> bool:
-    found = placement.answer("GET", f"/resource_providers?uuid={uuid_of(name)}")
+def there(placement: Any, name: str) -> bool:
+    found = placement.stranger.send("GET", f"/resource_providers?uuid={uuid_of(name)}")
     return bool(found["resource_providers"])
 
 
@@ -116,7 +114,8 @@ def there(placement: FakePlacement, name: str) -> bool:
 
 
 @pytest.mark.parametrize("roots", [50, pytest.param(1000, marks=pytest.mark.faults)])
-def test_many_roots_in_one_agent_with_every_call_counted(placement, tmp_path, roots) -> None:
+def test_many_roots_in_one_agent_with_every_call_counted(any_placement, tmp_path, roots) -> None:
+    placement = any_placement
     names = [f"node{number}" for number in range(roots)]
     driver = Rack(*names)
     service = Service(placement, driver, state=tmp_path)
