@@ -7,7 +7,7 @@ import re
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Screen
 from tests.agents import ROOT, Agent
-from tests.integration.test_libvirt_docs import block
+from tests.integration.transcripts import block
 
 NOT_SHOWN = ("COMPUTE_", "CUSTOM_OWNER", "HW_CPU_")
 VARYING = re.compile(r"((?:DISK_GB|MEMORY_MB) ).*")
@@ -15,7 +15,7 @@ VARYING = re.compile(r"((?:DISK_GB|MEMORY_MB) ).*")
 
 
 def shown(name: str) -> str:
-    return block("../lab", name)
+    return block("lab", name)
 
 
 def drawn(agent: Agent) -> str:

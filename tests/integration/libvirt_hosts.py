@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from tests.agents import NODE, ROOT, Agent
 from tests.hosts import FakeHost
 from tests.servers.placement import RealPlacement
 
-MIB = 1024 * 1024
 DISK = 500 * 1024**3
 
 
@@ -82,4 +82,17 @@ def holds(placement: RealPlacement, consumer: str) -> Mapping[str, Mapping[str, 
     return {names[uuid]: part["resources"] for uuid, part in parts.items()}
 
 
-Make = Callable[..., DocumentedHost]
+def guest(host: DocumentedHost, **held: Mapping[str, int]) -> str:
+    """A consumer; ``held`` by provider name: amounts by class."""
+    known = providers(host.placement)
+    return host.placement.stranger.put_allocation(
+        {known[name]["uuid"]: parts for name, parts in held.items()}
+    )
+
+
+def totals(placement: RealPlacement, consumer: str) -> Counter[str]:
+    """What a consumer has, on whatever provider."""
+    found = Counter[str]()
+    for resources in holds(placement, consumer).values():
+        found.update(resources)
+    return found

@@ -8,7 +8,7 @@ import pytest
 
 from agent.reporting.reports import Severity
 from tests.agents import NODE, ROOT, child_uuid
-from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.libvirt_hosts import DocumentedHost, guest, holds, providers, totals
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice
 from tests.unit.libvirt.hosts import two_cells
@@ -40,14 +40,6 @@ def plug(host, *documents):
     host.binding.answers["listAllDevices"] = [FakeDevice(one) for one in documents]
     for connection in host.binding.connections:
         connection.happen("nodeDevice", 0, 0, 0)
-
-
-def guest(host, **held):
-    """``held`` by provider name: amounts by class."""
-    known = providers(host.placement)
-    return host.placement.stranger.put_allocation(
-        {known[name]["uuid"]: parts for name, parts in held.items()}
-    )
 
 
 def record(host, name, resource_class=NVME):
@@ -150,14 +142,6 @@ def old_root(host):
     return [stranger.put_allocation({ROOT: own}) for _ in range(2)], own
 
 
-def totals(host, who):
-    found: dict[str, int] = {}
-    for resources in holds(host.placement, who).values():
-        for name, amount in resources.items():
-            found[name] = found.get(name, 0) + amount
-    return found
-
-
 @pytest.mark.parametrize("numa", ["off", "nested"])
 def test_vgpus_and_contexts_leave_the_root_in_one_request(host, numa):
     guests, own = old_root(host)
@@ -170,7 +154,7 @@ def test_vgpus_and_contexts_leave_the_root_in_one_request(host, numa):
     found = providers(host.placement)
     assert not {"VGPU", "MEM_ENCRYPTION_CONTEXT"} & found[NODE]["inventory"].keys()
     assert [found[on_gpu(n)]["inventory"] for n in range(2)] == [{"VGPU": 4}] * 2
-    assert [totals(host, who) for who in guests] == [own, own]
+    assert [totals(host.placement, who) for who in guests] == [own, own]
     used = [name for who in guests for name in holds(host.placement, who) if "_pci_" in name]
     assert sorted(used) == [on_gpu(0), on_gpu(1)]
     assert all(f"{NODE}_amd_sev" in holds(host.placement, who) for who in guests)
@@ -199,5 +183,5 @@ def test_contexts_stay_on_the_root_while_libvirt_cannot_be_asked(host):
     host.binding.answers["getDomainCapabilities"] = sev()
     again = host.start("").period()
     assert again.ok, again.texts()
-    assert [totals(host, who) for who in guests] == [own, own]
+    assert [totals(host.placement, who) for who in guests] == [own, own]
     assert "MEM_ENCRYPTION_CONTEXT" not in providers(host.placement)[NODE]["inventory"]

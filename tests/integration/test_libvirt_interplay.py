@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.agents import NODE, ROOT, Small
-from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.libvirt_hosts import DocumentedHost, guest, holds, providers, totals
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
 from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
@@ -37,24 +37,8 @@ def everything(disks=DISKS):
     return [*(pci(at, cell=1) for at in disks), *gpus, mdev(1, "nvidia-35", GPUS[0])]
 
 
-def guest(host, **held):
-    """``held`` by provider name: amounts by class."""
-    known = providers(host.placement)
-    return host.placement.stranger.put_allocation(
-        {known[name]["uuid"]: parts for name, parts in held.items()}
-    )
-
-
 def parents(host):
     return {name: one["parent"] for name, one in providers(host.placement).items()}
-
-
-def sums(host, who):
-    found: dict[str, int] = {}
-    for resources in holds(host.placement, who).values():
-        for name, amount in resources.items():
-            found[name] = found.get(name, 0) + amount
-    return found
 
 
 # -- cells and devices
@@ -70,7 +54,7 @@ def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(h
         guest(host, **{NODE: own, on_gpu(1): {"VGPU": 4}}),
         guest(host, **{NODE: own, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
     ]
-    before = [sums(host, who) for who in guests]
+    before = [totals(host.placement, who) for who in guests]
     for _ in range(2):
         mark = host.placement.mark()
         host.reported(DEVICES + NESTED)
@@ -79,11 +63,11 @@ def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(h
         assert [nested[on(one)] for one in DISKS] == [CELLS[1]] * 3
         assert [nested[on_gpu(n)] for n in range(2)] == CELLS
         assert nested[f"{NODE}_amd_sev"] == NODE
-        assert [sums(host, who) for who in guests] == before
+        assert [totals(host.placement, who) for who in guests] == before
         assert holds(host.placement, guests[0])[on(DISKS[0])] == {NVME: 1}
         host.reported(DEVICES)
         assert parents(host) == flat
-        assert [sums(host, who) for who in guests] == before
+        assert [totals(host.placement, who) for who in guests] == before
         assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
 
 
@@ -125,7 +109,7 @@ def test_a_device_in_use_that_is_unplugged_survives_a_change_of_cells(host, firs
     found = providers(host.placement)
     assert found[on(DISKS[0])]["inventory"] == {NVME: 1}
     assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
-    assert sums(host, who) == {"VCPU": 2, NVME: 1}
+    assert totals(host.placement, who) == {"VCPU": 2, NVME: 1}
     with_cpus = set(CELLS) if second else {NODE}
     assert {name for name, one in found.items() if "VCPU" in one["inventory"]} == with_cpus
     host.placement.stranger.delete_allocation(who)
@@ -214,10 +198,10 @@ def test_another_driver_keeps_its_part_and_its_guests_when_cells_come_and_go(hos
     host.start(DEVICES, beside=[other]).settle()
     own = {"VCPU": 2, "MEMORY_MB": 512, "CUSTOM_LICENCE": 3}
     who = guest(host, **{NODE: own, "fpga": {"CUSTOM_FPGA": 2}, on(DISKS[0]): {NVME: 1}})
-    before = sums(host, who)
+    before = totals(host.placement, who)
     for text in (DEVICES + NESTED, DEVICES, DEVICES + NESTED):
         host.start(text, beside=[other]).settle()
-        assert sums(host, who) == before
+        assert totals(host.placement, who) == before
         assert {"fpga": {"CUSTOM_FPGA": 2}}.items() <= holds(host.placement, who).items()
         assert holds(host.placement, who)[NODE]["CUSTOM_LICENCE"] == 3
         assert providers(host.placement)[NODE]["inventory"]["CUSTOM_LICENCE"] == 8
@@ -253,13 +237,13 @@ def test_what_files_add_to_cells_and_devices_outlives_cells_that_go(host, tmp_pa
     assert providers(host.placement)[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8
     held = {CELLS[0]: {"VCPU": 2, "CUSTOM_LICENCE": 3}, NODE: {"CUSTOM_SLOT": 1}}
     who = guest(host, **held, **{on(DISKS[0]): {NVME: 1}})
-    before = sums(host, who)
+    before = totals(host.placement, who)
     for text in (DEVICES, DEVICES + NESTED):
         agent.drivers = (host.driver(text),)
         agent.start()
         assert not agent.period().fatal
         agent.period()
-        assert sums(host, who) == before
+        assert totals(host.placement, who) == before
         found = providers(host.placement)
         assert found[NODE]["inventory"]["CUSTOM_SLOT"] == 4
         assert found[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8, "in use"

@@ -9,7 +9,7 @@ from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport, ReportedProvider
 from tests.agents import NODE, ROOT, Agent, Small, child_uuid
-from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.libvirt_hosts import DocumentedHost, holds, providers, totals
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.hosts import capabilities, cell
 
@@ -34,14 +34,6 @@ def guest(host, **resources):
     return host.placement.stranger.put_allocation({ROOT: {**resources, "DISK_GB": 10}})
 
 
-def totals(host, who):
-    found: dict[str, int] = {}
-    for resources in holds(host.placement, who).values():
-        for name, amount in resources.items():
-            found[name] = found.get(name, 0) + amount
-    return found
-
-
 def test_on_and_off_again_with_guests_of_every_kind(host):
     host.reported(FLAT)
     guests = [
@@ -50,9 +42,9 @@ def test_on_and_off_again_with_guests_of_every_kind(host):
         guest(host, VCPU=1, CUSTOM_HUGEPAGES_2M=1000),
         guest(host, VCPU=1, CUSTOM_HUGEPAGES_2M=500, MEMORY_MB=1),
     ]
-    before = [totals(host, who) for who in guests]
+    before = [totals(host.placement, who) for who in guests]
     host.reported(NESTED)
-    assert [totals(host, who) for who in guests] == before
+    assert [totals(host.placement, who) for who in guests] == before
     for who in guests:
         cells = set(holds(host.placement, who)) - {NODE}
         assert len(cells) == 1, "each fits on one cell"
@@ -60,7 +52,7 @@ def test_on_and_off_again_with_guests_of_every_kind(host):
     assert set(providers(host.placement)) == {NODE, *CELLS}
     assert set(providers(host.placement)[NODE]["inventory"]) == {"DISK_GB"}
     host.reported(FLAT)
-    assert [totals(host, who) for who in guests] == before
+    assert [totals(host.placement, who) for who in guests] == before
     assert all(set(holds(host.placement, who)) == {NODE} for who in guests)
     assert set(providers(host.placement)) == {NODE}
 
@@ -69,7 +61,7 @@ def test_a_guest_that_is_larger_than_a_cell_is_split(host):
     host.reported(FLAT)
     who = guest(host, VCPU=6, MEMORY_MB=8000)
     host.reported(NESTED)
-    assert totals(host, who) == {"VCPU": 6, "MEMORY_MB": 8000, "DISK_GB": 10}
+    assert totals(host.placement, who) == {"VCPU": 6, "MEMORY_MB": 8000, "DISK_GB": 10}
     assert set(holds(host.placement, who)) == {NODE, *CELLS}
 
 
@@ -90,7 +82,7 @@ def test_one_who_fits_nowhere_stops_the_start_before_anything_is_sent(host):
     words = str(report.error)
     assert who in words and "MEMORY_MB" in words and "raise the allocation ratio" in words
     assert providers(host.placement) == before
-    assert totals(host, who)["MEMORY_MB"] == 15000
+    assert totals(host.placement, who)["MEMORY_MB"] == 15000
 
 
 def test_while_running_nothing_moves_unless_it_is_allowed(host):
@@ -154,49 +146,6 @@ def gpu(number, cell):
     inventory = {"VGPU": {"total": 4, "max_unit": 4}}
     name = f"{NODE}_pci_0000_8{number}_00_0"
     return ReportedProvider(name, inventory, cell=cell, from_root=frozenset({"VGPU"}))
-
-
-def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(placement, tmp_path):
-    devices = DevicesAnswer(placement, tmp_path)
-    assert devices.start(HostReport({**CPUS, "VGPU": {"total": 8}}))[1].ok
-    guests = [placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 3}}) for _ in range(2)]
-    mark = placement.mark()
-    _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 0), gpu(1, 1)]))
-    assert report.ok, report.texts()
-    assert [r.path for r in placement.since(mark)].count("/reshaper") == 1
-    for number, who in enumerate(sorted(guests)):
-        assert holds(placement, who) == {
-            CELLS[0]: {"VCPU": 1},
-            gpu(number, 0).name: {"VGPU": 3},
-        }
-    found = providers(placement)
-    assert [found[gpu(n, n).name]["parent"] for n in range(2)] == CELLS
-
-
-def test_devices_in_use_get_another_place_when_cells_come_and_go(placement, tmp_path):
-    devices = DevicesAnswer(placement, tmp_path)
-    assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
-    uuid = providers(placement)[gpu(0, 1).name]["uuid"]
-    who = placement.stranger.put_allocation({uuid: {"VGPU": 2}, ROOT: {"VCPU": 1}})
-    assert devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))[1].ok
-    assert providers(placement)[gpu(0, 1).name]["parent"] == CELLS[1]
-    assert holds(placement, who) == {gpu(0, 1).name: {"VGPU": 2}, CELLS[0]: {"VCPU": 1}}
-    assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
-    assert providers(placement)[gpu(0, 1).name]["parent"] == NODE
-    assert holds(placement, who) == {gpu(0, 1).name: {"VGPU": 2}, NODE: {"VCPU": 1}}
-
-
-def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(placement, tmp_path):
-    devices = DevicesAnswer(placement, tmp_path)
-    assert devices.start(HostReport(CPUS, {}, [gpu(0, 0)]))[1].ok
-    uuid = providers(placement)[gpu(0, 0).name]["uuid"]
-    who = placement.stranger.put_allocation({uuid: {"VGPU": 2}})
-    agent, _ = devices.start(HostReport({"VCPU": {"total": 6}}))
-    assert placement.stranger.inventory(uuid)["VGPU"]["reserved"] == 4
-    assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 6, "all else goes on"
-    placement.stranger.delete_allocation(who)
-    agent.period()
-    assert set(providers(placement)) == {NODE}
 
 
 def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):

@@ -8,13 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+PAGES = Path(__file__).resolve().parents[2] / "docs"
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _MARK = re.compile(r"(?<=CUSTOM_COMPUTE_AGENT_)[0-9A-F]{8}(?:_[0-9A-F]{4}){3}_[0-9A-F]{12}")
 """A UUID in the mark of a service with many nodes."""
 _BLOCK = re.compile(
     r"^\.\. (?:do: (?P<do>\w+)|code-block:: console\n\n(?P<text>(?: {4}.*\n|\n)+))", re.M
 )
+
+
+def block(page: str, name: str) -> str:
+    """The text of a page's literal block with this name."""
+    text = (PAGES / f"{page}.rst").read_text()
+    found = re.search(rf"^   :name: {name}\n\n((?:    .*\n|\n)+)", text, re.M)
+    assert found, f"{page}.rst has no block {name}"
+    return re.sub(r"^    ", "", found[1], flags=re.M).strip("\n")
 
 
 @dataclass(frozen=True)

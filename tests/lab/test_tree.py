@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.agents import ROOT
-from tests.integration.libvirt_hosts import holds, providers
+from tests.integration.libvirt_hosts import holds, providers, totals
 from tests.servers.lab import GPU, NODE
 
 NESTED = "report_numa = nested\nreport_hugepages = pages\n"
@@ -129,11 +129,3 @@ def test_nested_after_flat_moves_the_guests_and_back(start, placement):
     start("report_hugepages = pages\n", DEVICES)
     assert {who: totals(placement, who) for who in guests} == before
     assert not set(CELLS) & set(providers(placement))
-
-
-def totals(placement, who):
-    found: dict[str, int] = {}
-    for resources in holds(placement, who).values():
-        for name, amount in resources.items():
-            found[name] = found.get(name, 0) + amount
-    return found

@@ -1,10 +1,10 @@
-"""Every command in docs/candidates.rst does what it says there, and so does the Python."""
+"""Every command in docs/candidates.rst and docs/pictures.rst does what it says there, and so does the Python."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
+import shutil
 from textwrap import dedent
 
 import pytest
@@ -12,20 +12,17 @@ import pytest
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.ctl_here import Here
 from tests.integration.fleet import load_fleet, uuid
-from tests.integration.transcripts import replayed, steps
+from tests.integration.transcripts import PAGES, replayed, steps
 from tests.servers.placement import RealPlacement
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "candidates.rst"
+CANDIDATES, PICTURES = ((PAGES / f"{name}.rst").read_text() for name in ("candidates", "pictures"))
+needs_graphviz = pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 
 
-def block(language: str) -> str:
-    found = re.search(rf"^\.\. code-block:: {language}\n\n((?: {{4}}.*\n|\n)+)", text(), re.M)
+def code(language: str) -> str:
+    found = re.search(rf"^\.\. code-block:: {language}\n\n((?: {{4}}.*\n|\n)+)", CANDIDATES, re.M)
     assert found is not None
     return dedent(found[1])
-
-
-def text() -> str:
-    return DOCUMENT.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -37,25 +34,36 @@ def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(CANDIDATES, id="candidates"),
+        pytest.param(PICTURES, id="pictures", marks=needs_graphviz),
+    ],
+)
 def test_every_command_says_what_the_document_says(
-    host: Here, monkeypatch: pytest.MonkeyPatch
+    host: Here, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(host.directory)
-    (host.directory / "request.yaml").write_text(block("yaml"))
+    (host.directory / "request.yaml").write_text(code("yaml"))
 
     def run(words: str) -> str:
-        program, *args = shlex.split(words)
+        command, _, file = words.partition(" > ")
+        program, *args = shlex.split(command)
         assert program == "computectl"
         said = host.ctl(*args)
+        if file:
+            assert said.out.startswith("<?xml")
+            return said.err
         return said.out + said.err
 
-    assert len(list(steps(text()))) > 7
-    for command, output in replayed(text(), {"fleet": lambda: None}, run):
+    assert list(steps(page))
+    for command, output in replayed(page, {"fleet": lambda: None}, run):
         assert output == command.output, command.words
 
 
 def test_the_python_of_the_document_runs(host: Here, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(block("python"), {"api": PlacementAPI(token_adapter(host.url, "admin"))})
+    exec(code("python"), {"api": PlacementAPI(token_adapter(host.url, "admin"))})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
     assert all("'SRIOV_NET_VF': 1" in line and "'_NIC'" in line for line in lines)
