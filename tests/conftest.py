@@ -12,6 +12,8 @@ from hypothesis import settings
 from agent.bus import messaging
 from reportclient.testing.fake_placement import FakePlacement
 from tests import profiles
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 
@@ -48,6 +50,27 @@ def any_placement(request: pytest.FixtureRequest) -> FakePlacement | RealPlaceme
     name = "fake_placement" if request.param == "fake" else "placement"
     placement: FakePlacement | RealPlacement = request.getfixturevalue(name)
     return placement
+
+
+@pytest.fixture
+def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
+    """Before ``placement``: requests pass it, and can be harmed."""
+    with FaultProxy(placement.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def libvirtd() -> Iterator[PrivateLibvirtd]:
+    """A libvirtd of this module's tests only."""
+    with private_libvirtd() as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    """A RabbitMQ of this module's tests only."""
+    with RabbitMQ() as broker:
+        yield broker
 
 
 @pytest.fixture

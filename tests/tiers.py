@@ -22,7 +22,7 @@ FAULTS = "COMPUTE_AGENT_TEST_FAULTS" in os.environ
 FAST = "COMPUTE_AGENT_TEST_FAST" in os.environ
 """Whether this run is the short one."""
 WITH_SERVERS = ("docs", "faults", "integration", "kit", "lab", "matrix", "spec")
-SERVERS = {"own_broker", "own_placement", "placement_server"}
+SERVERS = {"broker", "libvirtd", "own_broker", "own_placement", "placement_server"}
 REAL = {"placement", "real"}
 """Values of parameters that choose the real Placement."""
 LONGEST_SLEEP = 0.2

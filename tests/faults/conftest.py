@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from tests.faults.scenario import Scene, after, before
 from tests.servers.backup import back_up, restore
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
-
-
-@pytest.fixture
-def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
-    with FaultProxy(placement.port) as running:
-        yield running
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def agent(scene: Scene, keystone: TinyKeystone):
     register_opts(conf)
     values = {
         "auth_type": "v3password",
-        "auth_url": keystone.url,
+        "auth_url": f"{keystone.url}/v3",
         "username": "agent",
         "password": "p",
         "user_domain_name": "d",
@@ -84,8 +84,7 @@ def test_a_refused_password_is_said_and_placement_is_not_asked(scene, agent, key
 
 
 def test_a_keystone_that_is_away_is_a_period_lost(scene, agent, keystone):
-    keystone.server.shutdown()
-    keystone.server.server_close()
+    keystone.stop()
     report = agent.period()
     assert isinstance(report.error, Unreachable)
     assert scene.proxy.seen == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -51,12 +50,6 @@ def agent_in(directory: Path, url: str, root: str, script: str) -> AgentProcess:
     agent.write()
     (agent.state_path / "compute_id").write_text(f"{root}\n")
     return agent
-
-
-@pytest.fixture
-def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
-    with FaultProxy(placement.port) as proxy:
-        yield proxy
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tests.hosts import context
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import PrivateLibvirtd, missing
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_kept_current import QUIET
 from tests.waiting import eventually
@@ -108,12 +108,6 @@ def test_a_device_that_is_plugged_or_unplugged_makes_a_period(looping, other) ->
 
 
 # -- a real libvirtd, and the agent as a process
-
-
-@pytest.fixture(scope="module")
-def libvirtd() -> Iterator[PrivateLibvirtd]:
-    with private_libvirtd() as daemon:
-        yield daemon
 
 
 def in_its_mounts(libvirtd: PrivateLibvirtd, *command: str) -> None:

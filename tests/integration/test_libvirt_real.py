@@ -23,18 +23,12 @@ from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.report import capabilities
 from tests.hosts import context
-from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing
 
 pytestmark = [
     pytest.mark.real_libvirt,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
-
-
-@pytest.fixture(scope="module")
-def libvirtd() -> Iterator[PrivateLibvirtd]:
-    with private_libvirtd() as daemon:
-        yield daemon
 
 
 @pytest.fixture

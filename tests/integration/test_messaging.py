@@ -32,20 +32,14 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
-@pytest.fixture(scope="module")
-def session_broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(session_broker: RabbitMQ) -> Iterator[RabbitMQ]:
+def broker(broker: RabbitMQ) -> Iterator[RabbitMQ]:
     """Up at the start and at the end of each test, whatever it does to it."""
-    if session_broker.process is None:
-        session_broker.start()
-    yield session_broker
-    if session_broker.process is not None:
-        os.killpg(session_broker.process.pid, signal.SIGCONT)
+    if broker.process is None:
+        broker.start()
+    yield broker
+    if broker.process is not None:
+        os.killpg(broker.process.pid, signal.SIGCONT)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -67,12 +66,6 @@ def watched(directory: Path, url: str, options: str = "", groups: str = "") -> W
     agent = Watched(directory, url, TREE, f"{EVERY_SECOND}{options}{group}{groups}")
     agent.port = port
     return agent
-
-
-@pytest.fixture
-def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
-    with FaultProxy(placement.port) as proxy:
-        yield proxy
 
 
 @needs_broker

@@ -31,17 +31,12 @@ from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import CheckingKeystone, RegistryProcess, fetch, recording_agent
+from tests.servers.registry import RegistryProcess, fetch, recording_agent
+from tests.servers.tiny_keystone import TinyKeystone
 from tests.waiting import eventually
 
 needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 needs_mariadb = pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -498,7 +493,7 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
 
 def test_keystone_decides_who_comes_in(tmp_path: Path) -> None:
     port = free_port()
-    with CheckingKeystone() as keystone:
+    with TinyKeystone() as keystone:
         more = (
             f"rest_port = {port}\n[keystone_authtoken]\nauth_type = password\n"
             f"auth_url = {keystone.url}/v3\nwww_authenticate_uri = {keystone.url}\n"

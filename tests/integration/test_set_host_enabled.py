@@ -40,18 +40,6 @@ nodes:
 """
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as broker:
-        yield broker
-
-
-@pytest.fixture
-def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
-    with FaultProxy(placement.port) as proxy:
-        yield proxy
-
-
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: FaultProxy):
     agent = AgentProcess(tmp_path, proxy.url, options=options(broker.url))

@@ -26,12 +26,6 @@ pytestmark = [
 QUEUE = "compute.testhost"
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as broker:
-        yield broker
-
-
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
     broker.empty(QUEUE)

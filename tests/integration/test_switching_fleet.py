@@ -32,12 +32,6 @@ from tests.waiting import eventually
 needs_rabbitmq = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as broker:
-        yield broker
-
-
 @pytest.fixture
 def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
     broker.empty(wire.TOPIC)  # a heartbeat of an earlier test's agent would be one of its host

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from driverkit.testing import DriverContract
 from drivers.libvirt.driver import LibvirtDriver
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import PrivateLibvirtd, missing
 
 pytestmark = [
     pytest.mark.real_libvirt,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
-
-
-@pytest.fixture(scope="module")
-def libvirtd() -> Iterator[PrivateLibvirtd]:
-    with private_libvirtd() as daemon:
-        yield daemon
 
 
 class TestLibvirtDriver(DriverContract):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -115,12 +114,7 @@ class AgentProcess:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def whole_environment(self) -> dict[str, str]:

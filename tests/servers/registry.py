@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
@@ -82,7 +77,7 @@ class RegistryProcess(Server):
 class RecordingAgent:
     """An agent's RPC endpoint that notes what it is asked."""
 
-    target = Target(version="6.0")
+    target = Target(version="5.13")
 
     def __init__(self) -> None:
         self.asked: list[bool] = []
@@ -92,12 +87,8 @@ class RecordingAgent:
         return "enabled" if enabled else "disabled"
 
 
-class RecordingAgent5(RecordingAgent):
-    target = Target(version="5.13")
-
-
 def recording_agent(transport: object, host: str) -> tuple[RecordingAgent, RpcServer]:
-    agent = RecordingAgent5()
+    agent = RecordingAgent()
     target = Target(exchange="nova", topic="compute", server=host)
     server = RpcServer(transport, target, [agent])
     server.start()
@@ -116,71 +107,3 @@ def fetch(
             return answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as err:
         return err.code, {k.lower(): v for k, v in err.headers.items()}, err.read()
-
-
-class CheckingKeystone:
-    """As much of Keystone as checking a token takes: ``token-ROLE`` is a user with that role."""
-
-    def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Keystone)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Keystone(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        here = f"http://{self.headers['Host']}"
-        if not self.path.startswith("/v3/auth/tokens"):
-            version = {"id": "v3.14", "status": "stable"}
-            version["links"] = [{"rel": "self", "href": f"{here}/v3/"}]
-            versions = {"versions": {"values": [version]}}
-            self._say(200, {"version": version} if "/v3" in self.path else versions)
-        elif self.headers["X-Subject-Token"].startswith("token-"):
-            self._say(200, {"token": self._token(self.headers["X-Subject-Token"][6:])})
-        else:
-            self._say(404, {"error": {"code": 404, "message": "no such token", "title": "x"}})
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._say(201, {"token": self._token("service")}, "token-service")
-
-    def _token(self, role: str) -> dict[str, object]:
-        domain = {"id": "default", "name": "Default"}
-        url = f"http://{self.headers['Host']}/v3"
-        faces = [
-            {"id": each, "interface": each, "region": "R", "region_id": "R", "url": url}
-            for each in ("public", "internal", "admin")
-        ]
-        return {
-            "methods": ["password"],
-            "expires_at": "2099-01-01T00:00:00.000000Z",
-            "issued_at": "2020-01-01T00:00:00.000000Z",
-            "user": {"id": f"id-{role}", "name": role, "domain": domain},
-            "project": {"id": "p", "name": "service", "domain": domain},
-            "roles": [{"id": f"r-{role}", "name": role}],
-            "catalog": [{"id": "k", "type": "identity", "name": "k", "endpoints": faces}],
-        }
-
-    def _say(self, status: int, body: dict[str, object], token: str | None = None) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        if token:
-            self.send_header("X-Subject-Token", token)
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        pass

@@ -1,68 +1,95 @@
-"""As much of Keystone as it takes to log in: tokens on request, counted."""
+"""As much of Keystone as it takes to log in and to check tokens; those that it issues are counted."""
 
 from __future__ import annotations
 
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any
+
+from tests.servers.process import Server
 
 
-class TinyKeystone:
-    """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password."""
+class TinyKeystone(Server):
+    """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password.
+
+    ``token-ROLE`` is a token of a user with that role.
+    """
 
     def __init__(self) -> None:
         self.issued: list[str] = []
         self.refuses = False
+        self._server: ThreadingHTTPServer | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}/v3"
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def token(self) -> str:
         self.issued.append(f"token-{len(self.issued) + 1}")
         return self.issued[-1]
 
-    def __enter__(self) -> TinyKeystone:
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"k": self}))
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
+    def start(self) -> None:
+        bound = type("Bound", (_Handler,), {"k": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), bound)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+    def stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
     k: TinyKeystone
 
+    def do_GET(self) -> None:
+        here = f"http://{self.headers['Host']}"
+        if not self.path.startswith("/v3/auth/tokens"):
+            version = {"id": "v3.14", "status": "stable"}
+            version["links"] = [{"rel": "self", "href": f"{here}/v3/"}]
+            versions = {"versions": {"values": [version]}}
+            self._say(200, {"version": version} if "/v3" in self.path else versions)
+        elif self.headers["X-Subject-Token"].startswith("token-"):
+            self._say(200, {"token": self._token(self.headers["X-Subject-Token"][6:])})
+        else:
+            self._say(404, {"error": {"code": 404, "message": "no such token", "title": "x"}})
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         if self.k.refuses:
             self._say(401, {"error": {"code": 401, "message": "no", "title": "Unauthorized"}})
-            return
-        token = {
+        else:
+            self._say(201, {"token": self._token("service")}, self.k.token())
+
+    def _token(self, role: str) -> dict[str, object]:
+        domain = {"id": "default", "name": "Default"}
+        url = f"http://{self.headers['Host']}/v3"
+        faces = [
+            {"id": each, "interface": each, "region": "R", "region_id": "R", "url": url}
+            for each in ("public", "internal", "admin")
+        ]
+        return {
             "methods": ["password"],
             "expires_at": "2099-01-01T00:00:00.000000Z",
             "issued_at": "2020-01-01T00:00:00.000000Z",
-            "user": {"id": "u", "name": "agent", "domain": {"id": "d", "name": "d"}},
+            "user": {"id": f"id-{role}", "name": role, "domain": domain},
+            "project": {"id": "p", "name": "service", "domain": domain},
+            "roles": [{"id": f"r-{role}", "name": role}],
+            "catalog": [{"id": "k", "type": "identity", "name": "k", "endpoints": faces}],
         }
-        self._say(201, {"token": token}, **{"X-Subject-Token": self.k.token()})
 
-    def _say(self, status: int, body: Any, **headers: str) -> None:
-        data = json.dumps(body).encode()
+    def _say(self, status: int, body: dict[str, object], token: str | None = None) -> None:
+        text = json.dumps(body).encode()
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(data))}.items():
-            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        if token:
+            self.send_header("X-Subject-Token", token)
         self.end_headers()
-        self.wfile.write(data)
+        self.wfile.write(text)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: object) -> None:
         """Silence."""
