@@ -69,18 +69,6 @@ def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_
     assert placement.stranger.provider(leaf_uuid(1))["name"] == f"{NODE}_leaf1"
 
 
-def test_a_strangers_provider_below_one_that_we_remove_is_not_deleted(fresh: Scene):
-    fresh.driver.say({NODE: Wished(8, "VCPU"), "removed": Wished(4)})
-    agent = fresh.agent()
-    assert agent.period().ok
-    (ours,) = (u for u, p in agent.tracker.view.snapshot.providers.items() if p.name == "removed")
-    child = fresh.placement.stranger.create_child(ours, "strangers-below")
-    fresh.placement.stranger.set_inventory(child, {"FPGA": {"total": 3}})
-    fresh.driver.say({NODE: Wished(8, "VCPU")})
-    agent.period(2 * VERIFY)
-    assert "strangers-below" in seen_in(fresh.placement)
-
-
 def test_one_trait_that_may_not_be_made_holds_up_only_who_carries_it(scene: Scene):
     """403 on the name: the 400 that would follow must not hide it, nor stop the others."""
     scene.proxy.harm(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from computectl.app import ComputeCtl
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -38,6 +43,16 @@ class Said:
     def text(self) -> str:
         """What was printed, without the breaks where a line is as wide as the screen."""
         return " ".join(self.out.split())
+
+
+def one_line(said: Said, code: int, *, out: bool = False) -> str:
+    """What went wrong, checked to be told as it has to be; ``out``: beside what was printed."""
+    assert said.code == code, said
+    assert bool(said.out) is out, said
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.startswith("computectl: ")
+    assert "; " in said.err
+    return said.err
 
 
 @dataclass
@@ -92,3 +107,22 @@ class AgentHost:
             check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass
+class Here(AgentHost):
+    """A host whose commands run in this process, as wide as a pipe: a tenth of the cost.
+
+    For tests that run many commands and are about what those say; that they run as processes,
+    ``test_computectl`` and ``test_computectl_docs`` show.
+    """
+
+    def ctl(self, *args: str, **environ: str) -> Said:
+        out, err = io.StringIO(), io.StringIO()
+        width = mock.patch.dict("os.environ", {"COLUMNS": "80", **environ})
+        with width, redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = ComputeCtl().run(["--config-file", str(self.config), *args])
+            except SystemExit as end:  # argparse
+                code = int(end.code or 0)
+        return Said(code, out.getvalue(), err.getvalue())

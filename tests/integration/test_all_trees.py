@@ -18,9 +18,8 @@ from reportclient.observed_tree import read_tree
 from reportclient.reader import refresh
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
-from tests.integration.ctl_here import Here
+from tests.integration.agent_host import Here, one_line
 from tests.integration.fleet import CEPH, host, load_fleet
-from tests.integration.test_computectl import one_line
 from tests.servers.placement import RealPlacement
 from tests.unit.cli.trees import numa_host, uuid_of
 

@@ -12,8 +12,7 @@ from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from reportclient.http import PlacementAPI, token_adapter
-from tests.integration.agent_host import Said
-from tests.integration.ctl_here import Here
+from tests.integration.agent_host import Here, Said
 from tests.servers.placement import RealPlacement
 
 OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ctl_here import Here
+from tests.integration.agent_host import Here, one_line
 from tests.integration.fleet import host, load_fleet, uuid
-from tests.integration.test_computectl import one_line
 from tests.servers.placement import RealPlacement
 
 TWO_PORTS = """
@@ -152,7 +151,7 @@ def test_a_question_mark_in_a_query_is_part_of_it(
 def test_disabled_hosts_show_only_where_they_are_asked_for(ctl: Here) -> None:
     options = ("candidates", "--resources", "VCPU=2", "--in-tree", host(199))
     said = ctl.ctl(*options)
-    assert "--explain" in one_line(said, 1)
+    assert "--explain" in one_line(said, 1, out=True)
     assert host(199) in ctl.ctl(*options, "--include-disabled").out
 
 
@@ -210,9 +209,8 @@ def test_providers_are_found_by_what_they_have_and_are(ctl: Here) -> None:
 
 
 def test_providers_of_disabled_hosts_are_counted(ctl: Here) -> None:
-    assert "1 provider of disabled hosts is left out" in one_line(
-        ctl.ctl("providers", host(199)), 1
-    )
+    told = one_line(ctl.ctl("providers", host(199)), 1, out=True)
+    assert "1 provider of disabled hosts is left out" in told
     assert host(199) in ctl.ctl("providers", uuid(199), "--include-disabled").out
 
 

@@ -23,7 +23,7 @@ from drivers.api import DriverContext
 from reportclient.http import PlacementAPI
 from reportclient.root import BulkWrites
 from tests.agents import Agent
-from tests.integration.agent_host import AgentHost, Said
+from tests.integration.agent_host import AgentHost, Said, one_line
 from tests.servers.placement import RealPlacement
 
 NUMA_HOST = """
@@ -51,15 +51,6 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
     host.configure()
     host.script(NUMA_HOST)
     return host
-
-
-def one_line(said: Said, code: int) -> str:
-    """What went wrong, checked to be told as it has to be."""
-    assert said.code == code, said
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.startswith("computectl: ")
-    assert "; " in said.err
-    return said.err
 
 
 # -- tree

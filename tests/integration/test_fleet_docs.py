@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from reportclient.http import PlacementAPI, token_adapter
-from tests.integration.ctl_here import Here
+from tests.integration.agent_host import Here
 from tests.integration.fleet import load_fleet, uuid
 from tests.integration.transcripts import PAGES, replayed, steps
 from tests.servers.placement import RealPlacement

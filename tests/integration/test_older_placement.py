@@ -1,13 +1,31 @@
-"""An older Placement gets what it can do; what it can't is said clearly."""
+"""An older Placement, or one without the reshaper, gets what it can do; what it can't is said clearly."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from reportclient.candidates import read_provider_query, read_request
+from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
+from reportclient.errors import TooOld
+from reportclient.http import PlacementAPI, token_adapter
+from tests.contract.test_reshape import (
+    agent_with,
+    consumer,
+    holdings,
+    rebuild_with,
+    vgpu_to_children,
+)
 from tests.cost.trees import NODE, ROOT, Agent, leaf_uuid, tree_driver
 from tests.servers.placement import RealPlacement
+from tests.spec.models import FPGAS, PHYSNETS, build, names, uuid_of, with_twins
 
 OLDEST = "1.30"
+MODEL = with_twins({**PHYSNETS, **FPGAS})
+NAMES = names(MODEL)
+PORTS = "resources=VCPU:1&resources_PORT=NET_BW_EGR_KILOBIT_PER_SEC:10"
+ANY = f"{PORTS}&required_PORT=in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_C"
 
 
 @pytest.fixture(params=[OLDEST, "1.36"])
@@ -57,3 +75,118 @@ def test_a_placement_below_the_minimum_is_refused_with_both_versions(tmp_path):
         assert "1.29" in str(report.error)
         assert OLDEST in str(report.error)
         assert len(server.requests()) == 1
+
+
+# -- a policy that does not let the agent use the reshaper
+
+
+def test_without_the_role_a_reshape_changes_nothing_and_explains_itself(tmp_path):
+    with RealPlacement(tmp_path / "placement", reshaper_for_admin=False) as placement:
+        _, driver = agent_with(
+            placement, tmp_path / "state", {"VCPU": {"total": 16}, "VGPU": {"total": 8}}
+        )
+        who = consumer(placement, {"VCPU": 1, "VGPU": 1})
+        rebuild_with(driver, vgpu_to_children)
+        report = Agent(placement, driver, tmp_path / "state").period()
+        text = " ".join(report.texts())
+        assert "403" in text
+        assert "service" in text, "the role that is missing"
+        assert holdings(placement, who)[ROOT] == {"VCPU": 1, "VGPU": 1}
+
+
+@pytest.mark.parametrize("bulk_chunk", [2, 50])
+def test_bulk_writes_fall_back_to_single_ones_where_the_role_is_missing(tmp_path, bulk_chunk):
+    with RealPlacement(tmp_path / "placement", reshaper_for_admin=False) as placement:
+        driver = tree_driver(5)
+        agent = Agent(placement, driver, tmp_path / "state", bulk_chunk=bulk_chunk)
+        assert agent.period().ok
+        first = [r for r in placement.requests() if r.path == "/reshaper"]
+        assert [r.status for r in first] == [403]
+        for number in range(1, 5):
+            driver.inventories[f"{NODE}_leaf{number}"] = {"VGPU": {"total": 2}}
+        start = placement.mark()
+        assert agent.period(1.0).ok
+        assert not [r for r in placement.since(start) if r.path == "/reshaper"], "remembered"
+
+
+# -- queries: the error names what it lacks
+
+
+@pytest.fixture(scope="module", params=["1.30", "1.36"])
+def filled(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("older")
+    with RealPlacement(directory, max_microversion=request.param) as server:
+        build(server, MODEL)
+        yield server
+
+
+@pytest.fixture
+def api(filled: RealPlacement) -> PlacementAPI:
+    return PlacementAPI(token_adapter(filled.url, "admin"))
+
+
+def test_alternatives_name_the_feature_and_both_versions(api: PlacementAPI, filled) -> None:
+    with pytest.raises(TooOld) as told:
+        allocation_candidates(read_request(ANY), api)
+    for word in ("group _PORT", "in:", "1.39", filled.max_microversion):
+        assert word in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "feature", "version"),
+    [
+        ("resources=VCPU:1", "root_required", "1.35"),
+        (f"resources=VCPU:1&in_tree={uuid_of('CN1')}", "in_tree", "1.31"),
+        (f"resources1=VCPU:1&member_of1=!{uuid_of('agg')}", "group 1: forbidden aggreg", "1.32"),
+        ("resources_A=VCPU:1", "group _A: a suffix that is no number", "1.33"),
+        ("resources_A=VCPU:1&same_subtree=_A", "same_subtree", "1.36"),
+        (
+            "resources_A=VCPU:1&required_B=HW_NUMA_ROOT&same_subtree=_A,_B&group_policy=none",
+            "group _B: a group without resources",
+            "1.36",
+        ),
+    ],
+)
+def test_what_it_lacks_is_named_with_its_version(
+    query: str, feature: str, version: str, api: PlacementAPI, filled
+) -> None:
+    if filled.max_microversion != "1.30":
+        allocation_candidates(read_request(query), api)
+        return
+    mark = filled.mark()
+    with pytest.raises(TooOld) as told:
+        allocation_candidates(read_request(query), api)
+    assert feature in str(told.value)
+    assert f"(microversion {version})" in str(told.value)
+    assert len(filled.since(mark)) == 1, "nothing is sent but to learn the version"
+
+
+def test_mappings_are_answered_or_missed_aloud(api: PlacementAPI, filled) -> None:
+    request, everybody = read_request("resources1=VCPU:1"), QueryOptions(include_disabled=True)
+    if filled.max_microversion != "1.30":
+        [one] = allocation_candidates(
+            request, api, QueryOptions(mappings=True)
+        ).allocation_requests[:1]
+        assert set(one.mappings or ()) == {"1"}
+        return
+    assert allocation_candidates(request, api, everybody).allocation_requests[0].mappings is None
+    with pytest.raises(TooOld, match=r"mappings \(microversion 1.34\)"):
+        allocation_candidates(request, api, replace(everybody, mappings=True))
+
+
+def test_providers_of_disabled_hosts_are_left_out(api: PlacementAPI) -> None:
+    with pytest.raises(TooOld, match="in:"):
+        resource_providers(read_provider_query("required=in:CUSTOM_PHYSNET_A,CUSTOM_B"), api)
+    found = resource_providers(read_provider_query("required=CUSTOM_PHYSNET_A"), api)
+    assert {NAMES[one.root_uuid] for one in found.providers} <= {"CN1", "CN2", "CN3"}
+    assert found.left_out > 0
+
+
+@pytest.mark.parametrize("query", ["resources=VCPU:1", "resources1=VCPU:1&required1=!CUSTOM_A"])
+def test_a_placement_before_nested_answers_is_refused_in_a_sentence(query, tmp_path) -> None:
+    with RealPlacement(tmp_path, max_microversion="1.21") as server:
+        old = PlacementAPI(token_adapter(server.url, "admin"))
+        with pytest.raises(TooOld, match=r"Placement has microversion 1\.21 and lacks: root_req"):
+            allocation_candidates(read_request(query), old)
+        with pytest.raises(TooOld, match=r"needs microversion 1\.30; Placement has 1\.21$"):
+            resource_providers(read_provider_query("name=host1"), old)

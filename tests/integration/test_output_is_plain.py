@@ -16,8 +16,7 @@ import pytest
 from computectl.app import ComputeCtl
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
-from tests.integration.agent_host import Said
-from tests.integration.ctl_here import Here
+from tests.integration.agent_host import Here, Said
 from tests.servers.bulk_load import load
 from tests.servers.placement import RealPlacement
 

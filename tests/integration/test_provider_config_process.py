@@ -18,7 +18,6 @@ from tests.integration.agent_host import AgentHost
 from tests.integration.provider_hosts import EVERY_ROOT, HEAD, entry
 from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.agent import AgentProcess
-from tests.servers.fault_proxy import Exchange, FaultProxy
 from tests.servers.placement import RealPlacement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -115,33 +114,6 @@ def test_a_directory_that_is_named_and_not_there_is_told(agent: AgentProcess) ->
     done = agent.once()
     assert done.returncode == 1
     assert f"{agent.directory}/files:1: can't be read: No such file or directory" in done.stderr
-
-
-@pytest.mark.parametrize("done_first", [False, True])
-def test_kill_9_at_the_write_leaves_nothing_that_the_next_start_does_not_know(
-    agent: AgentProcess, placement: RealPlacement, done_first: bool
-) -> None:
-    assert agent.once().returncode == 0
-    write(agent, entry(EVERY_ROOT, "CUSTOM_GOLD"))
-
-    def fault(exchange: Exchange) -> None:
-        if done_first:
-            exchange.forward()
-        agent.kill()
-
-    with FaultProxy(placement.port) as proxy:
-        proxy.harm("PUT", "/resource_providers", fault)
-        agent.placement_url = proxy.url
-        agent.write()
-        agent.start("--once")
-        assert agent.process is not None
-        assert agent.process.wait(60) == -signal.SIGKILL
-    assert ("CUSTOM_GOLD" in custom(agent, placement)) is done_first
-    write(agent)
-    agent.placement_url = placement.url
-    agent.write()
-    assert agent.once().returncode == 0
-    assert custom(agent, placement) == {"CUSTOM_OF_THE_SCRIPT"}
 
 
 # -- the document

@@ -14,7 +14,7 @@ import pytest
 from agent.bus.signing import Signer, host_key
 from agent.registry.client import RegistryClient
 from agent.registry.store import SqlRegistry
-from tests.integration.agent_host import AgentHost, Said
+from tests.integration.agent_host import AgentHost, one_line
 from tests.registries import registry_at
 from tests.servers import rabbitmq, records
 from tests.servers.placement import RealPlacement
@@ -45,14 +45,6 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
         body = {"resource_provider_generation": made["generation"], "traits": list(traits)}
         placement.request("PUT", f"/resource_providers/{made['uuid']}/traits", json=body)
     return made["uuid"]
-
-
-def one_line(said: Said, code: int) -> str:
-    assert said.code == code, said
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.startswith("computectl: ") and "; " in said.err
-    return said.err
 
 
 def test_the_list_says_whether_placement_agrees_with_one_get(

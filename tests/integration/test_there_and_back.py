@@ -130,16 +130,6 @@ def test_retiring_an_attached_host_takes_the_steps_of_a_child_that_goes(
     nova.period()
 
 
-def test_where_nova_is_stopped_they_go_at_once(host: AgentHost, placement: RealPlacement) -> None:
-    host.compute_id.unlink()
-    host.configure(more="[compute]\nroot_provider = attach\n")
-    host.script(BESIDE)
-    assert host.agent().code == 0
-    said = host.ctl("retire", "--yes", "--nova-stopped")
-    assert (said.code, said.err) == (0, "")
-    assert f"{NODE}_card" not in " ".join(names(placement))
-
-
 def listed(placement: RealPlacement) -> list[dict[str, str]]:
     found: list[dict[str, str]] = placement.request("GET", "/resource_providers")[
         "resource_providers"

@@ -49,17 +49,6 @@ def test_its_database_is_emptied_under_a_running_agent(site: Site) -> None:
     }
 
 
-def test_somebody_elses_things_that_come_back_are_left_alone(site: Site) -> None:
-    site.begin()
-    site.placement.empty()
-    site.converges(foreign=False)
-    stranger = site.placement.stranger
-    stranger.add_trait(site.root, "CUSTOM_FOREIGN")
-    site.change()
-    site.converges(foreign=False)
-    assert "CUSTOM_FOREIGN" in stranger.traits(site.root)
-
-
 def kill(placement: RealPlacement) -> None:
     assert placement.pid is not None
     os.kill(placement.pid, signal.SIGKILL)

@@ -22,12 +22,13 @@ from tests.agents import OWNER as OWNER
 from tests.agents import ROOT as ROOT
 from tests.agents import VERIFY, Agent, Body, Small
 from tests.agents import both as both
+from tests.integration.provider_hosts import EVERY_ROOT as EVERY_ROOT
+from tests.integration.provider_hosts import HEAD
+from tests.integration.provider_hosts import entry as entry
 
 AUDIT = 86400.0
 SOON = 60.0
 """Seconds after which nothing is verified yet."""
-HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
-
 # -- what drivers say
 
 
@@ -103,22 +104,6 @@ def fails(tree: Any) -> None:
 def reporting(report: HostReport) -> Body:
     """As the libvirt driver does, after its look at the host."""
     return lambda tree, allocations: write_report(tree, NODE, report, allocations) and None
-
-
-# -- what files say
-
-
-def entry(whom: str, *traits: str, **classes: int) -> str:
-    """``whom`` is ``uuid: …`` or ``name: …``."""
-    records = ", ".join(f"{name}: {{total: {total}}}" for name, total in classes.items())
-    return (
-        f"- identification: {{{whom}}}\n"
-        f"  inventories: {{additional: [{{{records}}}]}}\n"
-        f"  traits: {{additional: [{', '.join(traits)}]}}\n"
-    )
-
-
-EVERY_ROOT = "uuid: $COMPUTE_NODE"
 
 
 # -- the way to Placement

@@ -19,6 +19,7 @@ from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Placement, door_to
+from tests.ownership.world import Door
 from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
@@ -473,13 +474,8 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
     service = vanished(placement)
     other = Service(placement, Rack("goes"), TWO)
 
-    class Between:
-        def request(self, method: str, path: str, **options: Any) -> Any:
-            if method == "PUT":
-                assert all(report.ok for report in other.period())
-            return placement.request(method, path, **options)
-
-    service.nodes.breaker.api = Between()
+    service.nodes.breaker.api = door = Door(placement)
+    door.before.append(("PUT", "", other.calls))
     service.period(WAIT)
     assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
     service.nodes.breaker.api = placement
@@ -493,13 +489,8 @@ def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
     service = vanished(placement)
     other = Service(placement, Rack("goes"), TWO)
 
-    class Between:
-        def request(self, method: str, path: str, **options: Any) -> Any:
-            if method == "DELETE":
-                assert all(report.ok for report in other.period())
-            return placement.request(method, path, **options)
-
-    service.nodes.breaker.api = Between()
+    service.nodes.breaker.api = door = Door(placement)
+    door.before.append(("DELETE", "", other.calls))
     service.period(WAIT)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))

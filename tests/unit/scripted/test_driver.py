@@ -107,27 +107,6 @@ def test_the_tree_says_what_the_script_says(bench):
     assert tree.has_sharing_provider("DISK_GB")
 
 
-def test_a_second_period_changes_nothing(bench):
-    bench.start(NESTED).period()
-    first = bench.snapshots["h1"]
-    bench.period()
-    assert bench.snapshots["h1"] is first
-
-
-def test_a_new_instance_agrees_after_a_restart(bench):
-    bench.start(NESTED).period()
-    first = bench.snapshots["h1"]
-    bench.start().period()
-    assert bench.snapshots["h1"] is first
-
-
-def test_two_new_instances_make_the_same_of_an_empty_placement(bench, tmp_path):
-    bench.start(NESTED).period()
-    other = Bench(tmp_path).start()
-    other.period()
-    assert other.snapshots["h1"] == bench.snapshots["h1"]
-
-
 def test_what_the_script_has_no_longer_goes_even_after_a_restart(bench):
     bench.start(NESTED).period()
     bench.start("nodes: {h1: }").period()
