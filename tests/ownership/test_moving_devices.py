@@ -55,33 +55,6 @@ def test_allocations_follow_a_device_to_its_new_provider(placement) -> None:
     assert host.names() == {NODE, NEW}
 
 
-def test_a_guest_with_more_than_max_unit_is_split_over_two_and_nobody_gets_more(placement) -> None:
-    """What one consumer may have of one provider holds for what is moved to it too."""
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(8)))})
-    host.settled()
-    large, small = uses(host, OLD, CUSTOM_SLOT=5), uses(host, OLD, CUSTOM_SLOT=1)
-    heirs = (card(name, CUSTOM_SLOT=slots(4, max_unit=3), replaces=(OLD,)) for name in (NEW, THIRD))
-    host.restart(libvirt=says(*heirs))
-    host.period()
-    host.settled()
-    assert sorted(part["CUSTOM_SLOT"] for part in held(host, large).values()) == [2, 3]
-    assert sum(part["CUSTOM_SLOT"] for part in held(host, small).values()) == 1
-
-
-def test_what_a_guest_has_there_already_counts_for_max_unit(placement) -> None:
-    there = card(NEW, CUSTOM_OTHER=slots(1))
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(8)), there)})
-    host.settled()
-    guests = [uses(host, OLD, CUSTOM_SLOT=3), uses(host, OLD, CUSTOM_SLOT=3)]
-    heirs = (card(name, CUSTOM_SLOT=slots(6, max_unit=4), replaces=(OLD,)) for name in (NEW, THIRD))
-    host.restart(libvirt=says(*heirs))
-    host.period()
-    host.settled()
-    for guest in guests:
-        assert sum(part["CUSTOM_SLOT"] for part in held(host, guest).values()) == 3
-        assert all(part["CUSTOM_SLOT"] <= 4 for part in held(host, guest).values())
-
-
 def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -> None:
     host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)))})
     host.settled()
@@ -92,20 +65,6 @@ def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -
     assert f"no room for 1 of 3 CUSTOM_SLOT of consumer {guest}" in str(report.texts())
     assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
     assert host.totals(OLD) == {"CUSTOM_SLOT": 4}
-
-
-def test_step_size_and_min_unit_hold_for_what_is_moved(placement) -> None:
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(8)))})
-    host.settled()
-    guest = uses(host, OLD, CUSTOM_SLOT=6)
-    heirs = [
-        card(NEW, CUSTOM_SLOT=slots(5, step_size=2, min_unit=2), replaces=(OLD,)),
-        card(THIRD, CUSTOM_SLOT=slots(5, step_size=2, min_unit=2), replaces=(OLD,)),
-    ]
-    host.restart(libvirt=says(*heirs))
-    host.period()
-    host.settled()
-    assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 4}, THIRD: {"CUSTOM_SLOT": 2}}
 
 
 def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None:

@@ -7,7 +7,7 @@ import pytest
 from oslo_config import cfg
 from stevedore.extension import Extension
 
-from drivers.abilities import Configurable, Degradable, Lifecycle
+from drivers.abilities import Degradable, Lifecycle
 from drivers.api import DriverContext, DriverNotReady, ProviderTree, ReshapeNeeded
 from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
@@ -41,13 +41,6 @@ def tree():
 def reported(driver: LibvirtDriver, tree: ProviderTree) -> ProviderTree:
     driver.update_provider_tree(tree, *driver.get_available_nodes())
     return tree
-
-
-def test_it_has_the_optional_abilities(make):
-    driver = make()
-    assert isinstance(driver, Lifecycle)
-    assert isinstance(driver, Configurable)
-    assert isinstance(driver, Degradable)
 
 
 def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path):
@@ -84,20 +77,6 @@ def test_the_root_says_what_the_host_has(make, tree):
     }
     assert {"HW_CPU_X86_AVX2", "HW_ARCH_X86_64", "COMPUTE_ARCH_X86_64"} <= data.traits
     assert "HW_CPU_HYPERTHREADING" not in data.traits
-
-
-def test_a_second_period_changes_nothing_and_asks_four_questions(make, binding, tree):
-    driver = make()
-    snapshot = reported(driver, tree).freeze()
-    before = len(binding.calls)
-    again = reported(driver, ProviderTree(snapshot))
-    assert again.freeze() is snapshot
-    assert binding.calls[before:] == [
-        "getHostname",
-        "getCapabilities",
-        "getCPUMap",
-        "getMemoryStats",
-    ]
 
 
 def test_strangers_keep_traits_aggregates_and_providers(make, tree):
@@ -214,16 +193,6 @@ def test_a_capabilities_document_that_says_nothing_stops_nothing(make, binding, 
     assert data.traits == set()
 
 
-def test_the_name_is_remembered_and_a_new_one_is_named_in_health(make, binding, tree):
-    driver = make()
-    reported(driver, tree)
-    binding.answers["getHostname"] = "node-2"
-    assert driver.get_available_nodes() == [NODE]
-    reported(driver, tree)
-    told = driver.degraded()["host name"]
-    assert "node-2" in told and NODE in told
-
-
 def cells(*ids: str) -> str:
     listed = "".join(
         f"<cell id='{n}'><memory unit='KiB'>4194304</memory><cpus><cpu id='{n}'/></cpus></cell>"
@@ -244,14 +213,6 @@ def test_a_source_that_fails_later_keeps_its_last_answer_and_is_named(make, bind
     binding.refused.clear()
     reported(driver, ProviderTree(snapshot))
     assert driver.degraded() == {}
-
-
-def test_a_document_that_becomes_rubbish_is_not_believed(make, binding, tree):
-    driver = make()
-    snapshot = reported(driver, tree).freeze()
-    binding.answers["getCapabilities"] = "rubbish <"
-    assert reported(driver, ProviderTree(snapshot)).freeze() is snapshot
-    assert "cut or broken" in driver.degraded()["capabilities"]
 
 
 def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeypatch):
@@ -275,16 +236,6 @@ def test_hugepages_that_come_while_it_runs_are_noticed(make, binding, tree):
     inventory = reported(driver, ProviderTree(tree.freeze())).data(NODE).inventory
     assert inventory["CUSTOM_HUGEPAGES_2M"]["total"] == 512
     assert inventory["MEMORY_MB"]["total"] == 8192 - 1024
-
-
-def test_numa_cells_nested(make, binding, tree):
-    binding.answers["getCapabilities"] = cells("0", "1")
-    driver = make("[libvirt]\nreport_numa = nested\n")
-    reported(driver, tree)
-    assert set(tree.data(NODE).inventory) == {"DISK_GB"}
-    for number in range(2):
-        inventory = tree.data(f"{NODE}_numa{number}").inventory
-        assert {name: r["total"] for name, r in inventory.items()} == {"VCPU": 1, "MEMORY_MB": 4096}
 
 
 def test_switching_numa_wants_a_reshape_and_then_the_guests_move(make, binding, tree):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +12,7 @@ from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS
 from drivers.libvirt.facts.fact import MAX_CACHE_AGE, Sources
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.waiting import eventually
 
 
 class Woken:
@@ -54,10 +54,7 @@ def test_many_events_together_wake_once(woken):
     assert woken.soon()
     assert woken.times == 1
     events.changed(DEVICES)
-    give_up = time.monotonic() + 60
-    while woken.times < 2:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    eventually(lambda: woken.times == 2)
 
 
 def is_gathering() -> bool:
@@ -147,10 +144,7 @@ def test_a_lost_connection_wakes_and_a_new_one_does_again(host, binding, woken):
     binding.lose_connections()
     host.hostname()
     assert host.events.count(DEVICES) is not None
-    give_up = time.monotonic() + 60
-    while woken.times < 2:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    eventually(lambda: woken.times == 2)
 
 
 # -- sources

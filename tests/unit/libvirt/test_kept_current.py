@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +23,7 @@ from tests.unit.libvirt.fake_binding import (
     FakeLibvirtError,
 )
 from tests.unit.libvirt.test_disk import pool
+from tests.waiting import eventually
 
 NODE = "node-1"
 RBD = "[libvirt]\nimages_type = rbd\nimages_rbd_pool = vms\n"
@@ -161,27 +160,6 @@ class _Hanging(FakeConnection):
             self._pools.go_on.wait(60)
 
 
-@pytest.mark.slow
-def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
-    binding = Hanging()
-    driver = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3)).driver(RBD)
-    heard: list[str | None] = []
-    driver.watch(heard.append)
-    tree_of(driver)
-    binding.hanging.set()
-    binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
-    binding.connections[0].happen("storagePool", 1)
-    for _ in range(2):
-        tree = tree_of(driver)
-        assert disk(tree) == 50
-        assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
-        assert list(driver.degraded()) == ["storage pools"]
-    assert heard == [None]
-    binding.hanging.clear()
-    binding.go_on.set()
-    driver.cleanup_host("host")
-
-
 def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     text = binding.answers["getCapabilities"]
     assert '<domain type="kvm" />' in text
@@ -287,13 +265,6 @@ def test_without_a_sharing_provider_the_hosts_own_disk_is_reported(make):
 
 
 # -- whose host
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come"
-        time.sleep(0.01)
 
 
 def capabilities(uuid_of_host: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,7 @@ from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.connection.watch import Watch
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
-
-
-def until(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come"
-        time.sleep(0.005)
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -39,7 +32,7 @@ def host(libvirt: FakeLibvirt) -> Iterator[Host]:
 def test_what_is_known_first_is_told(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     assert told == [None]
 
 
@@ -48,9 +41,9 @@ def test_a_libvirt_that_is_not_there_at_first(host, libvirt) -> None:
     libvirt.down = FakeLibvirtError("nobody listens", code=38)
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     libvirt.down = None
-    until(lambda: len(told) == 2)
+    eventually(lambda: len(told) == 2)
     assert "nobody listens" in told[0] and told[1] is None
 
 
@@ -58,19 +51,19 @@ def test_a_libvirt_that_is_not_there_at_first(host, libvirt) -> None:
 def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     connection = libvirt.connections[-1]
     connection.alive = False
     connection.on_close(connection, 1, None)
     assert "libvirtd closed the connection" in told[1]
-    until(lambda: len(told) == 3)
+    eventually(lambda: len(told) == 3)
     assert told[2] is None and len(libvirt.connections) == 2
 
 
 def test_a_connection_that_we_close_is_no_loss(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     connection = libvirt.connections[-1]
     connection.on_close(connection, 3, None)
     assert told == [None]
@@ -80,19 +73,19 @@ def test_a_connection_that_we_close_is_no_loss(host, libvirt) -> None:
 def test_a_call_that_hangs_is_a_loss(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     libvirt.hang()
     with pytest.raises(DriverNotReady):
         host.hostname()
     assert "no answer within" in told[1]
     libvirt.release()
-    until(lambda: len(told) == 3)
+    eventually(lambda: len(told) == 3)
 
 
 def test_an_error_is_an_answer(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
-    until(lambda: told)
+    eventually(lambda: told)
     libvirt.refused["getHostname"] = FakeLibvirtError("no")
     with pytest.raises(DriverNotReady):
         host.hostname()
@@ -122,7 +115,7 @@ def test_after_the_end_nothing_is_told_and_its_thread_ends() -> None:
     watch = Watch(lambda: None, told.append, pause=0.01)
     before = set(threading.enumerate())
     watch.start()
-    until(lambda: told)
+    eventually(lambda: told)
     (thread,) = set(threading.enumerate()) - before
     watch.stop()
     thread.join(60)
@@ -133,6 +126,6 @@ def test_after_the_end_nothing_is_told_and_its_thread_ends() -> None:
 
 def test_the_callback_is_taken_back_when_the_connection_is_closed(host, libvirt) -> None:
     host.watch(lambda _: None)
-    until(lambda: libvirt.connections and libvirt.connections[-1].on_close)
+    eventually(lambda: libvirt.connections and libvirt.connections[-1].on_close)
     host.close()
     assert libvirt.connections[-1].on_close is None

@@ -170,6 +170,7 @@ RECORDS = st.builds(
     dict,
     total=st.integers(1, 30),
     reserved=st.just(0),
+    min_unit=st.sampled_from([1, 1, 2]),
     max_unit=st.integers(1, 12),
     step_size=st.sampled_from([1, 1, 2]),
     allocation_ratio=st.sampled_from([1.0, 2.0]),
@@ -192,7 +193,7 @@ def test_whatever_moves_arrives_within_the_limits_of_its_targets(records, amount
     for target, held in zip(targets, present, strict=False):
         limits = tree.data(target).inventory["VGPU"]
         held *= limits["step_size"]
-        if 0 < held <= min(limits["max_unit"], limits["total"]):
+        if limits["min_unit"] <= held <= min(limits["max_unit"], limits["total"]):
             allocations[f"there {target}"] = guest(**{target: {"VGPU": held}})
     before = totals(allocations)
     try:
@@ -206,7 +207,8 @@ def test_whatever_moves_arrives_within_the_limits_of_its_targets(records, amount
             limits = tree.data(uuid).inventory["VGPU"]
             amount = held["resources"]["VGPU"]
             assert uuid != ROOT
-            assert amount <= limits["max_unit"] and amount % limits["step_size"] == 0
+            assert limits["min_unit"] <= amount <= limits["max_unit"]
+            assert amount % limits["step_size"] == 0
             used[uuid] += amount
     for uuid, amount in used.items():
         limits = tree.data(uuid).inventory["VGPU"]
