@@ -172,34 +172,26 @@ def test_what_an_inventory_leaves_unsaid_stays_as_the_operator_set_it(world: Wor
 # -- names
 
 
-def test_a_standard_trait_that_placement_does_not_know_is_left_out_and_the_rest_sent(
-    world: World,
+@pytest.mark.parametrize(
+    ("traits", "classes"),
+    [({"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}, set()), (set(), {"FUTURE_THING"})],
+    ids=["traits", "a class"],
+)
+def test_standard_names_that_placement_does_not_know_are_left_out_and_the_rest_sent(
+    world: World, traits: set[str], classes: set[str]
 ) -> None:
     view = world.read()
     wish = host()
-    wish.add_traits(ROOT, "HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE")
+    wish.add_traits(ROOT, *traits)
+    inventory = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}}
+    wish.update_inventory(ROOT, inventory | {name: {"total": 1} for name in classes})
     outcome = world.applied(view, wish)
     assert isinstance(outcome.stopped_by, UnknownNames)
-    assert outcome.view.names.absent == {"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}
+    assert outcome.view.names.absent == traits | classes
     outcome = world.applied(outcome.view, wish)
     assert outcome.stopped_by is None and not outcome.failed
     assert world.truth() == host_as_created()
     assert not world.planned(outcome.view, wish), "it is not asked for again"
-
-
-def test_a_standard_class_that_placement_does_not_know_is_left_out_and_the_rest_sent(
-    world: World,
-) -> None:
-    view = world.read()
-    wish = host()
-    wish.update_inventory(
-        ROOT, {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}, "FUTURE_THING": {"total": 1}}
-    )
-    outcome = world.applied(view, wish)
-    assert isinstance(outcome.stopped_by, UnknownNames)
-    outcome = world.applied(outcome.view, wish)
-    assert outcome.stopped_by is None and not outcome.failed
-    assert world.truth() == host_as_created()
 
 
 def host_as_created() -> Snapshot:

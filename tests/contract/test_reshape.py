@@ -64,20 +64,25 @@ def rebuild_with(driver, edit):
     driver.update_provider_tree = lambda tree, node, allocations=None: edit(tree, allocations)
 
 
+def changes_class(driver, guests, old, new, inventory):
+    """The driver's new version: these guests have ``new`` for ``old``."""
+
+    def changed(tree, allocations):
+        if new not in tree.data(NODE).inventory:
+            if allocations is None:
+                raise ReshapeNeeded
+            for who in guests:
+                mine = allocations[who]["allocations"][ROOT]["resources"]
+                mine[new] = mine.pop(old)
+        tree.update_inventory(NODE, inventory)
+
+    rebuild_with(driver, changed)
+
+
 def test_a_resource_class_is_renamed_under_its_guests(any_placement, tmp_path):
     _, driver = agent_with(any_placement, tmp_path, {"CUSTOM_OLD": {"total": 8}})
     who = consumer(any_placement, {"CUSTOM_OLD": 3})
-
-    def renamed(tree, allocations):
-        if "CUSTOM_OLD" in tree.data(NODE).inventory:
-            if allocations is None:
-                raise ReshapeNeeded
-            for held in allocations.values():
-                mine = held["allocations"][ROOT]["resources"]
-                mine["CUSTOM_NEW"] = mine.pop("CUSTOM_OLD")
-        tree.update_inventory(NODE, {"CUSTOM_NEW": {"total": 8}})
-
-    rebuild_with(driver, renamed)
+    changes_class(driver, [who], "CUSTOM_OLD", "CUSTOM_NEW", {"CUSTOM_NEW": {"total": 8}})
     assert Agent(any_placement, driver, tmp_path).period().ok
     assert holdings(any_placement, who) == {ROOT: {"CUSTOM_NEW": 3}}
 
@@ -85,16 +90,7 @@ def test_a_resource_class_is_renamed_under_its_guests(any_placement, tmp_path):
 def test_pinned_guests_move_from_vcpu_to_pcpu(any_placement, tmp_path):
     _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16, "max_unit": 16}})
     pinned, shared = consumer(any_placement, {"VCPU": 4}), consumer(any_placement, {"VCPU": 2})
-
-    def dedicated(tree, allocations):
-        if "PCPU" not in tree.data(NODE).inventory:
-            if allocations is None:
-                raise ReshapeNeeded
-            mine = allocations[pinned]["allocations"][ROOT]["resources"]
-            mine["PCPU"] = mine.pop("VCPU")
-        tree.update_inventory(NODE, {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
-
-    rebuild_with(driver, dedicated)
+    changes_class(driver, [pinned], "VCPU", "PCPU", {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
     assert Agent(any_placement, driver, tmp_path).period().ok
     assert holdings(any_placement, pinned) == {ROOT: {"PCPU": 4}}
     assert holdings(any_placement, shared) == {ROOT: {"VCPU": 2}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from pathlib import Path
@@ -14,6 +13,7 @@ from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
+from tests.full_disk import no_space
 
 FLIPS = 16
 STAYS = "their owner is unknown since the ledger was lost"
@@ -147,10 +147,6 @@ def test_a_view_that_a_full_disk_did_not_take_is_kept_once_there_is_space(done, 
         assert "No space left" in " ".join(agent.period(1.0).texts())
     assert agent.period(1.0).calls == 0, "quiet, and yet it is kept"
     assert done.agent().period().calls == 2
-
-
-def no_space(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_view_that_is_marked_as_outdated_is_not_used(done):

@@ -69,38 +69,29 @@ def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_
     assert placement.stranger.provider(leaf_uuid(1))["name"] == f"{NODE}_leaf1"
 
 
-def test_one_trait_that_may_not_be_made_holds_up_only_who_carries_it(scene: Scene):
+@pytest.mark.parametrize(
+    ("path", "new", "changed"),
+    [
+        ("/traits/CUSTOM_SECOND", {"CUSTOM_NEW_LEAF": 2}, {"CUSTOM_FIRST"}),
+        ("/resource_classes/CUSTOM_NEW_LEAF", {}, {"CUSTOM_SECOND"}),
+    ],
+)
+def test_one_name_that_may_not_be_made_holds_up_only_who_carries_it(
+    scene: Scene, path: str, new: dict[str, int], changed: set[str]
+):
     """403 on the name: the 400 that would follow must not hide it, nor stop the others."""
-    scene.proxy.harm(
-        "PUT", "/traits/CUSTOM_SECOND", proxies.answered(in_placements_words(403)), times=10**6
-    )
+    scene.proxy.harm("PUT", path, proxies.answered(in_placements_words(403)), times=10**6)
     agent = scene.agent()
     for _ in range(3):
         report = agent.period()
-        assert isinstance(report.failed["CUSTOM_SECOND"], Forbidden)
+        assert isinstance(report.failed[path.split("/")[-1]], Forbidden)
         assert report.error is None
     found = seen_in(scene.placement)
-    assert found["new"][1] == {"CUSTOM_NEW_LEAF": 2}
+    assert found["new"][1:3] == (new, {"CUSTOM_FIRST"})
     assert found[NODE][1] == {"VCPU": 16}
-    assert found["changed"][2] == {"CUSTOM_FIRST"}
+    assert found["changed"][2] == changed
     assert "removed" not in found
-    assert sum(path == "/traits/CUSTOM_SECOND" for _, path in scene.proxy.seen) == 1
-    scene.proxy.heal()
-    assert agent.period(2 * VERIFY).ok
-    scene.expect_the_wish_and_all_of_the_strangers()
-
-
-def test_one_class_that_may_not_be_made_holds_up_only_who_has_it(scene: Scene):
-    forbidden = proxies.answered(in_placements_words(403))
-    scene.proxy.harm("PUT", "/resource_classes/CUSTOM_NEW_LEAF", forbidden, times=10**6)
-    agent = scene.agent()
-    report = agent.period()
-    assert isinstance(report.failed["CUSTOM_NEW_LEAF"], Forbidden)
-    assert report.error is None
-    found = seen_in(scene.placement)
-    assert found["new"][1] == {}
-    assert found["new"][2] == {"CUSTOM_FIRST"}
-    assert found[NODE][1] == {"VCPU": 16}
+    assert sum(seen == path for _, seen in scene.proxy.seen) == 1
     scene.proxy.heal()
     assert agent.period(2 * VERIFY).ok
     scene.expect_the_wish_and_all_of_the_strangers()

@@ -56,6 +56,17 @@ def test_the_page_names_every_command_of_the_script():
         assert f"``tools/lab.sh {command}" in page, command
 
 
+def run_with(lab: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [REPOSITORY / "tools" / script, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(lab)},
+        timeout=300,
+        check=False,
+    )
+
+
 @on_x86_64
 @pytest.mark.parametrize(
     ("words", "code", "said"),
@@ -69,28 +80,14 @@ def test_the_page_names_every_command_of_the_script():
     ],
 )
 def test_without_a_lab_the_scripts_say_what_to_do(tmp_path, words, code, said):
-    told = subprocess.run(
-        [REPOSITORY / "tools" / words[0], *words[1:]],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / "lab")},
-        timeout=300,
-        check=False,
-    )
+    told = run_with(tmp_path / "lab", *words)
     assert told.returncode == code, told.stderr
     assert said in told.stdout + told.stderr
 
 
 @on_x86_64
 def test_a_state_directory_that_sockets_can_not_be_in_is_refused(tmp_path):
-    told = subprocess.run(
-        [REPOSITORY / "tools" / "lab.sh", "start"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / ("x" * 120))},
-        timeout=300,
-        check=False,
-    )
+    told = run_with(tmp_path / ("x" * 120), "lab.sh", "start")
     assert told.returncode == 1
     assert "too long for a unix socket" in told.stderr
     assert "COMPUTE_AGENT_LAB_DIR=/some/where" in told.stderr

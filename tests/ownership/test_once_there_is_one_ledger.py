@@ -336,26 +336,26 @@ def test_what_one_released_goes_though_it_was_refused_first_and_another_is_not_r
     assert getattr(host, there)() == set()
 
 
-def test_a_trait_of_one_that_left_stays_while_another_can_not_be_asked(
-    placement, tmp_path: Path
+@pytest.mark.parametrize(
+    ("drops", "reports", "stays"),
+    [
+        (
+            lambda tree: tree.remove_traits(NODE, "CUSTOM_C"),
+            traits("CUSTOM_C"),
+            lambda host: host.custom() == {"CUSTOM_C"},
+        ),
+        (removes("card"), child("card", CUSTOM_SLOT=4), lambda host: host.is_there("card")),
+    ],
+    ids=["a trait", "a device"],
+)
+def test_what_one_had_that_left_stays_while_another_can_not_be_asked(
+    placement, tmp_path: Path, drops, reports, stays
 ) -> None:
-    drops = lambda tree: tree.remove_traits(NODE, "CUSTOM_C")  # noqa: E731
-    host = Host(placement, {"a": drops, "b": silent, "c": traits("CUSTOM_C")}, tmp_path)
+    host = Host(placement, {"a": drops, "b": silent, "c": reports}, tmp_path)
     host.settled()
     host.restart(a=drops, b=fails)
     host.period()
-    assert host.custom() == {"CUSTOM_C"}, "it may as well be b's by now"
-
-
-def test_a_device_of_one_that_left_stays_while_another_can_not_be_asked(
-    placement, tmp_path: Path
-) -> None:
-    drops = removes("card")
-    host = Host(placement, {"a": drops, "b": silent, "c": child("card", CUSTOM_SLOT=4)}, tmp_path)
-    host.settled()
-    host.restart(a=drops, b=fails)
-    host.period()
-    assert host.is_there("card")
+    assert stays(host), "it may as well be b's by now"
 
 
 def test_one_that_was_alone_keeps_its_record_when_another_comes_and_it_can_not_be_asked(

@@ -383,10 +383,3 @@ def check_indexes(snapshot: Snapshot) -> None:
     for provider in snapshot.walk():
         assert provider.parent_uuid in seen
         seen.add(provider.uuid)
-
-
-@given(ours.snapshots(), ours.edits())
-def test_every_frozen_snapshot_keeps_its_indexes_right(
-    base: Snapshot, steps: list[tuple[object, ...]]
-) -> None:
-    check_indexes(ours.edited(base, steps))

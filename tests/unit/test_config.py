@@ -134,23 +134,30 @@ def test_a_value_that_can_not_be_is_refused_by_its_name(
 
 
 def test_a_file_that_is_missing_is_named_with_the_next_step() -> None:
-    words = "no such configuration file: /nonexistent/x.conf; correct it, or give another file"
-    with pytest.raises(RegistryConfigError, match=words):
-        registry_config.load_config(["--config-file", "/nonexistent/x.conf"])
+    words, file = "no such configuration file: /nonexistent/x.conf", "/nonexistent/x.conf"
+    with pytest.raises(config.ConfigError, match=words):
+        config.load_config(["--config-file", file])
+    with pytest.raises(RegistryConfigError, match=f"{words}; correct it, or give another file"):
+        registry_config.load_config(["--config-file", file])
 
 
-@pytest.mark.parametrize("option", ["debug", "use_json", "once", "rate_limit_interval"])
+@pytest.mark.parametrize(
+    "option", ["debug", "use_json", "once", "rate_limit_interval", "update_resources_interval"]
+)
 @pytest.mark.parametrize("directory", [False, True])
-def test_a_wrong_value_of_what_logs_or_of_an_argument_is_refused_with_its_place(
+def test_a_wrong_value_is_refused_with_its_place_and_nothing_of_ours(
     tmp_path: Path, option: str, directory: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "d").mkdir()
     path = tmp_path / "d" / "agent.conf"
     path.write_text(f"[DEFAULT]\n\n{option} = perhaps\n")
     words = [f"--config-dir={path.parent}"] if directory else ["--config-file", str(path)]
-    with pytest.raises(config.ConfigError, match=f"{option} in {path}, line 3 is not valid"):
+    with pytest.raises(
+        config.ConfigError, match=f"{option} in {path}, line 3 is not valid"
+    ) as told:
         config.settings(config.load_config(words, command_line=opts.COMMAND_LINE))
-    if option != "once":
+    assert "LocationInfo" not in str(told.value)
+    if option not in ("once", "update_resources_interval"):
         with pytest.raises(RegistryConfigError, match=f"{option} in {path}, line 3 is not valid"):
             registry_config.load_config(words)
     assert capsys.readouterr().err == ""
@@ -189,11 +196,6 @@ def test_so_does_one_in_a_password(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match=r"\[placement\] password: .*\$\$") as caught:
         placement.adapter_from_conf(conf)
     assert "secret" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(config.ConfigError, match="/nonexistent.conf"):
-        config.load_config(["--config-file", "/nonexistent.conf"])
 
 
 def test_a_file_that_can_not_be_parsed_is_named_with_its_line(tmp_path: Path) -> None:
@@ -350,17 +352,6 @@ def test_every_commented_option_of_the_sample_is_no_typo(tmp_path: Path) -> None
     ours = text.partition("[fake]")[0]  # the groups that the agent itself registers
     conf = loaded(tmp_path, re.sub(r"(?ms)^# From drivers.*?(?=^\[|\Z|^# From agent)", "", ours))
     config.refuse_typos(conf)
-
-
-def test_a_value_of_the_wrong_kind_names_the_option_and_the_file_and_nothing_of_ours(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "agent.conf"
-    path.write_text("[DEFAULT]\nupdate_resources_interval = abc\n")
-    with pytest.raises(config.ConfigError) as told:
-        config.settings(config.load_config(["--config-file", str(path)]))
-    assert f"update_resources_interval in {path}" in str(told.value)
-    assert "LocationInfo" not in str(told.value)
 
 
 @pytest.mark.parametrize("section", ["author_devb", "author_dev"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from agent.nodes.identity import (
     root_uuids,
     saved_compute_id,
 )
+from tests.full_disk import no_space
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
 
@@ -108,10 +108,6 @@ def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Pa
             compute_id(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert compute_id(tmp_path) == compute_id(tmp_path)
-
-
-def no_space(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 # -- said twice

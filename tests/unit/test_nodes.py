@@ -30,6 +30,7 @@ from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
+from tests.full_disk import no_space
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())
@@ -269,10 +270,6 @@ def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) ->
     for _ in range(3):
         assert table.uuids(["a"], OWN, {}) == {"a": OWN}
     assert len(caplog.records) == 1
-
-
-def no_space(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(

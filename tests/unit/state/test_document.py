@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import pytest
 
 from agent.state import files
 from agent.state.document import Damaged, Document, Later, Unreadable
+from tests.full_disk import no_space
 
 FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
 
@@ -175,10 +175,6 @@ def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
     one.save_or_warn({"name": "other", "nodes": {}}, "")
     assert not one.problem
     assert document(tmp_path).read(same) == {"name": "other", "nodes": {}}
-
-
-def no_space(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_of_several_who_create_a_file_one_succeeds(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import signal
@@ -216,11 +215,7 @@ def half(descriptor: int, data: bytes, offset: int) -> int:
     """As much as there was space for, and then no more."""
     if len(data) > 10:
         return os.pwritev(descriptor, [data[:10]], offset)
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def no_space(*_: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return no_space()
 
 
 def test_a_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:
@@ -265,6 +260,7 @@ while True:
     assert file.save(documents) or file.replace(documents)
     print(number, flush=True)
 """
+from tests.full_disk import no_space
 
 
 @pytest.mark.slow
