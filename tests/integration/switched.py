@@ -62,6 +62,13 @@ def is_candidate(placement: RealPlacement, root: str) -> bool:
     return root in placement.request("GET", query)["provider_summaries"]
 
 
+def until_served(agent: AgentProcess, starts: int = 1) -> None:
+    """Until Placement has its host, the registry knows it, and calls over RPC arrive."""
+    agent.until_logged("Serving RPC calls on topic compute", times=starts)
+    agent.until_reported()
+    agent.until(lambda: is_known(agent))
+
+
 @dataclass
 class Caller:
     """The reference's client side, in plain oslo.messaging: a dict of a context, its serializer's

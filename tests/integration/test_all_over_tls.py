@@ -160,7 +160,7 @@ def test_a_host_is_reported_switched_and_outlives_its_token_and_nothing_secret_i
     cloud: Cloud,
 ) -> None:
     agent, keystone = cloud.agent, cloud.keystone
-    agent.until(lambda: (agent.state_path / "status.json").exists(), LONG)
+    agent.until_reported(LONG)
     agent.until(lambda: all(one["text"] == "" for one in status_of(agent)["checks"]), LONG)
     assert DISABLED not in cloud.traits()
 

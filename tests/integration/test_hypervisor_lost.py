@@ -66,11 +66,11 @@ def test_a_host_that_starts_without_its_hypervisor_is_disabled(
     root = root_of(agent)
     agent.kill()
     assert not has_trait(placement, root)
-    libvirtd.sigstop() if how == "hangs" else libvirtd.kill9()
+    harm(libvirtd, how)
     agent.start()
     eventually(lambda: has_trait(placement, root))
     eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
-    libvirtd.sigcont() if how == "hangs" else libvirtd.start()
+    mend(libvirtd, how)
     eventually(lambda: not has_trait(placement, root))
     eventually(lambda: reported(agent))
 
@@ -106,24 +106,25 @@ def reported(agent: AgentProcess) -> bool:
     return (agent.state_path / "status.json").exists() and status_of(agent)["nodes"][0]["ok"]
 
 
-def test_killed_it_disables_and_started_again_it_enables(agent, placement, libvirtd) -> None:
+def harm(libvirtd: PrivateLibvirtd, how: str) -> None:
+    libvirtd.sigstop() if how == "hangs" else libvirtd.kill9()
+
+
+def mend(libvirtd: PrivateLibvirtd, how: str) -> None:
+    libvirtd.sigcont() if how == "hangs" else libvirtd.start()
+
+
+@pytest.mark.parametrize("how", ["is killed", "hangs"])
+def test_lost_it_disables_and_back_it_enables(agent, placement, libvirtd, how) -> None:
     root = root_of(agent)
-    libvirtd.kill9()
+    harm(libvirtd, how)
     eventually(lambda: has_trait(placement, root))  # nobody waits for a period
     eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
-    assert libvirtd.uri in record_of(agent).disabled_reason
-    libvirtd.start()
+    assert status_of(agent)["service"]["reason"].startswith("AUTO: ")
+    assert how == "hangs" or libvirtd.uri in record_of(agent).disabled_reason
+    mend(libvirtd, how)
     eventually(lambda: not has_trait(placement, root))
     eventually(lambda: not record_of(agent).disabled)
-
-
-def test_hung_it_disables_and_running_again_it_enables(agent, placement, libvirtd) -> None:
-    root = root_of(agent)
-    libvirtd.sigstop()
-    eventually(lambda: has_trait(placement, root))
-    eventually(lambda: (status_of(agent)["service"]["reason"] or "").startswith("AUTO: "))
-    libvirtd.sigcont()
-    eventually(lambda: not has_trait(placement, root))
 
 
 def test_an_operators_decision_is_not_touched(agent, placement, libvirtd) -> None:

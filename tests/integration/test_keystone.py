@@ -199,7 +199,7 @@ def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: Agen
     verify = "[compute]\nresource_provider_association_refresh = 1\n"
     agent.config.write_text(agent.config.read_text() + verify)
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists())
+    agent.until_reported()
     user = keystone.session("long-lived", password).get_user_id()
     mark = cloud.placement.mark()
     keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": False}})

@@ -52,7 +52,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
 def reported(agent: AgentProcess) -> None:
     """Start it, and wait until Placement has everything and the registry knows it."""
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists())
+    agent.until_reported()
     agent.until(lambda: is_known(agent))
     assert status_of(agent)["nodes"][0]["ok"]
 

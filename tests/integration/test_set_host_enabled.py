@@ -17,12 +17,12 @@ from tests.integration.switched import (
     Caller,
     has_trait,
     is_candidate,
-    is_known,
     options,
     record_of,
     registry_of,
     root_of,
     status_of,
+    until_served,
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy, Reply
@@ -44,14 +44,8 @@ nodes:
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: FaultProxy):
     agent = AgentProcess(tmp_path, proxy.url, options=options(broker.url))
     with agent:
-        ready(agent)
+        until_served(agent)
         yield agent
-
-
-def ready(agent: AgentProcess, starts: int = 1) -> None:
-    agent.until_logged("Serving RPC calls on topic compute", times=starts)
-    agent.until(lambda: (agent.state_path / "status.json").exists())
-    agent.until(lambda: is_known(agent))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +114,7 @@ def test_every_root_gets_it_and_nothing_below_them(
     tmp_path, placement, broker, caller, proxy
 ) -> None:
     with AgentProcess(tmp_path, proxy.url, script=MANY, options=options(broker.url)) as agent:
-        ready(agent)
+        until_served(agent)
         caller.set_host_enabled("testhost", False)
         listed = placement.request("GET", f"/resource_providers?required={DISABLED}")
         assert {p["name"] for p in listed["resource_providers"]} == {"one", "two", "three"}
@@ -166,7 +160,7 @@ def test_killed_in_the_middle_it_does_what_was_last_asked(
     assert has_trait(placement, root) is (enabled is False if done_first else enabled)
     proxy.heal()
     agent.start()
-    ready(agent, starts=2)
+    until_served(agent, starts=2)
     eventually(lambda: has_trait(placement, root) is not enabled)
     eventually(lambda: record_of(agent).disabled is not enabled)
 
@@ -206,7 +200,7 @@ def test_a_host_that_placement_had_disabled_before_us_stays_disabled(
     agent.write()
     (agent.state_path / "compute_id").write_text(f"{root}\n")
     with agent:
-        ready(agent)
+        until_served(agent)
         eventually(lambda: record_of(agent).disabled)
         assert has_trait(placement, root)
         assert record_of(agent).disabled_reason == "found disabled in Placement"

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from kombu import Connection
 
-from tests.integration.switched import has_trait, is_known, options, record_of, registry_of, root_of
+from tests.integration.switched import (
+    has_trait,
+    options,
+    record_of,
+    registry_of,
+    root_of,
+    until_served,
+)
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ, missing
@@ -30,9 +37,7 @@ QUEUE = "compute.testhost"
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
     broker.empty(QUEUE)
     with AgentProcess(tmp_path, placement.url, options=options(broker.url)) as agent:
-        agent.until_logged("Serving RPC calls on topic compute")
-        agent.until(lambda: (agent.state_path / "status.json").exists())
-        agent.until(lambda: is_known(agent))
+        until_served(agent)
         yield agent
         agent.send(signal.SIGCONT)
 

@@ -36,6 +36,11 @@ def computectl(agent, *arguments):
     )
 
 
+def begin(agent):
+    agent.start()
+    agent.until_reported()
+
+
 def written(agent):
     return json.loads((agent.state_path / "status.json").read_text())
 
@@ -47,8 +52,7 @@ def test_status_before_the_agent_ever_ran(agent):
 
 
 def test_status_of_a_running_agent_that_is_well(agent):
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     said = computectl(agent, "status")
     assert (said.returncode, said.stderr) == (0, "")
     assert "testhost: well" in said.stdout
@@ -60,8 +64,7 @@ def test_status_of_a_running_agent_that_is_well(agent):
 
 
 def test_status_after_the_agent_was_killed(agent):
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     agent.kill()
     said = computectl(agent, "status")
     assert said.returncode == 1
@@ -70,8 +73,7 @@ def test_status_after_the_agent_was_killed(agent):
 
 
 def test_status_of_an_agent_that_is_stuck(agent):
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     agent.send(signal.SIGSTOP)
     give_up = time.monotonic() + 60
     while (said := computectl(agent, "status")).returncode == 0:
@@ -83,8 +85,7 @@ def test_status_of_an_agent_that_is_stuck(agent):
 
 def test_an_agent_that_nobody_has_buried_is_not_running(agent):
     """Where nobody waits for it, a killed process keeps its pid and its entry in /proc."""
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     pid = written(agent)["pid"]
     os.kill(pid, signal.SIGKILL)
     give_up = time.monotonic() + 60
@@ -98,8 +99,7 @@ def test_an_agent_that_nobody_has_buried_is_not_running(agent):
 def test_status_names_what_is_wrong_and_since_when(agent):
     agent.script = "nodes: {testhost: {inventory: {VCPU: 4}, traits: [custom_small]}}\n"
     agent.write()
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "custom_small" in said.stdout
@@ -108,8 +108,7 @@ def test_status_names_what_is_wrong_and_since_when(agent):
 
 def test_an_agent_whose_pid_somebody_else_has_is_not_running(agent):
     """This test has the pid now, and began at another time."""
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     agent.kill()
     path = agent.state_path / "status.json"
     path.write_text(json.dumps({**written(agent), "pid": os.getpid()}))
@@ -196,8 +195,7 @@ def test_a_provider_below_the_root_is_adopted_while_no_agent_runs(agent, placeme
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(theirs), "somebody else's is left alone"
     (agent.state_path / "status.json").unlink()
-    agent.start()
-    agent.until((agent.state_path / "status.json").exists)
+    begin(agent)
     said = computectl(agent, "adopt", "theirs")
     assert said.returncode == 2
     assert "in use by another compute-agent" in said.stderr and "stop compute-agent" in said.stderr

@@ -59,7 +59,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
 
 def started(agent: AgentProcess) -> None:
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists())
+    agent.until_reported()
 
 
 @needs_rabbitmq
@@ -156,7 +156,7 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(tmp_path, placemen
 def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, placement) -> None:
     agent = AgentProcess(tmp_path, placement.url, options=OPTIONS)
     with agent:
-        agent.until(lambda: (agent.state_path / "status.json").exists())
+        agent.until_reported()
         agent.until(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     before = record_of(agent).last_seen

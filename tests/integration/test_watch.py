@@ -27,7 +27,7 @@ def test_a_host_is_watched_while_its_agent_works(placement: RealPlacement, tmp_p
         tmp_path, placement.url, options=f"{options}[monitoring]\nlisten_port = {free_port()}\n"
     )
     with agent:
-        agent.until(lambda: (agent.state_path / "status.json").exists())
+        agent.until_reported()
         with Terminal(["--config-file", str(agent.config), "watch"]) as terminal:
             terminal.until(lambda text: "compute-agent on testhost  well" in text)
             assert terminal.settings != terminal.before, "keys would be echoed"

@@ -110,6 +110,10 @@ class AgentProcess:
     def until_logged(self, text: str, times: int = 1, seconds: float = 60.0) -> None:
         self.until(lambda: self.log.count(text) >= times, seconds)
 
+    def until_reported(self, seconds: float = 60.0) -> None:
+        """Wait for the end of its first period."""
+        self.until((self.state_path / "status.json").exists, seconds)
+
     def __enter__(self) -> AgentProcess:
         self.start()
         return self

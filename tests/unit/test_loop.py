@@ -85,16 +85,39 @@ class Bench:
         return self.began
 
 
-def test_periods_begin_an_interval_apart() -> None:
-    assert Bench(until=200).run(60) == [0, 60, 120, 180]
-
-
-def test_what_a_period_takes_does_not_shift_the_next() -> None:
-    assert Bench(until=200, takes=lambda number: 7.5).run(60) == [0, 60, 120, 180]
-
-
-def test_the_first_period_waits_for_its_moment() -> None:
-    assert Bench(until=200).run(60, first_in=42) == [42, 102, 162]
+@pytest.mark.parametrize(
+    ("bench", "interval", "first_in", "began"),
+    [
+        pytest.param(Bench(200), 60, 0, [0, 60, 120, 180], id="an interval apart"),
+        pytest.param(
+            Bench(200, lambda _: 7.5), 60, 0, [0, 60, 120, 180], id="whatever a period takes"
+        ),
+        pytest.param(Bench(200), 60, 42, [42, 102, 162], id="the first at its moment"),
+        pytest.param(
+            Bench(200, later=[(70, REFRESH)]),
+            *(60, 0, [0, 60, 70, 120, 180]),
+            id="a refresh is served now and leaves the schedule",
+        ),
+        pytest.param(
+            Bench(100, asked=3), None, 50, [0, 50], id="one serves all who asked before it"
+        ),
+        pytest.param(
+            Bench(10_000, later=[(5000, REFRESH)]),
+            *(None, 0, [0, 5000]),
+            id="without an interval one, and those asked for",
+        ),
+        pytest.param(
+            Bench(250, well=lambda _: False, later=[(60.2, REFRESH), (130, REFRESH)]),
+            *(60, 0, [0, 60, 61, 120, 130, 180, 240]),
+            id="who asks after one of the schedule failed waits a second only",
+        ),
+        pytest.param(Bench(3), 60, 5, [], id="none after a stop"),
+    ],
+)
+def test_when_periods_begin(
+    bench: Bench, interval: float | None, first_in: float, began: list[float]
+) -> None:
+    assert bench.run(interval, first_in) == began
 
 
 def test_a_period_that_takes_too_long_makes_those_it_ran_over_fall_out(
@@ -118,15 +141,6 @@ def test_a_quick_period_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.DEBUG):
         Bench(until=200, takes=lambda number: 59).run(60)
     assert not caplog.records
-
-
-def test_a_refresh_is_served_now_and_leaves_the_schedule() -> None:
-    bench = Bench(until=200, later=[(70, REFRESH)])
-    assert bench.run(60) == [0, 60, 70, 120, 180]
-
-
-def test_one_period_serves_all_who_asked_before_it() -> None:
-    assert Bench(until=100, asked=3).run(None, first_in=50) == [0, 50]
 
 
 def test_refreshes_that_came_during_a_period_make_one_more() -> None:
@@ -170,12 +184,6 @@ def test_what_went_well_once_ends_the_longer_waits() -> None:
     assert bench.run(None) == [0, 1, 3, 7, 8, 10]
 
 
-def test_a_failure_by_the_schedule_lets_the_next_one_who_asks_wait_a_second_only() -> None:
-    bench = Bench(until=250, well=lambda number: False)
-    bench.later = [(60.2, REFRESH), (130, REFRESH)]
-    assert bench.run(60) == [0, 60, 61, 120, 130, 180, 240]
-
-
 def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
     bench = asking_again(Bench(until=20, well=lambda number: False))
     done, _ = posted_at(bench, 9)
@@ -184,20 +192,11 @@ def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
     assert 9 not in bench.began
 
 
-def test_without_an_interval_there_is_one_period_and_those_asked_for() -> None:
-    bench = Bench(until=10_000, later=[(5000, REFRESH)])
-    assert bench.run(None) == [0, 5000]
-
-
 def test_idle_is_called_often_enough_for_a_watchdog() -> None:
     bench = Bench(until=1000)
     bench.run(None)
     gaps = [after - before for before, after in zip(bench.idled, bench.idled[1:], strict=False)]
     assert gaps and max(gaps) <= 10
-
-
-def test_a_stop_ends_the_loop_before_its_first_period() -> None:
-    assert Bench(until=3).run(60, first_in=5) == []
 
 
 def test_a_stop_during_a_period_is_the_last_thing() -> None:

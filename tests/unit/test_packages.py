@@ -1,9 +1,15 @@
-"""A hypervisor gets few packages; docs/install.rst says what the largest are for."""
+"""Packages that are installed: few on a hypervisor, on docs/install.rst, in constraints.txt."""
 
 from __future__ import annotations
 
+import configparser
 import re
+import tomllib
 from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.unit.packages import packages_of
 
@@ -37,3 +43,30 @@ def test_a_source_distribution_has_the_folders_of_the_readme() -> None:
         *re.findall(r"^graft (\w+)$", manifest, re.M),
     }
     assert len(folders) > 9 and sorted(folders - packed) == []
+
+
+# -- constraints.txt: the versions that the tests ran with, for each library that is needed
+
+
+def needed() -> list[str]:
+    config = configparser.ConfigParser()
+    config.read(REPOSITORY / "setup.cfg")
+    extras = config["options.extras_require"].values()
+    library = tomllib.loads((REPOSITORY / "reportclient" / "pyproject.toml").read_text())["project"]
+    beside = [*library["dependencies"], *library["optional-dependencies"]["testing"]]
+    text = "\n".join([config["options"]["install_requires"], *extras, *beside])
+    lines = (line.strip() for line in text.splitlines())
+    return sorted({line for line in lines if line and not line.startswith("#")})
+
+
+def pinned() -> dict[str, str]:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+@pytest.mark.parametrize("text", needed())
+def test_what_is_needed_is_pinned_within_its_bounds(text: str) -> None:
+    requirement = Requirement(text)
+    if canonicalize_name(requirement.name) not in ("compute-agent", "reportclient"):
+        assert pinned()[canonicalize_name(requirement.name)] in requirement.specifier

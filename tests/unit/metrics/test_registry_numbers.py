@@ -14,21 +14,9 @@ from agent.registry.store import WatchedRegistry
 from compute_registry.database import open_database
 from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
 from compute_registry.web import route_of
-from tests.unit.registry.fakes import record
+from tests.unit.registry.fakes import EmptyDatabase, record
 
 UUID = record().uuid
-
-
-class Database:
-    """Away, or with nothing in it."""
-
-    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
-    away = False
-
-    def run(self, work: Any) -> Any:
-        if self.away:
-            raise RegistryUnavailable("the database is away")
-        return []
 
 
 def value(collected: CollectorRegistry, name: str, **labels: str) -> float | None:
@@ -79,7 +67,7 @@ def test_calls_and_requests_are_timed(watched: RegistryMonitoring) -> None:
 
 
 def test_the_version_is_told(watched: RegistryMonitoring) -> None:
-    watched.observe(WatchedRegistry(Database()), lambda: "")
+    watched.observe(WatchedRegistry(EmptyDatabase()), lambda: "")
     assert value(watched.collected, "build_info", version=version()) == 1
 
 
@@ -87,12 +75,12 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
     watched: RegistryMonitoring,
 ) -> None:
     assert watched.readyz()[0] == 503
-    database = Database()
+    database = EmptyDatabase()
     watched.observe(
         WatchedRegistry(database, listener=watched.numbers.count_transaction), lambda: ""
     )
     assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
-    database.away = True
+    database.away = "the database is away"
     assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
     assert watched.healthz()[0] == 200
     assert value(watched.collected, "check_ok", check="database") == 0
@@ -101,7 +89,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 
 
 def test_a_lost_broker_is_not_ready(watched: RegistryMonitoring) -> None:
-    watched.observe(WatchedRegistry(Database()), lambda: "it is lost")
+    watched.observe(WatchedRegistry(EmptyDatabase()), lambda: "it is lost")
     assert watched.readyz()[::2] == (503, b"database: ok\nbroker: it is lost\n")
 
 

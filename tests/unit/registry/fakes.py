@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from agent.registry import checks
-from agent.registry.errors import Changed, UnknownHost
+from agent.registry.errors import Changed, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 
 SEEN = datetime(2030, 1, 2, 3, 4, 5, 678, UTC)
@@ -16,6 +17,18 @@ def record(host: str = "host1", **fields: object) -> ServiceRecord:
     """One that is up and speaks a version that is new enough."""
     said = {"rpc_version": "6.5", "last_seen": SEEN, "silent_for": 1.0, **fields}
     return ServiceRecord(1, "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", host, **said)
+
+
+class EmptyDatabase:
+    """With nothing in it; ``away`` is why it does not answer."""
+
+    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
+    away = ""
+
+    def run(self, work: Any) -> Any:
+        if self.away:
+            raise RegistryUnavailable(self.away)
+        return []
 
 
 class OneRecord:

@@ -1,34 +1,25 @@
 """That the database is away is said once, whoever asks, and once that it is back."""
 
 import logging
-from typing import Any
 
 import pytest
 
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.store import WatchedRegistry
-
-
-class Database:
-    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
-    away = True
-
-    def run(self, work: Any) -> Any:
-        if self.away:
-            raise RegistryUnavailable("connection refused")
-        return []
+from tests.unit.registry.fakes import EmptyDatabase
 
 
 def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "agent.registry.store")
-    database, heard = Database(), []
+    database, heard = EmptyDatabase(), []
+    database.away = "connection refused"
     store = WatchedRegistry(database, listener=lambda _, answered: heard.append(answered))
     for _ in range(3):
         with pytest.raises(RegistryUnavailable):
             store.list_services()
-    database.away = False
+    database.away = ""
     for _ in range(3):
         store.list_services()
     assert caplog.messages == [

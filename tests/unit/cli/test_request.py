@@ -1,4 +1,4 @@
-"""The options of ``computectl candidates`` say what Placement's parameters say."""
+"""Options of ``computectl candidates``, and a YAML file, say what Placement's parameters say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 import pytest
 
+from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
@@ -13,6 +14,7 @@ from computectl.asking.request_options import (
     rewrite_group_options,
 )
 from computectl.shared.errors import CommandError
+from drivers.diagnostics import BadFile
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
 
 TREE = "00000000-0000-4000-8000-000000000001"
@@ -100,3 +102,52 @@ def test_a_word_that_is_a_value_stays_one() -> None:
         "--limit",
         "3",
     ]
+
+
+# -- a file
+
+
+FULL = """
+resources: {VCPU: 2, MEMORY_MB: 512}
+required: [CUSTOM_A, "!CUSTOM_B", "in:CUSTOM_C,CUSTOM_D"]
+member_of: 00000000-0000-4000-8000-0000000000a1
+groups:
+  _ACCEL:
+    resources: {FPGA: 1}
+    required: CUSTOM_TYPE1
+    in_tree: 00000000-0000-4000-8000-000000000001
+  _NUMA: {required: HW_NUMA_ROOT}
+group_policy: none
+root_required: [CUSTOM_R, "!CUSTOM_S"]
+same_subtree: [[_ACCEL, _NUMA]]
+limit: 7
+"""
+QUERY = """resources=VCPU:2,MEMORY_MB:512&required=CUSTOM_A,!CUSTOM_B&required=in:CUSTOM_C,CUSTOM_D
+&member_of=00000000-0000-4000-8000-0000000000a1&resources_ACCEL=FPGA:1
+&required_ACCEL=CUSTOM_TYPE1&in_tree_ACCEL=00000000-0000-4000-8000-000000000001
+&required_NUMA=HW_NUMA_ROOT&group_policy=none&root_required=CUSTOM_R,!CUSTOM_S
+&same_subtree=_ACCEL,_NUMA&limit=7"""
+
+
+def test_a_file_has_all_that_a_query_has() -> None:
+    assert read_request_file(FULL, "request.yaml") == read_request(QUERY)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "named"),
+    [
+        ("resources: {VCPU: two}", "f.yaml:1:", "resources.VCPU"),
+        ("resources: {VCPU: 2}\nrequire: A", "f.yaml:2:", "did you mean 'required'?"),
+        ("groups:\n  A:\n    limit: 3", "f.yaml:3:", "groups.A.limit"),
+        ("resources: {VCPU: 1}\ngroups:\n  A:\n    required: 'in:X,!Y'", "f.yaml:3:", "requiredA"),
+        ("resources: {VCPU: 1}\nroot_required: 'in:X,Y'", "f.yaml:2:", "root_required"),
+        ("resources: {VCPU: 1, VCPU: 2}", "f.yaml:1:", "listed twice"),
+        ("resources: [", "f.yaml:", "not YAML"),
+        ("", "f.yaml:1:", "empty"),
+    ],
+)
+def test_an_error_names_file_line_and_key(text: str, place: str, named: str) -> None:
+    with pytest.raises(BadFile) as told:
+        read_request_file(text, "f.yaml")
+    assert str(told.value).startswith(place)
+    assert named in str(told.value)

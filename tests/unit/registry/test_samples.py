@@ -1,4 +1,4 @@
-"""compute-registry's sample configuration is what the code says."""
+"""compute-registry's samples of a configuration and a policy are what the code says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import yaml
+
+from compute_registry.rest.policy import list_rules
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SAMPLE = REPOSITORY / "etc" / "compute-registry" / "compute-registry.conf.sample"
+POLICY = SAMPLE.with_name("policy.yaml.sample")
 
 
 def ours(sample: str) -> str:
@@ -31,3 +35,10 @@ def test_the_registrys_sample_is_what_the_code_says(tmp_path: Path) -> None:
     )
     assert "#transport_url = " in SAMPLE.read_text()
     assert "[keystone_authtoken]" in SAMPLE.read_text()
+
+
+def test_the_policys_sample_has_all_rules_with_their_defaults() -> None:
+    rules = [line[1:] for line in POLICY.read_text().splitlines() if line.startswith('#"')]
+    assert yaml.safe_load("\n".join(rules)) == {
+        rule.name: rule.check_str for rule in list_rules()
+    }, "run: oslopolicy-sample-generator --config-file etc/compute-registry/policy-generator.conf"
