@@ -11,16 +11,7 @@ from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import (
-    NODE,
-    ROOT,
-    VERIFY,
-    Small,
-    child_uuid,
-    devices,
-    fails,
-    inventory,
-)
+from tests.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices, fails, inventory
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
 
 DEVICE = f"{NODE}_dev1"

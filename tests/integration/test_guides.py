@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.agent_host import AgentHost
-from tests.integration.test_there_and_back import (
-    BESIDE,
-    INSTEAD,
-    NODE,
-    OWNER,
-    ROOT,
-    listed,
-    names,
-)
+from tests.integration.test_there_and_back import BESIDE, INSTEAD, NODE, OWNER, ROOT, listed, names
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.reference import NovaBeside, reference_python

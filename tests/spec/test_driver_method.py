@@ -9,16 +9,7 @@ import pytest
 from reportclient.provider_tree import ProviderTree
 from tests.agents import OWNER, ROOT, Agent, Small
 from tests.servers.placement import RealPlacement
-from tests.spec.picture import (
-    AGG,
-    OF_CN1,
-    SHARES,
-    STRANGERS,
-    build,
-    providers,
-    state,
-    uuid_of,
-)
+from tests.spec.picture import AGG, OF_CN1, SHARES, STRANGERS, build, providers, state, uuid_of
 
 
 def says_nothing(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.bus.caller import Caller
 from agent.loop import Loop
-from agent.nodes.identity import (
-    IdentityError,
-    IdentityNotReady,
-    compute_id,
-    saved_compute_id,
-)
+from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.nodes.workers import Job, Workers
 from agent.opts import Settings

@@ -9,12 +9,7 @@ import pytest
 
 from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import (
-    Assertion,
-    Statement,
-    driver_statements,
-    without_moved_classes,
-)
+from agent.ownership.statement import Assertion, Statement, driver_statements, without_moved_classes
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import (

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from reportclient.candidates import (
-    BadQuery,
-    ProviderQuery,
-    RequestGroup,
-    ResourceRequest,
-)
+from reportclient.candidates import BadQuery, ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.answers import parse_candidates
 from reportclient.candidates.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.errors import TooOld, Unreachable

@@ -26,13 +26,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import (
-    RESHAPE,
-    Refusals,
-    explain_errors,
-    list_consumers,
-    nothing_foreign,
-)
+from reportclient.refusals import RESHAPE, Refusals, explain_errors, list_consumers, nothing_foreign
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
