@@ -56,6 +56,8 @@ def vgpu_to_children(tree, allocations):
 def gives_up(tree, allocations):
     if allocations is None:
         raise ReshapeNeeded
+    allocations.clear()
+    tree.update_inventory(NODE, {})
     raise ReshapeFailed("guest 1 is on no GPU that is left")
 
 
@@ -100,12 +102,16 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_place
     agent, driver = agent_with(
         any_placement, tmp_path, {"VCPU": {"total": 16}}, reshape_when_running=True
     )
+    who = consumer(any_placement, {"VCPU": 1})
+    before = any_placement.stranger.provider(ROOT), holdings(any_placement, who)
 
     rebuild_with(driver, gives_up)
     running = agent.period()
     assert "guest 1" in " ".join(running.texts())
     assert not running.fatal
-    assert Agent(any_placement, driver, tmp_path).period().fatal
+    starting = Agent(any_placement, driver, tmp_path).period()
+    assert isinstance(starting.error, ReshapeFailed) and starting.fatal
+    assert (any_placement.stranger.provider(ROOT), holdings(any_placement, who)) == before
 
 
 def test_a_driver_that_was_not_ready_at_start_may_still_reshape(any_placement, tmp_path):

@@ -12,9 +12,9 @@ import pytest
 
 from agent import version
 from agent.nodes.identity import FILE_NAME
+from tests.kit.installed import install
 from tests.registries import registry_at
 from tests.servers.agent import AgentProcess
-from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
 from tests.waiting import eventually
@@ -33,15 +33,17 @@ class Stuck(ComputeDriver):
         print("stuck now", flush=True)
         while True:
             ctypes.CDLL(None).pthread_mutex_lock(lock)
+"""
+NOT_YET = """
+import stuck
 
-class NotYet(Stuck):
+class NotYet(stuck.Stuck):
     def init_host(self, host):
         raise ConnectionRefusedError("nobody at the other end")
 
     def cleanup_host(self, host):
         print("cleaned up", flush=True)
 """
-ENTRY_POINTS = "[compute_agent.drivers]\nstuck = stuck_driver:Stuck\nnotyet = stuck_driver:NotYet\n"
 
 
 @pytest.fixture
@@ -54,13 +56,8 @@ def agent(tmp_path: Path, placement: RealPlacement):
 @pytest.fixture
 def stuck(agent: AgentProcess, tmp_path: Path) -> AgentProcess:
     """An agent beside whose driver there are two bad ones, as another package installs them."""
-    package = tmp_path / "site" / "stuck_driver-1.dist-info"
-    package.mkdir(parents=True)
-    (package / "entry_points.txt").write_text(ENTRY_POINTS)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck-driver\nVersion: 1\n")
-    (package.parent / "stuck_driver.py").write_text(STUCK_IN_C)
-    agent.environment["PYTHONPATH"] = f"{agent.whole_environment()['PYTHONPATH']}:{package.parent}"
-    agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
+    install(tmp_path / "site", "stuck", STUCK_IN_C)
+    agent.add_drivers(install(tmp_path / "site", "notyet", NOT_YET))
     return agent
 
 
@@ -165,23 +162,6 @@ def test_no_way_to_log_in_exits_2(agent: AgentProcess) -> None:
     done = agent.once()
     assert done.returncode == 2
     assert "[placement] auth_type is not set" in done.stderr
-
-
-def test_refused_credentials_exit_1_and_say_so(agent: AgentProcess) -> None:
-    with FaultProxy(0) as keystone:  # nobody behind it: it answers everything itself
-        keystone.harm("POST", "/v3/auth/tokens", answered(unauthorized()), times=9)
-        agent.write()
-        before = agent.config.read_text().partition("[placement]")[0]
-        login = "[placement]\nauth_type = v3password\nusername = agent\npassword = wrong\n"
-        login += f"project_name = service\nauth_url = {keystone.url}/v3\n"
-        agent.config.write_text(
-            f"{before}{login}user_domain_id = default\nproject_domain_id = default\n"
-        )
-        done = agent.once()
-    assert done.returncode == 1
-    assert "Keystone refused the credentials" in done.stderr
-    assert "see [placement]" in done.stderr
-    assert "wrong" not in done.stderr
 
 
 def test_a_damaged_compute_id_exits_2_and_is_left_alone(agent: AgentProcess) -> None:

@@ -40,11 +40,10 @@ def registry(host: AgentHost) -> SqlRegistry:
 
 
 def root(placement: RealPlacement, name: str, *traits: str) -> str:
-    made = placement.request("POST", "/resource_providers", json={"name": name})
-    if traits:
-        body = {"resource_provider_generation": made["generation"], "traits": list(traits)}
-        placement.request("PUT", f"/resource_providers/{made['uuid']}/traits", json=body)
-    return made["uuid"]
+    made = placement.stranger.create_provider(name)
+    for trait in traits:
+        placement.stranger.add_trait(made, trait)
+    return made
 
 
 def test_the_list_says_whether_placement_agrees_with_one_get(
@@ -198,11 +197,11 @@ SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
 
 @pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_command_ends(
-    host: AgentHost, placement: RealPlacement, tmp_path: Path
+    host: AgentHost, placement: RealPlacement, broker: RabbitMQ, tmp_path: Path
 ) -> None:
     registry_directory = tmp_path / "registry"
     registry_directory.mkdir()
-    with RabbitMQ() as broker, RegistryProcess(registry_directory, transport_url=broker.url):
+    with RegistryProcess(registry_directory, transport_url=broker.url):
         host.script(SCRIPT)
         host.configure(
             more="[registry]\naccess = rpc\nreport_interval = 1\nservice_down_time = 3600\n[DEFAULT]\n"
@@ -234,15 +233,12 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
 
 @pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
-    host: AgentHost, tmp_path: Path, transport: Callable[[str], Any]
+    host: AgentHost, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
     registry_directory = tmp_path / "registry"
     registry_directory.mkdir()
     more = "master_key = a long random text\n"
-    with (
-        RabbitMQ() as broker,
-        RegistryProcess(registry_directory, transport_url=broker.url, more=more),
-    ):
+    with RegistryProcess(registry_directory, transport_url=broker.url, more=more):
         key = host_key("a long random text", "host1")
         host.script(SCRIPT)
         host.configure(

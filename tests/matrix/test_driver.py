@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.installed import install
 from tests.matrix.site import Site
 
 # What it does in a call is what the file says at that time.
@@ -44,7 +45,6 @@ class Sick(FakeDriver):
     def leaks(self):
         self.kept.append(b"x" * (64 << 20))
 """
-ENTRY_POINTS = "[compute_agent.drivers]\nsick = sick_driver:Sick\n"
 ROOM = 1 << 30
 """Bytes that it may take beside what it has when the limit is set."""
 
@@ -53,15 +53,8 @@ ROOM = 1 << 30
 def mode(site: Site, tmp_path: Path) -> Path:
     mode = tmp_path / "mode"
     mode.write_text("well")
-    package = tmp_path / "site" / "sick_driver-1.dist-info"
-    package.mkdir(parents=True)
-    (package / "entry_points.txt").write_text(ENTRY_POINTS)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: sick-driver\nVersion: 1\n")
-    (package.parent / "sick_driver.py").write_text(DRIVER.format(mode=str(mode)))
-    agent = site.agent
-    agent.compute_driver = "sick"
-    agent.environment["PYTHONPATH"] = f"{agent.whole_environment()['PYTHONPATH']}:{package.parent}"
-    agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
+    site.agent.compute_driver = "sick"
+    site.agent.add_drivers(install(tmp_path / "site", "sick", DRIVER.format(mode=str(mode))))
     return mode
 
 

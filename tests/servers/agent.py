@@ -57,6 +57,11 @@ class AgentProcess:
             "timeout = 120\n"  # a busy machine is no silent Placement
         )
 
+    def add_drivers(self, site: Path) -> None:
+        """Of the packages that stand there, as pip installs them."""
+        self.environment["PYTHONPATH"] = f"{self.whole_environment()['PYTHONPATH']}:{site}"
+        self.environment["XDG_CACHE_HOME"] = str(site)  # stevedore's
+
     def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``compute-agent --once`` to its end, with the configuration as it was written last."""
         if not self.config.exists():

@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -302,8 +302,6 @@ def test_a_unix_socket_serves_them_too_and_what_a_dead_agent_left_is_replaced(
 
 
 def get_over(path: Path, page: str) -> int:
-    import socket
-
     connection = HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX)
     try:
@@ -366,23 +364,16 @@ def test_connections_on_which_nothing_is_asked_keep_nobody_from_asking() -> None
     port, before = free_port(), threading.active_count()
     server = over_tcp("127.0.0.1", port, {"/healthz": lambda _: (HTTPStatus.OK, "text/plain", b"")})
     server.start()
-    eventually(lambda: is_answered(port))
+    healthz = f"http://127.0.0.1:{port}/healthz"
+    eventually(lambda: get(healthz)[0] == 200)
     idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
     try:
-        assert is_answered(port)
+        assert get(healthz)[0] == 200
         assert threading.active_count() - before < 20
     finally:
         for one in idle:
             one.close()
         server.stop()
-
-
-def is_answered(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as answer:
-            return bool(answer.status == HTTPStatus.OK)
-    except URLError:
-        return False
 
 
 def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: Any) -> None:
