@@ -237,10 +237,9 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     """
     generations = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
+    restored = len(older) > 1 or root in older
     lost = root in view.snapshot and root not in generations
-    if len(older) == 1 and older[0] != root:
-        older = []
-    if older:
+    if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "
             "reading everything again",
@@ -249,7 +248,7 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     elif lost:
         # Nova deletes it with its compute service; a later step reports an error.
         LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
-    return bool(older or lost)
+    return restored or lost
 
 
 def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:

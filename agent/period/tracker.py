@@ -201,12 +201,11 @@ class Tracker:
         answer = decision.answer
         if ledger.begun or decision.takes_over or answer.errors or answer.statements.silent:
             return
-        for uuid in self.ledger.holders:  # the ledger was lost: name what stays unclaimed
-            provider = after.get(uuid)
-            if provider is None or not self.ledger.is_ours(uuid):
-                continue
+        # The ledger was lost: name what stays unclaimed.
+        ours = filter(self.ledger.is_ours, self.ledger.holders)
+        for provider in [after.providers[uuid] for uuid in ours if uuid in after]:
             left = everything_on(provider).joined(Holding(aggregates=provider.aggregates))
-            left = left.without(joined(self.ledger.holdings_on(uuid).values()))
+            left = left.without(joined(self.ledger.holdings_on(provider.uuid).values()))
             names = sorted({*left.classes, *left.traits, *left.aggregates})
             if names:
                 LOG.warning(
@@ -214,7 +213,7 @@ class Tracker:
                     "reports them, and their owner is unknown since the ledger was lost",
                     self.node,
                     provider.name,
-                    uuid,
+                    provider.uuid,
                     ", ".join(names),
                 )
 
@@ -252,7 +251,7 @@ class Tracker:
         If it is unreachable and the view is certain, the period goes on with the view.
         """
         self.activity = "reading Placement"
-        before, was_read = self.view.snapshot, False
+        before = self.view.snapshot
         try:
             ours = set(self.ledger.holders)
             if not self.rules.attached:  # else this agent itself takes children out of the tree
@@ -262,6 +261,7 @@ class Tracker:
             if not self.view.certain:
                 raise
             self.root.unreachable = err
+            return
         if was_read and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
             self.competing.check_root_owner(
@@ -301,7 +301,6 @@ class Tracker:
         answer = queries.collect(read)
 
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
-            self.provider_files.record_met(self.uuid, frozenset())
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
         else:
             settled = self._settled(ledger, answer, policy, now, disabled)
@@ -357,13 +356,12 @@ class Tracker:
         statements, entries = answer.statements, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
-            self.provider_files.record_met(self.uuid, frozenset())
             statements = statements.with_answer(silent=frozenset({FILES}))
         else:
             described = observed
             if entries.all():  # they describe providers that drivers may only be about to create
                 described = self.last.result_of(
-                    "drivers", settle, observed, ledger, statements, policy, drained
+                    "drivers", settle, observed, ledger, statements, policy
                 ).desired
             files = asserted(entries, described, policy, ledger)
             self.provider_files.record_met(self.uuid, files.met)

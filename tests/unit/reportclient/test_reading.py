@@ -1,0 +1,160 @@
+"""What ``refresh`` reads again, with which calls, and what is known after a lost answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from reportclient.errors import NotFound, Rejected
+from reportclient.model import Inventory
+from reportclient.plan import (
+    CreateProvider,
+    Operation,
+    SetAggregates,
+    SetInventory,
+    SetTraits,
+)
+from reportclient.reader import URL_BYTES, refresh, with_lone_root, with_result
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
+
+HOST, CARD, POOL, DISK, PORT = (
+    f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(1, 6)
+)
+RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    """A host with a card, and a pool with a disk."""
+    placement = FakePlacement()
+    placement.stranger.create_provider("host1", HOST)
+    placement.stranger.create_child(HOST, "card", CARD)
+    placement.stranger.create_provider("pool", POOL)
+    placement.stranger.create_child(POOL, "disk", DISK)
+    return placement
+
+
+def calls_of_refresh(placement: FakePlacement, view: View, **options) -> tuple[View, int]:
+    mark = placement.mark()
+    return refresh(view, HOST, placement, **options), len(placement.since(mark))
+
+
+def test_a_provider_that_has_a_parent_is_refused_as_a_root(placement) -> None:
+    text = f"provider card ({CARD}) has to be a root, but in Placement it is below {HOST}: "
+    with pytest.raises(Rejected, match=re.escape(text)):
+        refresh(View(), CARD, placement)
+
+
+def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -> None:
+    view = with_lone_root(refresh(View(), HOST, placement), POOL, placement)
+    assert {*view.snapshot.providers} == {HOST, CARD, POOL}
+    view, calls = calls_of_refresh(placement, view)
+    assert calls == 2 + 3, "the listings of two trees, and the disk"
+    assert calls_of_refresh(placement, view) == (view, 2)
+    placement.stranger.create_provider("rack", PORT)
+    placement.stranger.move(POOL, PORT)
+    again, _ = calls_of_refresh(placement, view)
+    assert again.snapshot.providers[POOL].parent_uuid is None
+
+
+def test_an_own_root_outside_the_tree_is_read_with_all_below_it_by_one_listing(placement) -> None:
+    placement.stranger.create_child(HOST, "port", PORT)
+    ours = [CARD, POOL, DISK, PORT]
+    view, calls = calls_of_refresh(placement, View(), ours=ours)
+    assert calls == 2 + 5 * 3, "two listings, and three parts of each provider"
+    assert view.snapshot.providers[DISK].parent_uuid == POOL
+    assert calls_of_refresh(placement, view, ours=ours) == (view, 2)
+
+
+@pytest.mark.parametrize("only_the_card", [True, False])
+def test_all_is_read_again_if_placement_was_restored(placement, only_the_card, caplog) -> None:
+    view = refresh(View(), HOST, placement)
+    known = {**view.generations, CARD: view.generations[CARD] + 3}
+    if not only_the_card:
+        known[HOST] += 3
+    again, calls = calls_of_refresh(placement, replace(view, generations=known))
+    assert (calls, again) == (1 + (3 if only_the_card else 6), view)
+    assert ("generations of 2 providers decreased" in caplog.text) is not only_the_card
+
+
+def test_all_is_read_again_if_only_the_root_is_older(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    older = replace(view, generations={**view.generations, HOST: view.generations[HOST] + 1})
+    assert calls_of_refresh(placement, older) == (view, 7)
+
+
+def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
+    caplog.set_level("INFO")
+    view = with_lone_root(refresh(View(), HOST, placement), POOL, placement)
+    placement.stranger.delete_provider(CARD)
+    placement.stranger.delete_provider(HOST)
+    again, calls = calls_of_refresh(placement, view)
+    assert calls == 2 + 6 and {*again.snapshot.providers} == {POOL, DISK}
+    assert f"Root provider {HOST} was deleted in Placement" in caplog.text
+
+
+def test_many_aggregates_are_split_into_short_urls_and_a_pool_in_several_is_read_once(
+    placement,
+) -> None:
+    fit = URL_BYTES // len(f"{RACK},")
+    aggregates = [f"aaaaaaaa-0000-4000-8000-{number:012}" for number in range(2 * fit)]
+    placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
+    placement.stranger.set_aggregates(POOL, aggregates)
+    placement.stranger.set_aggregates(HOST, aggregates)
+    mark = placement.mark()
+    assert refresh(View(), HOST, placement).sharing == {POOL}
+    paths = [request.path for request in placement.since(mark)]
+    queries = [path for path in paths if "member_of" in path]
+    assert len(queries) == 2 and len(paths) == 1 + 2 + 3 * 3
+    lists = [query.partition("in:")[2].partition("&")[0] for query in queries]
+    assert all(len(each) <= URL_BYTES for each in lists)
+
+
+def test_what_is_below_a_provider_that_was_deleted_meanwhile_is_left_out(placement) -> None:
+    placement.stranger.create_child(CARD, "port", PORT)
+    placement.fail_next("GET", f"{CARD}/inventories", NotFound("deleted meanwhile"))
+    assert {*refresh(View(), HOST, placement).snapshot.providers} == {HOST}
+
+
+LOST: list[Operation] = [
+    SetInventory(CARD, {"VGPU": Inventory(4).with_defaults(None)}),
+    SetTraits(CARD, frozenset({"HW_NIC_SRIOV"})),
+    SetAggregates(CARD, frozenset({RACK})),
+]
+
+
+def do(placement: FakePlacement, lost: Operation) -> None:
+    match lost:
+        case SetInventory():
+            placement.stranger.set_inventory(CARD, {"VGPU": {"total": 4}})
+        case SetTraits():
+            placement.stranger.set_traits(CARD, ["HW_NIC_SRIOV"])
+        case SetAggregates():
+            placement.stranger.set_aggregates(CARD, [RACK])
+
+
+@pytest.mark.parametrize("lost", LOST, ids=lambda each: type(each).__name__)
+def test_one_call_tells_whether_a_write_was_done_whose_answer_was_lost(placement, lost) -> None:
+    view = replace(refresh(View(), HOST, placement), certain=False)
+    mark = placement.mark()
+    assert with_result(view, lost, placement) == replace(view, certain=True), "not done"
+    assert len(placement.since(mark)) == 1
+    do(placement, lost)
+    known = with_result(view, lost, placement)
+    read = refresh(view, HOST, placement)
+    assert known.certain and known.generations == read.generations
+    assert known.snapshot == read.snapshot
+    placement.stranger.add_trait(CARD, "HW_NIC_VMDQ")
+    assert with_result(view, lost, placement) is view, "another client wrote, too"
+    placement.stranger.delete_provider(CARD)
+    assert with_result(view, lost, placement) is view
+
+
+def test_after_another_lost_write_nothing_is_asked(placement) -> None:
+    view = replace(refresh(View(), HOST, placement), certain=False)
+    mark = placement.mark()
+    assert with_result(view, CreateProvider(PORT, "port", HOST), placement) is view
+    assert not placement.since(mark)
