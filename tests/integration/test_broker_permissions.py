@@ -22,7 +22,7 @@ from agent.registry.permission import AgentPermissions
 from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import RecordingAgent5, RegistryProcess
+from tests.servers.registry import RecordingAgent, RegistryProcess
 
 needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 MASTER = "a long random text"
@@ -58,7 +58,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
     buses = {
         user: transport(url(broker, user)) for user in ("agent-host1", "agent-host2", "operator")
     }
-    agent = RecordingAgent5()
+    agent = RecordingAgent()
     target = Target(exchange="nova", topic="compute", server="host1")
     server = RpcServer(buses["agent-host1"], target, [agent])
     server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
