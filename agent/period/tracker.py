@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from agent.ownership.ledger import (
     AGENT,
@@ -158,10 +159,11 @@ class Tracker:
             if self.rules.child_wait is not None:
                 self.root.send(attach.delete_orphans(before), api)
             return Report(self.node, error=attach.root_awaited(self.node))
-        decision = self._decide(api, now, disabled)
+        decide = partial(self._decide, api, now, disabled)
+        decision = decide()
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
-            decision = self._decide(api, now, disabled, repeats_only=True)
+            decision = decide(repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
         too_old = frozenset[str]()
         try:
@@ -303,7 +305,8 @@ class Tracker:
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
         else:
-            settled = self._settled(ledger, answer, policy, now, disabled)
+            settle_all = partial(self._settled, ledger, policy=policy, now=now, disabled=disabled)
+            settled = settle_all(answer)
             moved: Allocations | None = None
             if answer.allocations is not None:
                 try:
@@ -311,7 +314,7 @@ class Tracker:
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
                     answer = queries.collect_without_reshape(failed)
-                    settled = self._settled(ledger, answer, policy, now, disabled)
+                    settled = settle_all(answer)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
             plan = replace(plan, problems=(*plan.problems, *settled.problems))

@@ -9,7 +9,7 @@ import pytest
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
 from drivers.api import DriverNotReady, ReshapeNeeded
-from reportclient.errors import Rejected, Unreachable
+from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import (
@@ -212,3 +212,126 @@ def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(placement)
     agent.writes()
     agent.writes()
     assert "CUSTOM_CARDS" in placement.stranger.traits(THEIRS)
+
+
+# -- what a report and the tracker say
+
+
+class Watched(FakePlacement):
+    """A Placement that notes what the agent says to be doing at each request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, None] = {}
+        self.agent: Agent | None = None
+
+    def request(self, *request: Any, **options: Any) -> Any:
+        if self.agent is not None:
+            self.seen[self.agent.tracker.activity] = None
+        return super().request(*request, **options)
+
+
+def test_it_is_known_whether_placement_is_read_or_written(placement) -> None:
+    watched = Watched()
+    watched.agent = Agent(watched, Small(on_the_root))
+    assert watched.agent.period().done
+    first, *writing = watched.seen
+    assert first == "reading Placement"
+    assert [text.partition(": ")[0] for text in writing] == ["writing to Placement (operations"]
+
+
+def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(placement) -> None:
+    assert Agent(Away(), Small(on_the_root)).period().node == NODE
+    agent = Agent(placement, Small(on_the_root))
+    agent.settle()
+    placement.stranger.add_trait(ROOT, CONTESTED)
+    agent.drivers[0].body = whole_root(VCPU=9)
+    placement.fail_next("PUT", "inventories", Conflict("another client wrote"))
+    assert agent.period().tries == 2
+    assert agent.period().tries == 1
+
+
+def test_a_period_that_is_to_stop_writes_nothing_more(placement) -> None:
+    agent = Agent(placement, Small(on_the_root))
+    agent.settle()
+    agent.drivers[0].body = whole_root(VCPU=9)
+    mark = placement.mark()
+    assert not agent.tracker.period(agent.now + 1, stop=lambda: True).done
+    assert not writes(placement, mark)
+    assert agent.period().done
+
+
+def test_a_report_has_the_time_of_each_source(placement) -> None:
+    class Timed(Small):
+        def took(self) -> dict[str, float]:
+            return {"disks": 0.5}
+
+    assert Agent(placement, Timed(on_the_root)).period().took == {"disks": 0.5}
+
+
+def test_a_sharing_provider_of_another_service_leaves_the_view_when_it_shares_no_more(
+    placement,
+) -> None:
+    placement.stranger.create_provider("pool", POOL)
+    placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
+    placement.stranger.set_aggregates(POOL, [AGGREGATE])
+
+    def shares(tree: Any, nodename: str, _allocations: Any = None) -> None:
+        tree.update_aggregates(nodename, [AGGREGATE])
+
+    agent = Agent(placement, Small(shares))
+    agent.settle()
+    assert POOL in agent.view
+    placement.stranger.set_aggregates(POOL, [])
+    agent.period()
+    assert POOL not in agent.view
+
+
+def test_a_driver_sees_the_generations_of_placement(placement) -> None:
+    seen: list[int | None] = []
+
+    def looks(tree: Any, nodename: str, _allocations: Any = None) -> None:
+        seen.append(tree.data(nodename).generation)
+
+    agent = Agent(placement, Small(looks))
+    agent.settle()
+    assert seen[-1] == placement.stranger.provider(ROOT)["generation"]
+
+
+def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_should_be(
+    placement, guest_on_root: Agent
+) -> None:
+    def loses(tree: Any, nodename: str, allocations: Any) -> None:
+        moves_to_child(tree, nodename, allocations)
+        for held in (allocations or {}).values():
+            held["allocations"].clear()
+
+    guest_on_root.drivers[0].body = loses
+    assert guest_on_root.period(disabled=True).reshape_pending
+    assert DISABLED in placement.stranger.traits(ROOT)
+
+
+def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(placement) -> None:
+    def needs(_tree: Any, _nodename: str, _allocations: Any) -> None:
+        raise ReshapeNeeded
+
+    agent = Agent(placement, Small(on_the_root))
+    agent.settle()
+    agent.drivers[0].body = needs
+    report = agent.period()
+    assert report.reshape_pending and not report.done and not report.driver_errors
+    assert agent.view.providers[ROOT].inventory.keys() == {"VCPU", GUEST_CLASS}
+
+
+def test_a_driver_removes_no_trait_that_is_the_agents(placement) -> None:
+    traits = ("COMPUTE_NODE", OWNER, DISABLED)
+
+    def removes(tree: Any, nodename: str, _allocations: Any = None) -> None:
+        tree.remove_traits(nodename, *traits)
+
+    agent = Agent(placement, Small(removes))
+    agent.settle()
+    placement.stranger.add_trait(ROOT, DISABLED)
+    for _ in range(3):
+        assert agent.period().ok
+    assert {*traits} <= placement.stranger.traits(ROOT)

@@ -15,8 +15,9 @@ from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.access import agent_address
-from agent.registry.errors import HostTaken, RegistryUnavailable
+from agent.registry.errors import Changed, HostTaken, RegistryUnavailable
 from agent.registry.opts import RegistrySettings
+from agent.registry.store import SqlRegistry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -255,3 +256,36 @@ def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, 
 
 def test_beside_nova_compute_no_call_is_answered(tmp_path: Path) -> None:
     assert parts(settings(tmp_path, attached=True), object()).server is None
+
+
+def test_a_reload_takes_another_key_of_the_host_and_none(tmp_path: Path) -> None:
+    made = parts(settings(tmp_path, host_key=host_key("old", HOST)), object())
+    assert made.server is not None
+    made.follow(settings(tmp_path, host_key=host_key("new", HOST)))
+    assert made.server.permit is not None
+    signed = Operator(("new",)).sign_to(HOST, "set_host_enabled", {}, {RECORD_VERSION: 1})
+    made.server.permit("set_host_enabled", {}, signed)
+    made.follow(settings(tmp_path))
+    assert made.server.permit is None
+
+
+def test_retries_are_spread_over_a_time_by_the_number_of_hosts(tmp_path: Path) -> None:
+    fleet = replace(settings(tmp_path, access="rpc"), at_once=False, first_within=None)
+    made = parts(fleet)
+    unknown = made.status.spread()
+    made.heartbeat.hosts = 5000
+    assert made.status.spread() == fleet.spread(5000) > unknown == fleet.spread(None) > 0
+
+
+def test_a_registry_whose_record_changes_at_each_try_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(*_: object, **__: object) -> None:
+        raise Changed("by another caller")
+
+    made = parts(settings(tmp_path))
+    made.status.switch(disabled=True, reason="new disks")
+    monkeypatch.setattr(SqlRegistry, "set_status", changed)
+    made.heartbeat.beat()
+    assert made.heartbeat.answered.is_set() and made.status.registry_lost is None
+    assert made.status.disabled is True
