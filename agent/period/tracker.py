@@ -201,7 +201,7 @@ class Tracker:
                 manager_text(manager),
             )
         answer = decision.answer
-        if ledger.begun or decision.takes_over or answer.errors or answer.statements.silent:
+        if ledger.begun or decision.takes_over or answer.statements.silent:
             return
         # The ledger was lost: name what stays unclaimed.
         ours = filter(self.ledger.is_ours, self.ledger.holders)

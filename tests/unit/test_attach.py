@@ -11,6 +11,7 @@ import pytest
 from agent.state.root_file import RootFile, root_path
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient import errors
+from reportclient.errors import Rejected
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests import agents
@@ -49,6 +50,9 @@ def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
         tree.add_traits(NODE, *traits)
 
     return body
+
+
+REFUSED = Rejected("not allowed")
 
 
 class Agent(agents.Agent):
@@ -137,7 +141,8 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
     stranger = owned.stranger
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().texts())
+    report = agent.period()
+    assert f"waiting for the root provider {NODE}" in str(report.texts()) and report.node == NODE
     own_root(owned, uuid=AGGREGATE)
     agent.writes()
     assert "card0" in names(owned, AGGREGATE)
@@ -318,3 +323,37 @@ def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, 
     for _ in range(6):
         agent.writes()
     assert outside not in owned.store.providers
+
+
+def test_a_provider_file_adds_to_an_own_child_and_not_to_the_owners_root(owned, tmp_path) -> None:
+    (tmp_path / "files").mkdir()
+    both = [
+        f"{{identification: {{name: {name}}}, traits: {{additional: [CUSTOM_GOLD]}}}}"
+        for name in ("card0", NODE)
+    ]
+    text = f"meta: {{schema_version: '1.0'}}\nproviders: [{', '.join(both)}]\n"
+    (tmp_path / "files" / "gold.yaml").write_text(text)
+    agent = Agent(owned, cards(0), state=tmp_path, files=tmp_path / "files")
+    for _ in range(3):
+        report = agent.period()
+    assert "not changed: owned by another service" in str(report.texts())
+    assert owned.stranger.traits(own_uuid(THEIRS, "card0")) >= {"CUSTOM_GOLD"}
+    assert "CUSTOM_GOLD" not in owned.stranger.traits(THEIRS)
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.39"])
+def test_only_of_an_old_placement_it_is_said_that_removed_children_stay(version, caplog) -> None:
+    caplog.set_level("INFO")
+    placement = FakePlacement(version)
+    own_root(placement)
+    agent = Agent(placement, cards(0))
+    agent.writes()
+    agent.driver.body = cards()
+    agent.period()  # takes the inventory of the child away
+    for _ in range(4):
+        if version == "1.39":
+            path = f"/resource_providers/{own_uuid(THEIRS, 'card0')}"
+            placement.fail_next("PUT", path, REFUSED)
+        agent.period()
+    told = "Placement is older than microversion 1.37: removed children stay below the root"
+    assert (told in caplog.text) is (version == "1.36")

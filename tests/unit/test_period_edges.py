@@ -8,6 +8,7 @@ import pytest
 
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
+from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
@@ -312,7 +313,8 @@ def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_
 
 
 def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(placement) -> None:
-    def needs(_tree: Any, _nodename: str, _allocations: Any) -> None:
+    def needs(tree: Any, nodename: str, _allocations: Any) -> None:
+        tree.update_inventory(nodename, {"VCPU": {"total": 8}})
         raise ReshapeNeeded
 
     agent = Agent(placement, Small(on_the_root))
@@ -335,3 +337,85 @@ def test_a_driver_removes_no_trait_that_is_the_agents(placement) -> None:
     for _ in range(3):
         assert agent.period().ok
     assert {*traits} <= placement.stranger.traits(ROOT)
+
+
+def test_an_owner_trait_on_a_child_is_removed_by_no_driver(placement) -> None:
+    def removes(tree: Any, nodename: str, _allocations: Any = None) -> None:
+        child(tree, nodename)
+        tree.remove_traits("card", OWNER)
+
+    def child(tree: Any, nodename: str) -> None:
+        if not tree.exists("card"):
+            tree.new_child("card", nodename)
+
+    agent = Agent(placement, Small(removes))
+    agent.settle()
+    card = agent.view.named("card")
+    placement.stranger.add_trait(card.uuid, OWNER)
+    assert agent.period().ok
+    assert OWNER in placement.stranger.traits(card.uuid)
+
+
+def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_failed(
+    placement, tmp_path
+) -> None:
+    agent = Agent(placement, Small(on_the_root), state=tmp_path)
+    agent.settle()
+    placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
+    agent.drivers[0].body = moves_to_child
+    agent.restart()
+    placement.fail_next("POST", "reshaper", Rejected("not now"))
+    reports = [agent.period(SOON) for _ in range(40)]
+    assert not reports[0].ok
+    assert any(isinstance(each, Reshape) for report in reports for each in report.done)
+
+
+def test_an_own_pool_without_its_owner_trait_is_still_the_agents(placement) -> None:
+    def shares(total: int) -> Any:
+        def body(tree: Any, nodename: str, _allocations: Any = None) -> None:
+            if not tree.exists("pool"):
+                tree.new_root("pool", POOL)
+            tree.update_inventory("pool", {"DISK_GB": {"total": total}})
+            tree.add_traits("pool", "MISC_SHARES_VIA_AGGREGATE")
+            for name in ("pool", nodename):
+                tree.update_aggregates(name, [AGGREGATE])
+
+        return body
+
+    agent = Agent(placement, Small(shares(10)))
+    agent.settle()
+    placement.stranger.remove_trait(POOL, OWNER)
+    agent.drivers[0].body = shares(20)
+    assert agent.period().ok
+    assert OWNER in placement.stranger.traits(POOL)
+    assert placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 20
+
+
+def test_only_a_root_beside_nova_compute_hides_children_that_are_to_leave(placement) -> None:
+    seen: list[bool] = []
+
+    def looks(tree: Any, _nodename: str, _allocations: Any = None) -> None:
+        seen.append(tree.exists(POOL))
+
+    agent = Agent(placement, Small(looks))
+    agent.settle()
+    placement.stranger.create_child(ROOT, f"disk_removed_{POOL}", POOL)
+    agent.period()
+    assert seen[-1]
+
+
+def test_without_a_ledger_what_nobody_reports_is_named_once_all_drivers_answered(
+    placement, tmp_path, caplog
+) -> None:
+    agent = Agent(placement, Small(on_the_root), Small(fails(ValueError("broken"))), state=tmp_path)
+    agent.period()
+    root_path(tmp_path, ROOT).unlink()
+    placement.stranger.add_trait(ROOT, CONTESTED)
+    agent.restart()
+    agent.period()
+    assert "their owner is unknown" not in caplog.text, "the driver that failed may report it"
+    root_path(tmp_path, ROOT).unlink()
+    agent.drivers[1].body = both()
+    agent.restart()
+    agent.period()
+    assert f"not removed: {CONTESTED}: no driver or provider file reports them" in caplog.text

@@ -15,6 +15,7 @@ from tests import agents
 from tests.agents import NODE, ROOT, Body, Small, both, whole_root
 
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
+POOL = "eeeeeeee-0000-4000-8000-000000000001"
 
 
 def children(prefix: str, *numbers: int) -> Body:
@@ -301,6 +302,22 @@ def test_a_driver_is_not_shown_what_only_another_reports(placement) -> None:
 
     Agent(placement, a=both(sets, looks("a")), b=looks("b")).settled()
     assert shown == {"a": ({"VCPU"}, {"CUSTOM_A"}, {AGGREGATE}), "b": (set(), set(), set())}
+
+
+def test_a_driver_is_told_of_a_sharing_provider_whose_class_it_is_not_shown(placement) -> None:
+    def shares(tree: Any) -> None:
+        if not tree.exists("pool"):
+            tree.new_root("pool", POOL)
+        tree.update_inventory("pool", {"DISK_GB": {"total": 8}})
+        tree.add_traits("pool", "MISC_SHARES_VIA_AGGREGATE")
+        for name in ("pool", NODE):
+            tree.update_aggregates(name, [AGGREGATE])
+
+    told: list[bool] = []
+    Agent(
+        placement, a=shares, b=lambda tree: told.append(tree.has_sharing_provider("DISK_GB"))
+    ).settled()
+    assert all(told)
 
 
 def test_what_a_driver_that_is_not_configured_any_more_reported_is_taken_away(

@@ -24,6 +24,7 @@ from agent.ownership.policy import DISABLED, MANAGED_BY_NOVA, Policy
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Assertion, Statement, Statements
 from agent.period.ask import snapshot_for_driver
+from agent.period.traits import agent_statements, identifying_traits
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
 from reportclient.provider_tree import own_uuid
@@ -735,3 +736,24 @@ def test_a_round_without_statements_changes_nothing() -> None:
     ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
     settled = settle(full, ledger, Statements(silent=frozenset({ONE}), order=(ONE,)), OWN)
     assert settled.desired is full and settled.ledger is ledger
+
+
+def test_a_manager_reports_what_it_created_and_the_root_if_it_has_classes_of_it() -> None:
+    def reported(**held: bool | str) -> frozenset[str]:
+        on_device = (ONE, DEVICE, holding("VGPU", provider=True))
+        return kept(on_device, (ONE, ROOT, holding(**held))).reported_by(ONE, ROOT)
+
+    assert reported(classes="VCPU") == {ROOT, DEVICE}
+    assert reported(traits=A) == {DEVICE}
+    only_classes = kept((ONE, DEVICE, holding("VGPU")), (TWO, ROOT, holding("VCPU")))
+    assert only_classes.reported_by(ONE, ROOT) == frozenset()
+
+
+def test_the_agent_asserts_the_absence_of_the_status_and_finds_its_own_by_any_owner_trait() -> None:
+    assert identifying_traits(["CUSTOM_X", "OWNER_NOVA"]) == {"CUSTOM_X"}
+    assert identifying_traits(["OWNER_NOVA"]) == {"OWNER_NOVA"}
+    enabled = agent_statements(
+        root(), there(root()), answers(), capabilities=[], disabled=False, owners=[]
+    )
+    assert enabled[1].denied == {ROOT: holding(traits=DISABLED)}
+    assert not enabled[1].assertions
