@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reportclient.errors import Unreachable
-from reportclient.reader import provider_by_uuid, refresh
+from reportclient.reader import provider_by_uuid, refresh, traits_of
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -90,6 +90,11 @@ def test_it_is_not_placements_answer(placement: FakePlacement, case: str) -> Non
 def test_nor_is_a_provider_without_a_parent_that_was_asked_for(placement: FakePlacement) -> None:
     with pytest.raises(Unreachable, match=NOT_PLACEMENTS):
         provider_by_uuid(ROOT, Between(placement, "uuid=", without("parent_provider_uuid")))
+
+
+def test_nor_is_an_answer_without_the_part_that_was_asked_for(placement: FakePlacement) -> None:
+    with pytest.raises(Unreachable, match=f"^GET /resource_providers/{ROOT}/traits: the answer"):
+        traits_of(ROOT, Between(placement, "traits", lambda body: body.pop("traits")))
 
 
 def test_what_a_later_placement_says_beyond_is_left_out(placement: FakePlacement) -> None:

@@ -80,6 +80,13 @@ def test_all_is_read_again_if_placement_was_restored(placement, only_the_card, c
     assert ("generations of 2 providers decreased" in caplog.text) is not only_the_card
 
 
+def test_all_is_read_again_if_two_children_are_older(placement) -> None:
+    placement.stranger.create_child(HOST, "port", PORT)
+    view = refresh(View(), HOST, placement)
+    older = {**view.generations, CARD: view.generations[CARD] + 1, PORT: 9}
+    assert calls_of_refresh(placement, replace(view, generations=older)) == (view, 1 + 9)
+
+
 def test_all_is_read_again_if_only_the_root_is_older(placement) -> None:
     view = refresh(View(), HOST, placement)
     older = replace(view, generations={**view.generations, HOST: view.generations[HOST] + 1})
