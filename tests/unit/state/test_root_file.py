@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.state.root_file import Documents, RootFile, is_new, root_path, saved_roots
+from tests.full_disk import no_space
 
 ONE, TWO = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 VIEW = ("view", ONE)
@@ -260,7 +261,6 @@ while True:
     assert file.save(documents) or file.replace(documents)
     print(number, flush=True)
 """
-from tests.full_disk import no_space
 
 
 @pytest.mark.slow
