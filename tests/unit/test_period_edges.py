@@ -415,7 +415,14 @@ def test_without_a_ledger_what_nobody_reports_is_named_once_all_drivers_answered
     agent.period()
     assert "their owner is unknown" not in caplog.text, "the driver that failed may report it"
     root_path(tmp_path, ROOT).unlink()
-    agent.drivers[1].body = both()
+    agent.drivers[1].body = lambda tree: tree.update_aggregates(NODE, [AGGREGATE])
+    placement.stranger.create_provider("pool", POOL)
+    for trait in ("MISC_SHARES_VIA_AGGREGATE", OWNER, CONTESTED):
+        placement.stranger.add_trait(POOL, trait)
+    placement.stranger.set_aggregates(POOL, [AGGREGATE])
+    agent.period()
+    root_path(tmp_path, ROOT).unlink()
     agent.restart()
     agent.period()
-    assert f"not removed: {CONTESTED}: no driver or provider file reports them" in caplog.text
+    assert f"not removed: {CONTESTED}" in caplog.text
+    assert POOL in agent.view and "provider pool" not in caplog.text, "no driver created it"
