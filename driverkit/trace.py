@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from agent.ownership.ledger import NOTHING, Holding, driver_of
+from agent.ownership.ledger import DRIVER, NOTHING, Holding, driver_of
 from agent.reporting.reports import Condition, Report
 from driverkit.stage import Root, Stage
 from drivers.api import ComputeDriver, Device, DeviceDriver, ProviderTree
@@ -66,7 +66,7 @@ def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
     with _recorded(loaded.driver, trace, trees):
         report = root.period(loaded)
     held = {
-        uuid: [it for manager, it in row.items() if driver_of(manager) == f"driver:{loaded.name}"]
+        uuid: [it for manager, it in row.items() if driver_of(manager) == DRIVER + loaded.name]
         for uuid, row in ledger.holders.items()
     }
     sources = trees[-1].claims.values() if trees and not report.driver_errors else ()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from agent.ownership.ledger import (
     ADOPTED,
+    DRIVER,
     NOVA_COMPUTE,
     Drained,
     Ledger,
@@ -146,11 +147,11 @@ class DriverQueries:
         return replace(answer, errors={**answer.errors, **failed})
 
     def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
-        collected = Statements(order=tuple(f"driver:{loaded.name}" for loaded in self.drivers))
+        collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
         pending = []
         for loaded in self.drivers:
-            manager = f"driver:{loaded.name}"
+            manager = DRIVER + loaded.name
             # A copy: if the driver fails, its edits of the allocations are dropped.
             edited, needs_reshape = copy.deepcopy(allocations), False
             try:
@@ -239,11 +240,14 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: D
         for manager in ledger.managers()
         if driver_of(manager) == driver or manager in (NOVA_COMPUTE, ADOPTED)
     }
-    rows = ledger.holders.items()
-    differ = [uuid for uuid, row in rows if uuid in drained or not own_managers.issuperset(row)]
+    differ = {
+        uuid: row
+        for uuid, row in ledger.holders.items()
+        if (uuid in drained or not own_managers.issuperset(row)) and uuid in whole
+    }
     changed = {}
-    for uuid in filter(whole.providers.__contains__, differ):
-        provider, row = whole.providers[uuid], ledger.holdings_on(uuid)
+    for uuid, row in differ.items():
+        provider = whole.providers[uuid]
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)
         hidden, reserved = others.without(own), drained.get(uuid, {})

@@ -73,8 +73,6 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.RegistryError, "check it with computectl service show, and try again", PROBLEMS),
 )
 """Types of errors, each with next step and exit code; the first match counts."""
-_OTHERS_FILE = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
-"""The next step if a registry that is a file can't be opened."""
 
 
 def as_command_error(err: Exception, files: str) -> CommandError:
@@ -84,12 +82,12 @@ def as_command_error(err: Exception, files: str) -> CommandError:
     # The class is in agent.bus.messaging, which is slow to import only for this check.
     if type(err).__name__ == "TransportUnavailable":
         return CommandError(str(err), "see transport_url", UNUSABLE)
+    if isinstance(err, registry.RegistryUnavailable) and str(err).startswith("sqlite:"):
+        step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
+        return CommandError(str(err), step, PROBLEMS)
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
-            is_file = issubclass(kind, registry.RegistryError) and str(err).startswith("sqlite:")
-            return CommandError(
-                str(err), _OTHERS_FILE if is_file else step.format(files=files), code
-            )
+            return CommandError(str(err), step.format(files=files), code)
     step = "internal error: please report the output of --debug"
     return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 

@@ -94,7 +94,7 @@ class NewDriver(DrawnOrListed[Written]):
             ) from err
 
     def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
-        """Return the list of files and the next steps."""
+        """Yield the list of files and the next steps."""
         yield screen.paint(f"{answer.directory}/", "bold")
         yield from (f"  {file}" for file in answer.files)
         yield from (

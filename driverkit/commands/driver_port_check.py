@@ -68,7 +68,7 @@ class PortCheck(DrawnOrListed[Checked]):
         return Checked(path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
-        """Return the advice in the format of compilers: file, line, text."""
+        """Yield the advice in the format of compilers: file, line, text."""
         for diagnostic in answer.diagnosed:
             verdict = screen.paint(diagnostic.verdict, STYLES.get(diagnostic.verdict))
             advice = f": {diagnostic.advice}" if diagnostic.advice else ""

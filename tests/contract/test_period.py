@@ -168,7 +168,7 @@ def test_a_driver_that_writes_on_a_strangers_provider_is_told_and_it_stays(
 def test_own_traits_and_aggregates_come_and_go_beside_those_that_others_set(
     any_placement: Any, who: str
 ) -> None:
-    """Also what they have set since the last verification."""
+    """Others' traits and aggregates stay, even those set since the last verification."""
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
     agent = Agent(any_placement, driver)
     agent.settle()

@@ -46,7 +46,10 @@ class Said:
 
 
 def one_line(said: Said, code: int, *, out: bool = False) -> str:
-    """What went wrong, checked to be told as it has to be; ``out``: beside what was printed."""
+    """Return the error of a failed command: one line, with its next step.
+
+    ``out``: whether the command has printed a result, too.
+    """
     assert said.code == code, said
     assert bool(said.out) is out, said
     assert said.err.count("\n") == 1, said.err

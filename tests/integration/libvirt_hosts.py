@@ -91,7 +91,7 @@ def guest(host: DocumentedHost, **held: Mapping[str, int]) -> str:
 
 
 def totals(placement: RealPlacement, consumer: str) -> Counter[str]:
-    """What a consumer has, on whatever provider."""
+    """Return the amounts of a consumer by class, over all providers."""
     found = Counter[str]()
     for resources in holds(placement, consumer).values():
         found.update(resources)

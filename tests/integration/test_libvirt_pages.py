@@ -68,7 +68,7 @@ def documented(placement, tmp_path) -> Iterator[DocumentedHost]:
 
 @pytest.fixture
 def host(documented: DocumentedHost) -> DocumentedHost:
-    """One cell, a pool in Ceph, and what this machine's QEMU offers."""
+    """Host with one cell, a pool in Ceph, and the capabilities of this machine's QEMU."""
     text = capabilities(cell(0, range(8), mib=16384)).replace(
         "</capabilities>",
         "<guest><os_type>hvm</os_type><arch name='x86_64'><machine>pc</machine>"
@@ -108,7 +108,7 @@ def models_drawn(agent: Agent) -> str:
 
 
 def expect_the_page(page, host, draw=drawn):
-    """It draws what is reported, and its queries find it."""
+    """Expect that a page draws the tree that is reported, and that its queries find it."""
     agent = host.reported(block(f"libvirt/{page}", "host"))
     assert draw(agent) == block(f"libvirt/{page}", "drawn")
     for line in block(f"libvirt/{page}", "queries").splitlines():

@@ -58,7 +58,7 @@ class AgentProcess:
         )
 
     def add_drivers(self, site: Path) -> None:
-        """Of the packages that stand there, as pip installs them."""
+        """Let the agent find the drivers of the packages in ``site``, as if pip installed them."""
         self.environment["PYTHONPATH"] = f"{self.whole_environment()['PYTHONPATH']}:{site}"
         self.environment["XDG_CACHE_HOME"] = str(site)  # stevedore's
 
