@@ -26,7 +26,14 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import RESHAPE, Refusals, explain_errors, list_consumers, nothing_foreign
+from reportclient.refusals import (
+    RESHAPE,
+    Refusal,
+    Refusals,
+    explain_errors,
+    list_consumers,
+    nothing_foreign,
+)
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -76,8 +83,8 @@ def test_what_is_already_there_is_not_remembered_as_refused() -> None:
 
 def test_errors_that_pass_are_forgotten_earlier_than_refusals() -> None:
     refusals = refusing((ROOT, TRAITS, Conflict("x")), (CARD, OTHER, Rejected("y")))
-    refusals.by_subject[BELOW] = SetTraits(BELOW, frozenset()), ServerFault("z")
-    refusals.by_subject[RESHAPE] = Reshape({}, {}), ServerFault("z")
+    refusals.by_subject[BELOW] = Refusal(SetTraits(BELOW, frozenset()), ServerFault("z"))
+    refusals.by_subject[RESHAPE] = Refusal(Reshape({}, {}), ServerFault("z"))
     refusals.forget_faults()
     assert refusals.errors().keys() == {CARD, RESHAPE}
 
