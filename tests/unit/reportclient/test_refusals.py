@@ -55,6 +55,22 @@ def test_a_refused_operation_is_left_out_as_long_as_it_is_wanted() -> None:
     assert refusals.errors().keys() == {ROOT}
 
 
+def test_refused_operations_are_found_without_comparing_all_with_all() -> None:
+    compared: list[str] = []
+
+    class Compared(SetTraits):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(self.uuid)
+            return isinstance(other, Compared) and self.uuid == other.uuid
+
+    many = [Compared(str(number), frozenset()) for number in range(200)]
+    refusals = refusing(*((each.uuid, each, Rejected("bad")) for each in many))
+    assert not refusals.suppress(Plan((*many,))).operations
+    assert len(compared) <= len(many)
+
+
 def test_it_is_forgotten_once_the_drivers_want_something_else() -> None:
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     assert refusals.suppress(Plan((OTHER,))).operations == (OTHER,)
