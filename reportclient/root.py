@@ -253,9 +253,12 @@ class Root:
         drained = self.remember_refusals(self.send(drains, api), api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
-    def send(self, plan: Plan, api: Counting) -> Outcome:
-        """Send a plan as it is, and update the view by what Placement acknowledged."""
-        return self._acknowledged(apply(plan, self.view, api), api)
+    def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
+        """Send a plan as it is, and update the view by what Placement acknowledged.
+
+        ``stop`` is called before each operation; if it returns true, the rest is not sent.
+        """
+        return self._acknowledged(apply(plan, self.view, api, stop=stop), api)
 
     def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done

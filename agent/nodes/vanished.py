@@ -30,20 +30,23 @@ LOG = logging.getLogger(__name__)
 class Vanished:
     """A vanished node.
 
-    ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
-    ``settled`` whether nothing is left to do.
+    ``tag`` is this service's.  ``due`` is the time of the next check (monotonic), ``wait`` the
+    seconds between two checks, ``settled`` whether nothing is left to do.
     """
 
     tracker: Tracker
+    tag: str
     due: float
     wait: float
     settled: bool = False
+    is_back: bool = False
+    """Whether the driver names the node again; a check that still runs then writes no more."""
     blocked_by: str | None = None
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
         """Remove the node's providers if that is safe (see above).  Errors are in the report."""
-        self.due = now + self.wait
+        self.due, self.tracker.service_tag = now + self.wait, self.tag
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
 
@@ -105,7 +108,9 @@ class Vanished:
         below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
         deletes = (DeleteProvider(uuid) for uuid in reversed(below))
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
-        outcome = tracker.root.send(plan, api)
+        outcome = tracker.root.send(plan, api, stop=lambda: self.is_back)
+        if self.is_back:
+            return  # the next period sets the traits again, or creates the providers
         if root.uuid not in tracker.view.snapshot:
             self.settle("its provider was removed")
         elif outcome.done:

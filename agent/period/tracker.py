@@ -128,6 +128,15 @@ class Tracker:
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
 
+    def free_name(self, now: float) -> Report:
+        """Rename the root to its UUID: another node needs its name."""
+        plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
+
+        def rename(api: Counting) -> Report:
+            return Report(self.node, error=self.root.send(plan, api).stopped_by)
+
+        return self.attempt(now, rename)
+
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
     ) -> Report:
