@@ -167,7 +167,7 @@ class Tracker:
         self._refresh(api, now)
         attached, before, ledger = self.rules.attached, self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
-            self.ledger = Ledger()
+            self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(attach.delete_orphans(before), api)
             return Report(self.node, error=attach.root_awaited(self.node))
