@@ -95,6 +95,11 @@ class ProviderTree:
         """A context manager that does nothing, for code that takes the lock of Nova's tree."""
         return self._lock
 
+    def restore(self, earlier: "ProviderTree") -> None:
+        """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
+        own = {name: vars(self)[name] for name in ("_closed", "_lock")}
+        vars(self).update(vars(copylib.deepcopy(earlier)), **own)
+
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
         self._closed = True
@@ -349,7 +354,7 @@ class ProviderTree:
         listed = {item["uuid"]: item for item in provider_dicts}
         parents = {uuid: item.get("parent_provider_uuid") for uuid, item in listed.items()}
         order = _parents_first(parents)
-        before = vars(copylib.deepcopy(self))
+        before = copylib.deepcopy(self)
         try:
             for uuid in order:
                 if self.exists(uuid):
@@ -360,7 +365,7 @@ class ProviderTree:
                 provider = Provider(uuid, listed[uuid]["name"], parent_uuid)
                 self._add(provider, listed[uuid].get("generation"))
         except Exception:
-            vars(self).update(before, _lock=self._lock)
+            self.restore(before)
             raise
 
     def rename(self, name_or_uuid: str, name: str) -> None:
