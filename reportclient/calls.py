@@ -20,6 +20,7 @@ from reportclient.plan import (
     as_dicts,
 )
 from reportclient.reshape import generations_after, reshape_payload
+from reportclient.view import View
 
 _ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
 _GENERATION = {"generation", "resource_provider_generation"}
@@ -111,14 +112,29 @@ def _put(
 
 
 class Counting:
-    """An API that counts its calls and records the operations done, for one attempt."""
+    """An API for one attempt, which counts its calls and records what they met.
 
-    def __init__(self, api: API) -> None:
+    ``now``: when the attempt began, in seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: API, now: float = 0.0) -> None:
         self._api = api
+        self.now = now
         self.calls = 0
         self.tries = 1
         """Number of tries: more than one after conflicts with other clients."""
         self.done: list[Operation] = []
+        """The acknowledged operations."""
+        self.unwritten = False
+        """Whether Placement did not answer a write."""
+        self.faulted = False
+        """Whether a write met a server fault."""
+        self.fails_again = False
+        """Whether a create failed as before the last verification, so that a new try is useless."""
+        self.stopped: tuple[Operation, View] | None = None
+        """The operation at which the previous try stopped, and the view at that time."""
+        self.met: tuple[Any, ...] | None = None
+        """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None

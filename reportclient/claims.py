@@ -57,6 +57,11 @@ class SourceClaims:
         return ((each.name, getattr(self, each.name)) for each in fields(self)[:-2])
 
 
+def any_sets(claims: Mapping[str, SourceClaims], uuid: str, resource_class: str) -> bool:
+    """Return whether a source has set this class of a provider (UUID), be it as it was."""
+    return any(resource_class in each.classes.get(uuid, ()) for each in claims.values())
+
+
 def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:
     if now == then:
         return []

@@ -18,7 +18,7 @@ from keystoneauth1 import session, token_endpoint
 from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
 from reportclient.microversion import parse_microversion
 from reportclient.replies import answer, first_error, shown
-from reportclient.schedule import doubled
+from reportclient.schedule import UPGRADES_SEEN_WITHIN, doubled
 from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_unsent
 
 NEWEST = "1.39"
@@ -30,9 +30,6 @@ TIMEOUT = 300.0
 out what it has accepted, a request that is given up and sent again adds to its load."""
 LONGEST_WAIT = 600.0
 """Seconds up to which the wait doubles while no answer comes in time."""
-
-UPGRADES_SEEN_WITHIN = 3600.0
-"""Seconds after which the newest microversion is tried again on an older Placement."""
 
 _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each

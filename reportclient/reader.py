@@ -15,7 +15,7 @@ from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider
 from reportclient.plan import Operation, SetAggregates, SetInventory, SetTraits
 from reportclient.snapshot import Snapshot
-from reportclient.view import View, ViewEdit
+from reportclient.view import View, ViewEdit, still_drained
 
 LOG = logging.getLogger(__name__)
 
@@ -130,9 +130,19 @@ def allocations_of(consumer: str, api: API) -> dict[str, Any]:
     return _reply(f"/allocations/{consumer}", "allocations", api)
 
 
-def consumers_of(uuid: str, api: API) -> list[str]:
-    """Return the UUIDs of the consumers that hold allocations on a provider (UUID)."""
-    return sorted(part_of(f"/resource_providers/{uuid}/allocations", "allocations", api))
+def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
+    """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
+
+    ``besides`` are resource classes whose allocations don't count.
+    """
+    path = f"/resource_providers/{uuid}/allocations"
+    held, others = part_of(path, "allocations", api), set(besides)
+    try:
+        return sorted(
+            user for user in held if not others or held[user]["resources"].keys() - others
+        )
+    except (AttributeError, LookupError, TypeError) as err:
+        raise _not_from_placement(path) from err
 
 
 def provider_by_name(name: str, api: API) -> Listed | None:
@@ -330,7 +340,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
-        drained={uuid: before for uuid, before in view.drained.items() if uuid in providers},
+        drained=still_drained(view.drained, providers.get),
         certain=True,
     )
 

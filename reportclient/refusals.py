@@ -10,8 +10,10 @@ removed are drained as well.  Classes that other clients own are left unchanged.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
+from typing import NamedTuple
 
-from reportclient.apply import Outcome
+from reportclient.apply import Outcome, subject_of
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
@@ -38,6 +40,7 @@ from reportclient.plan import (
     UpdateProvider,
 )
 from reportclient.reader import Listed, consumers_of, provider_by_name, provider_by_uuid
+from reportclient.schedule import RETRY_REFUSED_EVERY, Times, doubled
 from reportclient.snapshot import Snapshot
 
 ForeignClasses = Callable[[Provider], Collection[str]]
@@ -51,16 +54,30 @@ def nothing_foreign(_: Provider) -> Collection[str]:
 
 FAULTY = (AlreadyThere, Conflict, NotFound, ServerFault, UnknownNames)
 """Errors that usually pass by themselves: operations that met one are sent again soon."""
+_REMOVALS = (DeleteProvider, SetInventory)
 RESHAPE = "reshape"
 """The key of a refused reshape: remembered even if the next plan does not have it."""
 
 
+class Refusal(NamedTuple):
+    """A refused operation and its error, without frames.
+
+    If consumers use what the operation removes, they are looked at again at ``look_at`` (seconds of
+    a monotonic clock), and for the ``looks``-th time.
+    """
+
+    operation: Operation
+    error: PlacementError
+    looks: int = 0
+    look_at: float = inf
+
+
 @dataclass(slots=True)
 class Refusals:
-    """Refused operations and their errors, by provider UUID or name (see ``apply.subject_of``)."""
+    """Refused operations by :func:`reportclient.apply.subject_of`."""
 
-    by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
-    before: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
+    by_subject: dict[str, Refusal] = field(default_factory=dict)
+    before: dict[str, Refusal] = field(default_factory=dict)
     """Operations that were refused before the last verification."""
     failed_reshape: BaseException | None = None
     """The error of a driver that could not do its reshape; it is not called in every period."""
@@ -74,14 +91,20 @@ class Refusals:
     def forget_faults(self) -> None:
         """Forget operations with an error in ``FAULTY``, so that they are sent again."""
         self.by_subject = {
-            key: (operation, err)
-            for key, (operation, err) in self.by_subject.items()
-            if key == RESHAPE or not isinstance(err, FAULTY)
+            key: refusal
+            for key, refusal in self.by_subject.items()
+            if key == RESHAPE or not isinstance(refusal.error, FAULTY)
         }
+
+    def any_faulty(self) -> PlacementError | None:
+        """Return the error of an operation that met one in ``FAULTY``, or ``None``."""
+        errors = (refusal.error for refusal in self.by_subject.values())
+        return next((err for err in errors if isinstance(err, FAULTY)), None)
 
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
-        return self.by_subject[RESHAPE][1] if RESHAPE in self.by_subject else self.failed_reshape
+        refusal = self.by_subject.get(RESHAPE)
+        return self.failed_reshape if refusal is None else refusal.error
 
     def remember(
         self, refused: Mapping[str, Operation], errors: Mapping[str, PlacementError]
@@ -89,36 +112,71 @@ class Refusals:
         """Remember operations that were refused now, each with the error of the same key."""
         for subject, operation in refused.items():
             if not isinstance(errors[subject], AlreadyThere):
-                self.by_subject[subject] = (operation, errors[subject])
+                self.by_subject[subject] = Refusal(operation, errors[subject])
 
     def suppress(self, plan: Plan) -> Plan:
         """Return the plan without refused operations; forget refusals that it does not have."""
-        refused = {id(each): key for each in plan if (key := self._refused(each)) is not None}
-        wanted = {*refused.values(), RESHAPE}
+        left, wanted = [], {RESHAPE}
+        for operation in plan:
+            subject = subject_of(operation)
+            refusal = self.by_subject.get(subject)
+            if refusal is not None and refusal.operation == operation:
+                wanted.add(subject)
+            else:
+                left.append(operation)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        return replace(plan, operations=tuple(each for each in plan if id(each) not in refused))
+        return replace(plan, operations=tuple(left))
+
+    def look_at_consumers(self, now: float, times: Times, api: API) -> None:
+        """Forget refused removals whose last consumer has gone, so that they are sent again.
+
+        The consumers are looked at after one period, and then at doubled gaps: 1 GET each.
+
+        :raises reportclient.errors.PlacementError: a GET failed.
+        """
+        for subject, refusal in list(self.by_subject.items()):
+            operation, err = refusal.operation, refusal.error
+            if not isinstance(err, InUse) or not isinstance(operation, _REMOVALS):
+                continue
+            if refusal.look_at == inf:
+                earlier = self.before.get(subject)
+                looks = earlier.looks if earlier and earlier.operation == operation else 0
+            elif now < refusal.look_at:
+                continue
+            else:
+                looks = refusal.looks + 1
+                if not _consumers(operation, api):
+                    del self.by_subject[subject]
+                    continue
+            gap = doubled(times.period, looks, times.verify_every or RETRY_REFUSED_EVERY)
+            self.by_subject[subject] = refusal._replace(looks=looks, look_at=now + gap)
 
     def blocking(self) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""
         kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
-            subject: err
-            for subject, (operation, err) in self.by_subject.items()
-            if isinstance(operation, kinds)
+            subject: refusal.error
+            for subject, refusal in self.by_subject.items()
+            if isinstance(refusal.operation, kinds)
         }
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
-        kinds = (DeleteProvider, SetInventory)
         return frozenset(
             subject
-            for subject, (operation, err) in self.by_subject.items()
-            if isinstance(err, InUse) and isinstance(operation, kinds)
+            for subject, refusal in self.by_subject.items()
+            if isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
         )
+
+    def kept_providers(self) -> set[str]:
+        """Return the UUIDs of providers that can't be removed since they are in use."""
+        draining = self.draining()
+        rows = self.by_subject.items()
+        return {s for s, (kind, *_) in rows if s in draining and isinstance(kind, DeleteProvider)}
 
     def errors(self) -> dict[str, PlacementError]:
         """Return the errors by provider UUID or name."""
-        return {subject: err for subject, (_, err) in self.by_subject.items()}
+        return {subject: refusal.error for subject, refusal in self.by_subject.items()}
 
     def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
         """Return the errors of this and earlier attempts, each cause only once."""
@@ -139,16 +197,10 @@ class Refusals:
         drains = {each.uuid: each for each in self._drains(snapshot, leaving, foreign)}
         return Plan(tuple(drains.values()))
 
-    def _refused(self, operation: Operation) -> str | None:
-        for subject, (refused, _) in self.by_subject.items():
-            if refused == operation:
-                return subject
-        return None
-
     def _drains(
         self, snapshot: Snapshot, leaving: Collection[str], foreign: ForeignClasses
     ) -> Iterator[SetInventory]:
-        for operation, err in self.by_subject.values():
+        for operation, err, *_ in self.by_subject.values():
             if not isinstance(err, InUse):
                 continue
             if isinstance(operation, DeleteProvider):
@@ -181,20 +233,18 @@ def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
     :raises reportclient.errors.PlacementError: reading the details failed.
     """
     return {
-        subject: _explained(subject, err, outcome.refused.get(subject), api)
+        subject: _explained(err, outcome.refused.get(subject), api)
         for subject, err in outcome.failed.items()
     }
 
 
-def _explained(
-    subject: str, err: PlacementError, operation: Operation | None, api: API
-) -> PlacementError:
+def _explained(err: PlacementError, operation: Operation | None, api: API) -> PlacementError:
     match err, operation:
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
-        case InUse(), _ if operation is not None:
-            users = list_consumers(consumers_of(subject, api)) or "consumers that are gone now"
+        case InUse(), DeleteProvider() | SetInventory():
+            users = list_consumers(_consumers(operation, api)) or "consumers that are gone now"
             text = f"draining: in use by {users}; removed when its last consumer is gone"
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
@@ -205,6 +255,12 @@ def _explained(
             return err if other is None else name_taken_error(uuid, name, other)
         case _:
             return err
+
+
+def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
+    """Return the UUIDs of the consumers of what an operation removes."""
+    kept = removal.inventory if isinstance(removal, SetInventory) else ()
+    return consumers_of(removal.uuid, api, besides=kept)
 
 
 def list_consumers(consumers: list[str]) -> str:

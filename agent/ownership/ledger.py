@@ -42,8 +42,6 @@ OWN_UUID = "own-uuid"
 NOTHING: frozenset[str] = frozenset()
 MOST_REMOVED = 256
 """Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
-Drained = Mapping[str, Mapping[str, int]]
-"""``reserved`` of drained classes as it was before, by provider UUID and class."""
 
 
 class Holding(NamedTuple):

@@ -10,6 +10,7 @@ from reportclient.claims import SourceClaims
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
+from reportclient.view import Drained
 
 
 class Assertion(NamedTuple):
@@ -95,6 +96,7 @@ class DriverStatements(NamedTuple):
     edits: Mapping[str, Provider | None]
     removed_below: frozenset[str]
     claims: Mapping[str, SourceClaims]
+    drained: Drained
     statements: tuple[Statement, ...] = ()
     silent: frozenset[str] = NOTHING
     """Sources that failed, and managers that list no provider for the first time."""
@@ -103,19 +105,28 @@ class DriverStatements(NamedTuple):
 
 
 def driver_statements(
-    driver: str, tree: ProviderTree, ledger: Ledger, last: DriverStatements | None = None
+    driver: str,
+    tree: ProviderTree,
+    ledger: Ledger,
+    last: DriverStatements | None = None,
+    drained: Drained | None = None,
 ) -> DriverStatements:
     """Return a driver's statements, from its edited tree.
 
-    What the driver asserted before and left in the tree counts as asserted again.  A list that has
-    become empty counts as a failure, unless ``ledger`` has that from an earlier period: a backend
-    that is only starting may list nothing.  ``last`` are the driver's statements of an earlier
-    period; with them only what changed since is computed.
+    What the driver asserted before and left in the tree counts as asserted again, but a drained
+    class is asserted only if the driver set it.  A list that has become empty counts as a failure,
+    unless ``ledger`` has that from an earlier period: a backend that is only starting may list
+    nothing.  ``last`` are the driver's statements of an earlier period; with them only what changed
+    since is computed.
     """
     # Copies: if the driver goes on editing the tree, the statements don't change.
     copied = {source: claims.copy() for source, claims in tree.claims.items()}
-    now = DriverStatements(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), copied)
-    if last is not None and last[:5] == now[:5]:
+    removed_below = frozenset(tree.removed_below)
+    drained = drained or {}
+    now = DriverStatements(tree.base, ledger, tree.edits(), removed_below, copied, drained)
+    if last is not None and now == last._replace(
+        statements=(), silent=NOTHING, emptied=now.emptied
+    ):
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     managers = {source: f"{driver}/{source}" if source else driver for source in copied}
@@ -134,7 +145,7 @@ def driver_statements(
             uuids = claims.changed_since(last.claims[source])
             uuids |= dict.fromkeys(now.base.changed_since(last.base))
             uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
-            uuids |= dict.fromkeys([*now.edits, *last.edits])
+            uuids |= dict.fromkeys([*now.edits, *last.edits, *drained, *last.drained])
         else:
             held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
             assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
@@ -142,7 +153,9 @@ def driver_statements(
             provider = tree.provider(uuid)
             holding = NONE
             if provider is not None:
-                holding = _holding(claims, provider, ledger.holding_of(uuid, manager))
+                earlier = ledger.holding_of(uuid, manager)
+                earlier = earlier.without(Holding(classes=frozenset(drained.get(uuid, ()))))
+                holding = _holding(claims, provider, earlier)
             if provider is not None and holding != NONE:
                 assertions[uuid] = Assertion(holding, provider)
             else:

@@ -14,7 +14,6 @@ from agent.ownership.ledger import (
     ADOPTED,
     DRIVER,
     NOVA_COMPUTE,
-    Drained,
     Ledger,
     driver_of,
     joined,
@@ -39,7 +38,7 @@ from reportclient.reshape import (
     refuse_malformed,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
+from reportclient.view import View, opened
 
 A = TypeVarTuple("A")
 T = TypeVar("T")
@@ -119,6 +118,11 @@ class DriverQueries:
     """UUIDs of observed providers that drivers are not shown."""
     last: LastResults = field(default_factory=LastResults)
 
+    @property
+    def observed(self) -> Snapshot:
+        """What the drivers edit: Placement's state, but with drained classes shown open."""
+        return self.last.result_of("opened", opened, self.view.snapshot, self.view.drained)
+
     def collect(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
         """Call all drivers, and again with the allocations if one needs a reshape.
 
@@ -171,7 +175,7 @@ class DriverQueries:
                 for claims in tree.claims.values() if loaded.name in moving else ():
                     claims.emptied = 0  # what it had moves in this reshape
                 last = self.last.statements.get(manager)
-                answer = driver_statements(manager, tree, self.ledger, last)
+                answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
                 collected = collected.with_answer(silent=frozenset({manager}))
@@ -191,11 +195,11 @@ class DriverQueries:
 
     def _tree(self, manager: str, collected: Statements) -> ProviderTree:
         """Return the tree for a driver, with the statements of the drivers before it."""
-        tree = ProviderTree(self.view.snapshot)
+        tree = ProviderTree(self.observed)
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
-        whole, ledger, drained = tree.freeze(), self.ledger, self.view.drained
+        whole, ledger = tree.freeze(), self.ledger
         if collected.statements:
             so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
             settled = self.last.result_of(
@@ -203,7 +207,7 @@ class DriverQueries:
             )
             whole, ledger = settled.desired, settled.ledger
         shown = self.last.result_of(
-            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger, drained
+            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger
         )
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
@@ -237,12 +241,8 @@ class DriverQueries:
                 )
 
 
-def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
-    """Return ``whole`` without the classes, traits and aggregates that only other managers claim.
-
-    Drained classes have the ``reserved`` of before: draining is done by this agent, and a driver
-    that reports such a class again ends it.
-    """
+def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
+    """Return ``whole`` without classes, traits and aggregates that only other managers claim."""
     # What nova-compute had, and what an operator adopted, is shown to every driver.
     own_managers = {
         manager
@@ -252,24 +252,17 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: D
     differ = {
         uuid: row
         for uuid, row in ledger.holders.items()
-        if (uuid in drained or not own_managers.issuperset(row)) and uuid in whole
+        if not own_managers.issuperset(row) and uuid in whole
     }
     changed = {}
     for uuid, row in differ.items():
         provider = whole.providers[uuid]
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)
-        hidden, reserved = others.without(own), drained.get(uuid, {})
-        inventory = {
-            name: replace(record, reserved=min(reserved[name], record.total))
-            if name in reserved
-            else record
-            for name, record in provider.inventory.items()
-            if name not in hidden.classes
-        }
+        hidden, inventory = others.without(own), provider.inventory
         changed[uuid] = replace(
             provider,
-            inventory=inventory,
+            inventory={n: record for n, record in inventory.items() if n not in hidden.classes},
             traits=provider.traits - hidden.traits,
             aggregates=provider.aggregates - hidden.aggregates,
         )

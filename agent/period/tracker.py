@@ -37,10 +37,11 @@ from reportclient.allocations import LazyAllocations
 from reportclient.apply import never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, TooOld, Unreachable
+from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Plan, Problem, UpdateProvider
+from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
 from reportclient.root import PLAN_ANEW, Root
@@ -120,7 +121,8 @@ class Tracker:
         root that does not exist yet gets the trait in its first period.  With ``again``,
         a retry that no caller waits for, an unreachable Placement is left to the next periods.
         """
-        schedule, unreachable = self.root.schedule, self.root.unreachable
+        schedule = self.root.schedule
+        unreachable = schedule.unreachable
         if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
             return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
@@ -134,6 +136,7 @@ class Tracker:
         self.activity = ""
         if isinstance(result, Exception) and not isinstance(result, PlacementError):
             LOG.error("Root %s: unexpected error", self.uuid, exc_info=result)
+            without_frames(result)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.note_written(api.done)
         self.save_ledger()
@@ -247,7 +250,7 @@ class Tracker:
         """Return the plan that sets or removes the trait; empty if there is no root."""
         if self.uuid not in self.view.snapshot:
             return Plan()
-        tree = self.view.edit()
+        tree = ProviderTree(self.view.snapshot)
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
         return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
@@ -266,7 +269,7 @@ class Tracker:
         except Unreachable as err:
             if not self.view.certain:
                 raise
-            self.root.unreachable = err
+            self.root.schedule.unread(err)
             return
         if was_read and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
@@ -309,8 +312,7 @@ class Tracker:
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
         else:
-            settle_all = partial(self._settled, ledger, policy=policy, now=now, disabled=disabled)
-            settled = settle_all(answer)
+            settled = self._settled(queries, answer, now, disabled)
             moved: Allocations | None = None
             if answer.allocations is not None:
                 try:
@@ -318,7 +320,7 @@ class Tracker:
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
                     answer = queries.collect_without_reshape(failed)
-                    settled = settle_all(answer)
+                    settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
             plan = replace(plan, problems=(*plan.problems, *settled.problems))
@@ -351,15 +353,12 @@ class Tracker:
         )
 
     def _settled(
-        self,
-        ledger: Ledger,
-        answer: DriverAnswers,
-        policy: Policy,
-        now: float,
-        disabled: bool | None,
+        self, queries: DriverQueries, answer: DriverAnswers, now: float, disabled: bool | None
     ) -> Settled:
-        """Settle what drivers, provider files and the agent assert."""
-        observed, drained = self.view.snapshot, self.view.drained
+        """Settle what drivers, provider files and the agent assert; drained classes that nobody
+        has set stay drained.
+        """
+        observed, ledger, policy = queries.observed, queries.ledger, queries.policy
         statements, entries = answer.statements, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
@@ -390,8 +389,9 @@ class Tracker:
             )
             silent = frozenset({STATUS} if disabled is None else ())
         statements = statements.with_answer(tuple(own), silent)
-        settled = self.last.result_of("all", settle, observed, ledger, statements, policy, drained)
-        desired = settled.desired
+        settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
+        is_set = partial(settled.is_set, statements)
+        desired = self.view.with_drained(settled.desired, is_set)
         if policy.attached:
             wait = self.rules.child_wait
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
@@ -402,7 +402,7 @@ class Tracker:
         refused = self.root.refusals.by_subject
         inside = frozenset(
             uuid
-            for uuid, (operation, err) in refused.items()
+            for uuid, (operation, err, *_) in refused.items()
             if isinstance(err, TooOld)
             and isinstance(operation, UpdateProvider)
             and operation.parent_uuid is None
@@ -449,6 +449,6 @@ class Tracker:
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or stopped_by or self.root.unreachable,
+            error=fatal or stopped_by or self.root.schedule.unreachable,
             fatal=fatal is not None,
         )

@@ -187,7 +187,8 @@ def test_standard_names_that_placement_does_not_know_are_left_out_and_the_rest_s
     wish.update_inventory(ROOT, inventory | {name: {"total": 1} for name in classes})
     outcome = world.applied(view, wish)
     assert isinstance(outcome.stopped_by, UnknownNames)
-    assert outcome.view.names.absent == traits | classes
+    names = outcome.view.names
+    assert (names.absent_traits, names.absent_classes) == (traits, classes)
     outcome = world.applied(outcome.view, wish)
     assert outcome.stopped_by is None and not outcome.failed
     assert world.truth() == host_as_created()

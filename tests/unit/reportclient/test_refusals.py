@@ -26,7 +26,14 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import RESHAPE, Refusals, explain_errors, list_consumers, nothing_foreign
+from reportclient.refusals import (
+    RESHAPE,
+    Refusal,
+    Refusals,
+    explain_errors,
+    list_consumers,
+    nothing_foreign,
+)
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -46,6 +53,22 @@ def test_a_refused_operation_is_left_out_as_long_as_it_is_wanted() -> None:
     for _ in range(2):
         assert refusals.suppress(Plan((TRAITS, OTHER))).operations == (OTHER,)
     assert refusals.errors().keys() == {ROOT}
+
+
+def test_refused_operations_are_found_without_comparing_all_with_all() -> None:
+    compared: list[str] = []
+
+    class Compared(SetTraits):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(self.uuid)
+            return isinstance(other, Compared) and self.uuid == other.uuid
+
+    many = [Compared(str(number), frozenset()) for number in range(200)]
+    refusals = refusing(*((each.uuid, each, Rejected("bad")) for each in many))
+    assert not refusals.suppress(Plan((*many,))).operations
+    assert len(compared) <= len(many)
 
 
 def test_it_is_forgotten_once_the_drivers_want_something_else() -> None:
@@ -76,8 +99,8 @@ def test_what_is_already_there_is_not_remembered_as_refused() -> None:
 
 def test_errors_that_pass_are_forgotten_earlier_than_refusals() -> None:
     refusals = refusing((ROOT, TRAITS, Conflict("x")), (CARD, OTHER, Rejected("y")))
-    refusals.by_subject[BELOW] = SetTraits(BELOW, frozenset()), ServerFault("z")
-    refusals.by_subject[RESHAPE] = Reshape({}, {}), ServerFault("z")
+    refusals.by_subject[BELOW] = Refusal(SetTraits(BELOW, frozenset()), ServerFault("z"))
+    refusals.by_subject[RESHAPE] = Refusal(Reshape({}, {}), ServerFault("z"))
     refusals.forget_faults()
     assert refusals.errors().keys() == {CARD, RESHAPE}
 
