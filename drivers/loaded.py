@@ -99,7 +99,7 @@ class LoadedDriver:
                 return method(tree, node, allocations)
             except NotImplementedError:  # as in Nova, this means that the method is missing
                 tree.restore(before)
-                if allocations is not None:
+                if allocations is not None and moved_before is not None:
                     allocations.clear()
                     allocations.update(moved_before)
                 update_by_older_methods(self.driver, tree, node)
