@@ -95,6 +95,11 @@ class ProviderTree:
         """A context manager that does nothing, for code that takes the lock of Nova's tree."""
         return self._lock
 
+    def restore(self, earlier: "ProviderTree") -> None:
+        """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
+        own = {name: vars(self)[name] for name in ("_closed", "_lock")}
+        vars(self).update(vars(copylib.deepcopy(earlier)), **own)
+
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
         self._closed = True
@@ -262,8 +267,9 @@ class ProviderTree:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.
 
         Missing ones are created, and moved if they are below another parent.  Those that it
-        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed.  Providers of
-        others stay.
+        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed; if none is
+        listed any more, the agent waits for a second period in which none is.  Providers of others
+        stay.
 
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
@@ -276,11 +282,11 @@ class ProviderTree:
             else:
                 self.move(present.uuid, parents[name])
                 listed.add(present.uuid)
-        gone = self.get_own_uuids() - listed
-        for uuid in reversed(self.get_provider_uuids()):
-            provider = self.provider(uuid)
-            if uuid in gone and provider is not None and provider.parent_uuid is not None:
-                self.remove(uuid)
+        left, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
+        gone = [uuid for uuid in left if uuid in own and self._find(uuid).parent_uuid is not None]
+        for uuid in gone:
+            self.remove(uuid)
+        self._own.emptied = 0 if listed else len(gone)
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
@@ -343,7 +349,7 @@ class ProviderTree:
         listed = {item["uuid"]: item for item in provider_dicts}
         parents = {uuid: item.get("parent_provider_uuid") for uuid, item in listed.items()}
         order = _parents_first(parents)
-        before = vars(copylib.deepcopy(self))
+        before = copylib.deepcopy(self)
         try:
             for uuid in order:
                 if self.exists(uuid):
@@ -354,7 +360,7 @@ class ProviderTree:
                 provider = Provider(uuid, listed[uuid]["name"], parent_uuid)
                 self._add(provider, listed[uuid].get("generation"))
         except Exception:
-            vars(self).update(before, _lock=self._lock)
+            self.restore(before)
             raise
 
     def rename(self, name_or_uuid: str, name: str) -> None:

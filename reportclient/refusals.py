@@ -215,12 +215,33 @@ class Refusals:
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetInventory]:
-    held = {name: record for name, record in provider.inventory.items() if name not in wanted}
+    now = provider.inventory
+    held = {name: record for name, record in now.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
-    inventory = {**wanted, **drained}
+    waiting = _waiting(provider, wanted, held)
+    left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
+    inventory = {**{name: record for name, record in left.items() if record}, **drained}
     if inventory != provider.inventory:
         before = {name: record.reserved or 0 for name, record in held.items()}
         yield SetInventory(provider.uuid, inventory, drains=before)
+
+
+_CPUS = frozenset({"VCPU", "PCPU"})
+
+
+def _waiting(
+    provider: Provider, wanted: Mapping[str, Inventory], held: Collection[str]
+) -> frozenset[str]:
+    """Return the classes that may not grow while consumers use ``held``, which is to be removed.
+
+    A device has one class or another: all its classes may be the same thing, which would be given
+    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU has one
+    of two classes there.
+    """
+    now, related = provider.inventory, frozenset(wanted) if held else frozenset()
+    if provider.parent_uuid is None or "HW_NUMA_ROOT" in provider.traits:
+        related &= _CPUS if _CPUS & set(held) else frozenset()
+    return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
 SHOWN = 5
@@ -233,19 +254,28 @@ def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
     :raises reportclient.errors.PlacementError: reading the details failed.
     """
     return {
-        subject: _explained(err, outcome.refused.get(subject), api)
+        subject: _explained(err, outcome.refused.get(subject), outcome.view.snapshot, api)
         for subject, err in outcome.failed.items()
     }
 
 
-def _explained(err: PlacementError, operation: Operation | None, api: API) -> PlacementError:
+def _explained(
+    err: PlacementError, operation: Operation | None, snapshot: Snapshot, api: API
+) -> PlacementError:
     match err, operation:
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
         case InUse(), DeleteProvider() | SetInventory():
             users = list_consumers(_consumers(operation, api)) or "consumers that are gone now"
-            text = f"draining: in use by {users}; removed when its last consumer is gone"
+            classes = then = ""
+            if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
+                held = provider.inventory.keys() - operation.inventory.keys()
+                waiting = sorted(_waiting(provider, operation.inventory, held))
+                classes = f"{', '.join(sorted(held))} is "
+                then = f", and {', '.join(waiting)} is reported" if waiting else ""
+            text = f"draining: {classes}in use by {users}; removed when its last consumer is gone"
+            text += then
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
             # Placement refuses an existing UUID with the same error as an existing name.

@@ -70,7 +70,8 @@ class DriverAnswers:
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that may not be done now.
+    reshape that may not be done now.  ``emptied`` are the managers that list no provider any more,
+    with the number of those they had.
     """
 
     statements: Statements = field(default_factory=Statements)
@@ -78,6 +79,7 @@ class DriverAnswers:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
@@ -131,7 +133,7 @@ class DriverQueries:
             return first
         before = allocations()
         moved = dict(before)  # each driver edits a deep copy
-        second = self._call_each(moved)
+        second = self._call_each(moved, first.reshape_pending)
         for name in first.reshape_pending:
             # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
@@ -150,9 +152,13 @@ class DriverQueries:
         failed = dict.fromkeys(answer.reshape_pending, err)
         return replace(answer, errors={**answer.errors, **failed})
 
-    def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
+    def _call_each(
+        self, allocations: Allocations | None, moving: Sequence[str] = ()
+    ) -> DriverAnswers:
+        """Call all drivers; ``moving`` are those that asked for the allocations."""
         collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
+        emptied: dict[str, int] = {}
         pending = []
         for loaded in self.drivers:
             manager = DRIVER + loaded.name
@@ -166,6 +172,8 @@ class DriverQueries:
                     needs_reshape = True
                 self._refuse(manager, tree)
                 # In the try block: a thread of the driver may still be editing the tree.
+                for claims in tree.claims.values() if loaded.name in moving else ():
+                    claims.emptied = 0  # what it had moves in this reshape
                 last = self.last.statements.get(manager)
                 answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
@@ -174,6 +182,7 @@ class DriverQueries:
                 continue
             self.last.statements[manager] = answer
             statements, silent = answer.statements, answer.silent
+            emptied.update(answer.emptied)
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
@@ -182,7 +191,7 @@ class DriverQueries:
                 allocations.clear()
                 allocations.update(edited)
             collected = collected.with_answer(statements, silent)
-        return DriverAnswers(collected, None, errors, tuple(pending))
+        return DriverAnswers(collected, None, errors, tuple(pending), emptied=emptied)
 
     def _tree(self, manager: str, collected: Statements) -> ProviderTree:
         """Return the tree for a driver, with the statements of the drivers before it."""

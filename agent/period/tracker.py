@@ -190,7 +190,11 @@ class Tracker:
             raise outcome.stopped_by
         failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
-        return self._report(decision, failed, outcome.stopped_by)
+        report = self._report(decision, failed, outcome.stopped_by)
+        # Not before the end of the period: drivers may be called several times in it.
+        if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
+            self.ledger = replace(self.ledger, emptied=emptied)
+        return report
 
     def _log_foreign(
         self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
@@ -435,6 +439,12 @@ class Tracker:
         fatal = None if self.started else fatal
         degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
         degraded |= self.competing.degraded(self.uuid, self.node)
+        for manager in answer.emptied.keys() - self.ledger.emptied:
+            driver, _, source = manager.partition("/")
+            degraded[f"{self.node} {source}" if source else manager_text(driver)] = (
+                f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
+                "if the next period finds none either"
+            )
         if self.saved is not None and (problem := self.saved.file.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why

@@ -111,9 +111,12 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
 
 def test_a_freed_class_goes_though_other_classes_of_the_device_are_in_use(any_placement):
     agent, driver, guest = with_leaf_in_use(any_placement)
-    driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
+    both = {"CUSTOM_LEAF": {"total": 4}, "VGPU": {"total": 2}}
+    driver.inventories[f"{NODE}_leaf1"] = both
     agent.period(1.0)
     any_placement.stranger.put_allocation({LEAF: {"VGPU": 1}})
+    driver.inventories[f"{NODE}_leaf1"] = {"VGPU": both["VGPU"]}
+    agent.period(1.0)
     agent.period(1.0)
     any_placement.stranger.delete_allocation(guest)
     agent.period(agent.rules.period)
@@ -143,8 +146,11 @@ def test_a_device_that_comes_back_is_open_again(any_placement):
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 0)}
 
 
-def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(any_placement):
+def test_a_class_in_use_is_drained_and_what_stays_of_the_provider_is_reported(any_placement):
     agent, driver, guest = with_leaf_in_use(any_placement)
+    both = {"CUSTOM_LEAF": {"total": 4}, "VGPU": {"total": 4}}
+    driver.inventories[f"{NODE}_leaf1"] = both
+    agent.period(1.0)
     driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
     report = agent.period(1.0)
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
@@ -306,9 +312,11 @@ def test_a_removed_class_goes_with_the_first_update_after_its_last_consumer(
 ) -> None:
     """Also after a restart, with a store."""
     client = Client(world.api, store=FileStore(tmp_path))
-    tree = client.tree(OWN_ROOT)
-    tree.update_inventory(GRANDCHILD, {"VGPU": {"total": 1}})
-    assert isinstance(client.update(tree).failed[GRANDCHILD], InUse)
+    for names in ((LINK, "VGPU"), ("VGPU",)):
+        tree = client.tree(OWN_ROOT)
+        tree.update_inventory(GRANDCHILD, {name: {"total": 2} for name in names})
+        result = client.update(tree)
+    assert isinstance(result.failed[GRANDCHILD], InUse)
     assert world.truth().get(GRANDCHILD).inventory.keys() == {LINK, "VGPU"}
     world.stranger.put_allocation({GRANDCHILD: {"VGPU": 1}})
     world.stranger.delete_allocation(guest)
