@@ -9,6 +9,7 @@ import copy
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from keystoneauth1 import adapter as ksa_adapter
@@ -21,10 +22,9 @@ from reportclient.replies import answer, first_error, shown
 from reportclient.schedule import doubled
 from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_unsent
 
-NEWEST = "1.39"
-"""The newest microversion that this client uses."""
 OLDEST = "1.30"
-"""The oldest microversion that this client works with."""
+"""The oldest microversion that this client works with, and the one of a request that needs no newer
+one: from 1.38 on, Placement shows a type of each consumer that it often refuses to take back."""
 TIMEOUT = 300.0
 """Seconds to wait for an answer if no timeout is set: as a busy server carries
 out what it has accepted, a request that is given up and sent again adds to its load."""
@@ -32,7 +32,7 @@ LONGEST_WAIT = 600.0
 """Seconds up to which the wait doubles while no answer comes in time."""
 
 UPGRADES_SEEN_WITHIN = 3600.0
-"""Seconds after which the newest microversion is tried again on an older Placement."""
+"""Seconds after which an older Placement is asked again for what it did not support."""
 
 _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
@@ -56,9 +56,21 @@ class API(Protocol):
 
         :param path: the path below the endpoint, with the query.
         :param json: the body, as JSON values.
-        :param needs: the oldest microversion that supports the request.
+        :param needs: the oldest microversion that supports the request, which is sent with it.
         :raises reportclient.errors.PlacementError: a subclass that tells the kind of failure.
         """
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What the answers have shown, shared by an API and its tagged copies."""
+
+    newest: str = ""
+    """The newest microversion of a Placement that was too old for a request; otherwise empty."""
+    asks_again: float = 0.0
+    """When ``newest`` is forgotten, in the seconds of a monotonic clock."""
+    in_vain: int = 0
+    """Number of requests in a row without an answer in time."""
 
 
 class PlacementAPI:
@@ -66,7 +78,6 @@ class PlacementAPI:
 
     :param adapter: a keystoneauth adapter, such as openstacksdk's ``Connection.placement``.
     :param on_answer: called after each HTTP answer, of any status.
-    :param max_version: the newest microversion to use, such as ``"1.36"``.
     """
 
     def __init__(
@@ -74,16 +85,11 @@ class PlacementAPI:
         adapter: ksa_adapter.Adapter,
         *,
         on_answer: Callable[[], None] | None = None,
-        max_version: str | None = None,
     ) -> None:
         self.adapter = adapter
         self._on_answer = on_answer
-        self._newest = min(max_version or NEWEST, NEWEST, key=parse_microversion)
-        self._version = self._newest
-        self._newest_again = 0.0
+        self._learned = _Learned()
         self._headers: dict[str, str] = {}
-        self._in_vain = 0
-        """Number of requests in a row without an answer in time."""
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
         """Return a copy that sends a global request id (``req-`` and a UUID) with each request."""
@@ -95,22 +101,20 @@ class PlacementAPI:
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """See :class:`API`.  With an older Placement, its newest microversion is used."""
-        if self._version != self._newest and time.monotonic() > self._newest_again:
-            self._version = self._newest
-        self._refuse_too_old(f"{method} {path}", needs)
-        response = self._send(method, path, json)
-        if response.status_code == 406 and self._settle_for_less(response):
-            self._refuse_too_old(f"{method} {path}", needs)
-            response = self._send(method, path, json)
+        """See :class:`API`."""
+        what = f"{method} {shown(path)}"
+        version = version_for(needs)
+        if self._learned.newest and time.monotonic() < self._learned.asks_again:
+            self._refuse_too_old(what, version)
+        response = self._send(method, path, json, version)
         if response.status_code == 406:
-            self._refuse_too_new(f"{method} {shown(path)}", response)
+            self._refuse_version(what, version, response)
         return answer(method, path, response)
 
-    def _send(self, method: str, path: str, json: Any) -> Any:
+    def _send(self, method: str, path: str, json: Any, version: str) -> Any:
         more = {}
-        if self._in_vain and (wait := self.adapter.session.timeout):
-            more["timeout"] = max(wait, doubled(wait, self._in_vain, LONGEST_WAIT))
+        if self._learned.in_vain and (wait := self.adapter.session.timeout):
+            more["timeout"] = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
         try:
             response = self.adapter.request(
                 path,
@@ -119,7 +123,7 @@ class PlacementAPI:
                 headers=dict(self._headers),  # keystoneauth adds its own to them
                 raise_exc=False,
                 redirect=False,
-                microversion=self._version,
+                microversion=version,
                 log=False,
                 rate_semaphore=_AT_ONCE,
                 **more,
@@ -128,37 +132,40 @@ class PlacementAPI:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
-            self._in_vain += is_unanswered(err)
+            self._learned.in_vain += is_unanswered(err)
             text = f"no answer to {method} {shown(path)}: {why}"
             raise Unreachable(text, unsent=is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
             raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
-        self._in_vain = 0
+        self._learned.in_vain = 0
         if self._on_answer is not None:
             self._on_answer()
         return response
 
-    def _settle_for_less(self, response: Any) -> bool:
-        newest = _version(response, "max_version")
-        if newest is None or parse_microversion(newest) >= parse_microversion(self._version):
-            return False
-        self._version = newest
-        self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
-        return True
-
-    def _refuse_too_new(self, what: str, response: Any) -> None:
-        oldest = _version(response, "min_version")
-        if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
+    def _refuse_version(self, what: str, version: str, response: Any) -> None:
+        """Raise the error of a 406, unless it is not Placement's."""
+        oldest, newest = (_version(response, key) for key in ("min_version", "max_version"))
+        if oldest is not None and parse_microversion(oldest) > parse_microversion(version):
             text = f"{what}: Placement supports microversion {oldest} and later only"
-            raise TooNew(f"{text}, this client up to {self._version}")
+            raise TooNew(f"{text}, this client needs {version}")
+        if newest is not None:
+            self._learned.newest = newest
+            self._learned.asks_again = time.monotonic() + UPGRADES_SEEN_WITHIN
+            self._refuse_too_old(what, version)
 
-    def _refuse_too_old(self, what: str, needs: str | None) -> None:
-        least = max(needs or OLDEST, OLDEST, key=parse_microversion)
-        if parse_microversion(self._version) < parse_microversion(least):
-            text = f"{what} needs microversion {least}; Placement has {self._version}"
-            raise TooOld(text, newest=self._version)
+    def _refuse_too_old(self, what: str, version: str) -> None:
+        newest = self._learned.newest
+        if parse_microversion(newest) < parse_microversion(version):
+            raise TooOld(
+                f"{what} needs microversion {version}; Placement has {newest}", newest=newest
+            )
+
+
+def version_for(needs: str | None) -> str:
+    """Return the microversion with which a request that ``needs`` this one is sent."""
+    return max(needs or OLDEST, OLDEST, key=parse_microversion)
 
 
 def _version(response: Any, key: str) -> str | None:
