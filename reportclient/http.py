@@ -8,7 +8,7 @@ import contextlib
 import copy
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,14 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import session, token_endpoint
 
-from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
+from reportclient.errors import (
+    AuthenticationFailed,
+    PlacementError,
+    ServerFault,
+    TooNew,
+    TooOld,
+    Unreachable,
+)
 from reportclient.microversion import parse_microversion
 from reportclient.replies import answer, first_error, shown
 from reportclient.schedule import doubled
@@ -71,6 +78,19 @@ class _Learned:
     """When ``newest`` is forgotten, in the seconds of a monotonic clock."""
     in_vain: int = 0
     """Number of requests in a row without an answer in time."""
+    unreached: int = 0
+    """Number of requests in a row without an answer of Placement."""
+    outdated: bool = False
+    """Whether the next request takes a new token, as the catalog may have a new endpoint."""
+
+    def note(self, err: PlacementError | None) -> None:
+        """Note how a request ended: a catalog without Placement, or requests 2, 4, 8, … in vain."""
+        if not isinstance(err, Unreachable) or isinstance(err, ServerFault):
+            self.unreached = 0
+            return
+        self.unreached += 1
+        doubled_again = self.unreached > 1 and self.unreached.bit_count() == 1
+        self.outdated |= doubled_again or isinstance(err.__cause__, ksa.CatalogException)
 
 
 class PlacementAPI:
@@ -106,28 +126,35 @@ class PlacementAPI:
         version = version_for(needs)
         if self._learned.newest and time.monotonic() < self._learned.asks_again:
             self._refuse_too_old(what, version)
-        response = self._send(method, path, json, version)
-        if response.status_code == 406:
-            self._refuse_version(what, version, response)
-        return answer(method, path, response)
+        try:
+            response = self._send(method, path, json, version)
+            if response.status_code == 406:
+                self._refuse_version(what, version, response)
+            reply = answer(method, path, response)
+        except PlacementError as err:
+            self._learned.note(err)
+            raise
+        self._learned.note(None)
+        return reply
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
         more = {}
         if self._learned.in_vain and (wait := self.adapter.session.timeout):
             more["timeout"] = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
         try:
-            response = self.adapter.request(
-                path,
-                method,
-                json=json,
-                headers=dict(self._headers),  # keystoneauth adds its own to them
-                raise_exc=False,
-                redirect=False,
-                microversion=version,
-                log=False,
-                rate_semaphore=_AT_ONCE,
-                **more,
-            )
+            with self._new_token() if self._learned.outdated else contextlib.nullcontext():
+                response = self.adapter.request(
+                    path,
+                    method,
+                    json=json,
+                    headers=dict(self._headers),  # keystoneauth adds its own to them
+                    raise_exc=False,
+                    redirect=False,
+                    microversion=version,
+                    log=False,
+                    rate_semaphore=_AT_ONCE,
+                    **more,
+                )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
@@ -143,6 +170,24 @@ class PlacementAPI:
         if self._on_answer is not None:
             self._on_answer()
         return response
+
+    @contextlib.contextmanager
+    def _new_token(self) -> Iterator[None]:
+        """Let keystoneauth take a new token and catalog; it keeps both until the token ends.
+
+        The present token stays if Keystone gives no other one.
+        """
+        self._learned.outdated = False
+        auth: Any = self.adapter.auth or self.adapter.session.auth
+        by_catalog = self.adapter.endpoint_override is None
+        present = getattr(auth, "auth_ref", None) if by_catalog else None
+        if present is not None:
+            auth.invalidate()
+        try:
+            yield
+        finally:
+            if present is not None and auth.auth_ref is None:
+                auth.auth_ref = present
 
     def _refuse_version(self, what: str, version: str, response: Any) -> None:
         """Raise the error of a 406, unless it is not Placement's."""
