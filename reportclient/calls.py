@@ -39,6 +39,8 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
+    if isinstance(operation, UpdateProvider):
+        _refuse_moved(operation, reply)
     if isinstance(operation, Reshape):
         return _listed(generations_after(operation, generations), api)
     return reply
@@ -70,6 +72,13 @@ def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None
         raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
 
 
+def _refuse_moved(update: UpdateProvider, reply: Mapping[str, Any]) -> None:
+    """Check the parent in the answer: no generation protects it.  :raises Conflict: it differs."""
+    if reply.get("parent_provider_uuid", update.parent_uuid) != update.parent_uuid:
+        text = f"provider {update.name} ({update.uuid}) was moved by another client"
+        raise Conflict(f"{text}: it is below {reply['parent_provider_uuid']}")
+
+
 def _needs(operation: Operation) -> str | None:
     """Return the microversion that the operation needs: to move a provider takes 1.37."""
     return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
@@ -87,8 +96,8 @@ def http_call(  # noqa: PLR0911  one return for each kind
         case CreateProvider(uuid, name, parent):
             body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
             return "POST", "/resource_providers", body
-        case UpdateProvider(uuid, name, parent):
-            body = {"name": name, "parent_provider_uuid": parent}
+        case UpdateProvider(uuid, name, parent, moved):
+            body = {"name": name, **({"parent_provider_uuid": parent} if moved else {})}
             return "PUT", f"/resource_providers/{uuid}", body
         case Reshape() | SetInventories():
             return "POST", "/reshaper", reshape_payload(operation, generations)

@@ -401,6 +401,17 @@ def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(worl
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
 
 
+def test_a_rename_leaves_a_provider_where_a_stranger_has_moved_it(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.move(CHILD, SECOND)
+    tree = view.edit()
+    tree.rename(CHILD, "renamed")
+    outcome = world.applied(view, tree)
+    renamed = world.truth().get(CHILD)
+    assert (renamed.name, renamed.parent_uuid) == ("renamed", SECOND)
+    assert isinstance(outcome.stopped_by, Conflict) and not outcome.view.certain
+
+
 def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(
     world: World,
 ) -> None:
