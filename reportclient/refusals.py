@@ -268,13 +268,13 @@ def _explained(
             return type(err)(text, request_id=err.request_id)
         case InUse(), DeleteProvider() | SetInventory():
             users = list_consumers(_consumers(operation, api)) or "consumers that are gone now"
-            classes = then = ""
+            held, then = "it is", ""
             if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
-                held = provider.inventory.keys() - operation.inventory.keys()
-                waiting = sorted(_waiting(provider, operation.inventory, held))
-                classes = f"{', '.join(sorted(held))} is "
+                removed = provider.inventory.keys() - operation.inventory.keys()
+                waiting = sorted(_waiting(provider, operation.inventory, removed))
+                held = f"{', '.join(sorted(removed))} is"
                 then = f", and {', '.join(waiting)} is reported" if waiting else ""
-            text = f"draining: {classes}in use by {users}; removed when its last consumer is gone"
+            text = f"draining: {held} in use by {users}; removed when its last consumer is gone"
             text += then
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):

@@ -49,7 +49,7 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(an
     report = agent.period(1.0)
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     (text,) = report.texts(Severity.INFO)
-    assert text.startswith(f"{NODE}_leaf1: draining: in use by {guest}")
+    assert text.startswith(f"{NODE}_leaf1: draining: it is in use by {guest}")
     assert "DELETE" not in text and " 409 " not in text
     assert report.ok, "all is as it should be"
 

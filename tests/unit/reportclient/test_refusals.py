@@ -226,7 +226,7 @@ def test_what_is_in_use_is_told_with_its_consumers(
         fake_placement.stranger.delete_allocation(guest)
     err = InUse("x", request_id="req-1")
     users = guest if used else "consumers that are gone now"
-    text = f"draining: in use by {users}; removed when its last consumer is gone"
+    text = f"draining: it is in use by {users}; removed when its last consumer is gone"
     told = explained(fake_placement, ROOT, err, DeleteProvider(ROOT))
     assert str(told) == f"{text} (request req-1)" and isinstance(told, InUse)
 
