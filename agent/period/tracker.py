@@ -40,6 +40,7 @@ from reportclient.diff import diff
 from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
@@ -286,7 +287,9 @@ class Tracker:
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
-        self.competing.note_records(before, self.view.snapshot)
+        taken = self.competing.note_records(before, self.view.snapshot, self.ledger)
+        if taken and self.uuid in self.view.snapshot:  # else its owner deleted the whole tree
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
