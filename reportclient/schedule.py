@@ -61,7 +61,7 @@ class Times:
     period: float = PERIOD
 
     def gap(self, tries: int) -> float:
-        """Return the seconds to wait after tries in vain: a period, doubled up to a verification."""
+        """Return the seconds until the next try: a period, doubled up to a verification."""
         return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
 
 
