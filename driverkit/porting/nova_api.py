@@ -39,10 +39,8 @@ LIVE_NAMES = OF_THE_TREE.union(
 )
 """What a live provider has: an item of ``roots`` or ``children``."""
 TREE_LOOKS: Mapping[str, str] = {
-    "update_traits": "sets all traits, including foreign ones: prefer add_traits and remove_traits",
-    "update_aggregates": (
-        "sets all aggregates, including foreign ones: prefer add_aggregates and remove_aggregates"
-    ),
+    "update_traits": "sets all in the tree; in Placement others' stay: prefer set_own_traits",
+    "update_aggregates": "sets all in the tree, as update_traits: prefer set_own_aggregates",
     "update_resources": "stored in the tree only: they are not written to Placement",
 }
 
