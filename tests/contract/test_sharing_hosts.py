@@ -98,8 +98,8 @@ def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> No
     strangers = "eeeeeeee-0000-4000-8000-00000000000f"
     any_placement.stranger.create_provider("theirs", strangers)
     any_placement.stranger.add_trait(strangers, "MISC_SHARES_VIA_AGGREGATE")
-    for uuid in (strangers, SECOND):
-        any_placement.stranger.set_aggregates(uuid, [RACK, ROW])
+    any_placement.stranger.set_aggregates(strangers, [ROW])
+    any_placement.stranger.set_aggregates(SECOND, [RACK, ROW])
     host.mounts()
     host.period(), host.period()
     assert not there(any_placement, SECOND), "though another one is in an aggregate of its"
