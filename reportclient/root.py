@@ -235,7 +235,7 @@ class Root:
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
         planned = plan.operations
-        self.refusals.look_at_consumers(api.now, self.times, api)
+        self.refusals.look_at_users(self.view, api.now, self.times, api)
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         sent = apply(
             plan,
@@ -293,7 +293,7 @@ class Root:
             )
             self.bulk.chunk = 0
         errors = explain_errors(outcome, api)
-        self.refusals.remember(outcome.refused, errors)
+        self.refusals.remember(outcome.refused, errors, api.now, self.times)
         faulted = {k: Refusal(each, outcome.failed[k]) for k, each in outcome.faulted.items()}
         if isinstance(stopped_by, ServerFault) and stop is not None:
             faulted[subject_of(stop)] = Refusal(stop, stopped_by)
@@ -350,7 +350,7 @@ class Root:
         extended = with_lone_root(self.view, create.uuid, api)
         if extended is None:
             errors = {create.uuid: provider_in_other_tree(create)}
-            self.refusals.remember({create.uuid: create}, errors)
+            self.refusals.remember({create.uuid: create}, errors, api.now, self.times)
         self.view = extended or self.view
 
     def _plan_anew(self, api: Counting, err: BaseException) -> bool:

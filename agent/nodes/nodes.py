@@ -20,6 +20,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.root_file import is_new, saved_roots
 from agent.state.saved_root import SavedRoot
+from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API
@@ -122,9 +123,12 @@ class Nodes:
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
             self._free_names(now)
+        starting = not any(tracker.started for tracker in trackers)
         reports = self.workers.each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
+        if starting:
+            reports = [_with_failed_reshape(report) for report in reports]
         self.provider_files.warn_unmatched(self.trackers, reports)
         return reports + self._check_vanished(now) + awaited
 
@@ -353,3 +357,10 @@ class Nodes:
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]
+
+
+def _with_failed_reshape(report: Report) -> Report:
+    """Return the report of a start, which a driver's failed reshape ends."""
+    errors = report.driver_errors.values()
+    failed = next((err for err in errors if isinstance(err, ReshapeFailed)), None)
+    return report if failed is None else replace(report, error=failed, fatal=True)

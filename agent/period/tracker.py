@@ -40,6 +40,7 @@ from reportclient.diff import diff
 from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
@@ -79,8 +80,8 @@ class Tracker:
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     activity: str = ""
     """What the tracker is doing now, for messages; empty between two periods."""
-    started: bool = False
-    """Whether the start is over: every driver has answered once, and no reshape is pending."""
+    started: frozenset[str] = frozenset()
+    """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
@@ -108,10 +109,7 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
-        left = report.driver_errors or report.reshape_pending or RESHAPE in report.failed
-        self.started = self.started or (report.error is None and not left)
-        return report
+        return self.attempt(now, lambda api: self._once(api, now, disabled, stop))
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
@@ -194,6 +192,9 @@ class Tracker:
         # Not before the end of the period: drivers may be called several times in it.
         if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
             self.ledger = replace(self.ledger, emptied=emptied)
+        if report.error is None and RESHAPE not in report.failed:
+            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
+            self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
 
     def _log_foreign(
@@ -286,7 +287,9 @@ class Tracker:
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
-        self.competing.note_records(before, self.view.snapshot)
+        taken = self.competing.note_records(before, self.view.snapshot, self.ledger)
+        if taken and self.uuid in self.view.snapshot:  # else its owner deleted the whole tree
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
@@ -310,13 +313,15 @@ class Tracker:
         view, rules = self.view, self.rules
         ledger = self.ledger.with_restored(view, self.uuid)
         policy = self._policy(ledger, now, repeats_only=repeats_only)
-        may_reshape = rules.reshape_when_running or not self.started
-        may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
-        read = (lambda: dict(LazyAllocations(view, api))) if may_reshape else None
+        may_reshape = frozenset(loaded.name for loaded in self.drivers)
+        if repeats_only or self.root.refusals.reshape() is not None:
+            may_reshape = frozenset()
+        elif not rules.reshape_when_running:
+            may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
         self.activity = "calling the drivers"
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
-        answer = queries.collect(read)
+        answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
@@ -328,7 +333,7 @@ class Tracker:
                     moved = answer.moved(view.snapshot, settled, policy)
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
-                    answer = queries.collect_without_reshape(failed)
+                    answer = queries.collect_without_reshape(failed, may_reshape)
                     settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
@@ -434,9 +439,6 @@ class Tracker:
         stopped_by: PlacementError | None,
     ) -> Report:
         answer = decision.answer
-        broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
-        fatal = next((err for err in broken if isinstance(err, ReshapeFailed)), None)
-        fatal = None if self.started else fatal
         degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
         degraded |= self.competing.degraded(self.uuid, self.node)
         for manager in answer.emptied.keys() - self.ledger.emptied:
@@ -458,6 +460,5 @@ class Tracker:
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or stopped_by or self.root.schedule.unreachable,
-            fatal=fatal is not None,
+            error=stopped_by or self.root.schedule.unreachable,
         )
