@@ -166,7 +166,7 @@ def test_a_conflict_that_stays_is_raised(world: World, one: OneProvider) -> None
 
 def test_what_is_forgotten_is_read_again(world: World, tmp_path) -> None:
     client = Client(world.api, store=FileStore(tmp_path))
-    client.tree(ROOT), client.provider(SECOND).traits  # noqa: B018
+    client.tree(ROOT), client.provider(SECOND).traits
     assert len(list(tmp_path.iterdir())) == 1
     client.forget(ROOT), client.forget(SECOND)
     assert not list(tmp_path.iterdir())
