@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("agent", "compute_registry", "computectl", "driverkit", "drivers")
 BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-NO_CODE = {"CHANGELOG.rst", "LICENSE", "README.rst", "pyproject.toml"}
+NO_CODE = {"CHANGELOG.rst", "GUIDE.rst", "LICENSE", "README.rst", "pyproject.toml"}
 """Files of the folder reportclient that no wheel installs in it."""
 LIBRARY = (Requirement("keystoneauth1"), Requirement("tenacity"))
 """All that the library needs."""
