@@ -180,7 +180,7 @@ def test_the_library_runs_with_keystoneauth_and_tenacity_alone_and_is_typed(
     environment.install(str(wheel))
     number, place = environment.run(tmp_path, "-c", ALL_BUT_TESTING).split()
     assert int(number) > 30 and place.startswith(str(tmp_path / "alone"))
-    shutil.copy(REPOSITORY / "examples" / "client" / "devices.py", tmp_path)
+    shutil.copy(REPOSITORY / "examples" / "client" / "accelerators.py", tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
     checked = subprocess.run(
         [*command, "devices.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
