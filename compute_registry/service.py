@@ -66,6 +66,10 @@ def main(args: Sequence[str] | None = None) -> None:
             paths = config.write_host_keys(conf, sys.stdin.read().split())
             sys.stdout.writelines(f"{path}\n" for path in paths)
             return
+        if conf.broker_users:
+            lines = config.broker_users(conf, sys.stdin.read().split())
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+            return
         logs.start(conf, config.PROG)
         logs.quiet_bus()
         LOG.info("%s %s", config.PROG, version())
