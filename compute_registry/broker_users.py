@@ -46,8 +46,8 @@ def commands(hosts: Sequence[str], exchange: str, vhost: str) -> Iterator[str]:
         yield _command("add_user", user)
         yield _command("set_permissions", *where, user, *map(_any_of, permissions))
         if user.startswith("agent-"):
-            own = permissions[0][1:3]
-            yield _command("set_topic_permissions", *where, user, exchange, "^$", _any_of(own))
+            topics = _any_of(permissions[0][1:3])
+            yield _command("set_topic_permissions", *where, user, exchange, "^$", topics)
 
 
 def _any_of(patterns: Sequence[str]) -> str:
