@@ -91,8 +91,6 @@ def _run(args: list[str], stack: ExitStack) -> int:
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     LOG.info("compute-agent %s", version())
-    for warning in config.open_secrets(config.files_of(conf)):
-        LOG.warning("%s", warning)
     settings = config.settings(conf)
     locked = lock_directory(settings.state_path)
     if locked is not None:
@@ -109,6 +107,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
+    for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
+        LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
