@@ -20,11 +20,16 @@ _FRESH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
 
 def read(path: Path) -> bytes:
     """Return the content of a regular file; others are an error, so that no read blocks."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    require_regular(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
         return file.read()
+
+
+def require_regular(path: Path) -> None:
+    """:raises OSError: there is no file, or something else, such as a link to another file."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
 
 
 def describe_error(err: OSError) -> str:
@@ -80,6 +85,11 @@ def open_file(path: Path, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
     give_to_owner(path)
     return descriptor
+
+
+def touch(path: Path) -> None:
+    """Create an empty file, unless it exists."""
+    os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW))
 
 
 def give_to_owner(path: Path) -> None:
