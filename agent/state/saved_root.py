@@ -90,6 +90,11 @@ class SavedRoot:
         self.ledger = ledger
         return self._write()
 
+    def save_again(self) -> None:
+        """Save everything: the file is gone."""
+        self._unusable = True
+        self._write()
+
     def forget(self, root: str = "") -> None:  # noqa: ARG002
         """Remove the saved state of this root."""
         self.file.forget()
