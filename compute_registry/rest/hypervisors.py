@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from flask import abort
+from flask.typing import ResponseReturnValue
+from microversion_parse import Version
+
 from agent.registry.checks import is_uuid
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
-from compute_registry.rest.request import UUIDS, Answer, Refused, Request, Version
+from compute_registry.rest.request import UUIDS, Request
 
-EMPTY_SERVERS: Version = (2, 75)
-WITHOUT_AMOUNTS: Version = (2, 88)
+EMPTY_SERVERS = Version(2, 75)
+WITHOUT_AMOUNTS = Version(2, 88)
 _AMOUNTS = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
 _UNKNOWN_AMOUNTS = (
     *("free_ram_mb", "free_disk_gb", "current_workload", "running_vms", "disk_available_least"),
@@ -40,47 +44,47 @@ class Hypervisor:
         return self.record.host if len(self.record.roots) == 1 else self.uuid
 
 
-def list_hypervisors(control: Control, request: Request) -> Answer:
+def list_hypervisors(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors``: all, a page, or those that match a name pattern."""
     return _list(control, request, detail=False)
 
 
-def list_in_detail(control: Control, request: Request) -> Answer:
+def list_in_detail(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors/detail``."""
     return _list(control, request, detail=True)
 
 
-def show_hypervisor(control: Control, request: Request, hypervisor_id: str) -> Answer:
+def show_hypervisor(control: Control, request: Request, hypervisor_id: str) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors/{id}``."""
     query = request.query(("with_servers",), UUIDS)
     hypervisor = _hypervisor(control, hypervisor_id)
-    return Answer({"hypervisor": _as_json(hypervisor, control, request, query, detail=True)})
+    return {"hypervisor": _as_json(hypervisor, control, request, query, detail=True)}
 
 
-def refuse_uptime(control: Control, request: Request, hypervisor_id: str) -> Answer:
+def refuse_uptime(control: Control, request: Request, hypervisor_id: str) -> ResponseReturnValue:
     """Refuse with 501, since the records have no uptime."""
     if request.version >= WITHOUT_AMOUNTS:
-        raise Refused(404, "/uptime was removed in microversion 2.88: see os-hypervisors/detail")
+        abort(404, "/uptime was removed in microversion 2.88: see os-hypervisors/detail")
     _hypervisor(control, hypervisor_id)
-    raise Refused(501, "the uptime of hypervisors is not recorded")
+    abort(501, "the uptime of hypervisors is not recorded")
 
 
-def _list(control: Control, request: Request, *, detail: bool) -> Answer:
+def _list(control: Control, request: Request, *, detail: bool) -> ResponseReturnValue:
     query = request.query(_QUERY if request.version >= UUIDS else (), UUIDS)
     listed, links = _hypervisors(control), {}
     if (part := query.get("hypervisor_hostname_pattern")) is not None:
         if query.keys() & {"limit", "marker"}:
             text = "hypervisor_hostname_pattern can't be combined with limit or marker"
-            raise Refused(400, text)
+            abort(400, text)
         listed = [hypervisor for hypervisor in listed if part in hypervisor.name]
         if not listed:
-            raise Refused(404, f"no hypervisor has {part!a} in its name")
+            abort(404, f"no hypervisor has {part!a} in its name")
     else:
         listed, more = _page(listed, query)
         if more:
-            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.url}?{more}"}]
+            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.base_url}?{more}"}]
     shown = [_as_json(each, control, request, query, detail=detail) for each in listed]
-    return Answer({"hypervisors": shown, **links})
+    return {"hypervisors": shown, **links}
 
 
 def _page(
@@ -91,12 +95,12 @@ def _page(
     if marker is not None:
         places = [n for n, each in enumerate(listed) if is_uuid(marker) and _has_id(each, marker)]
         if not places:
-            raise Refused(400, f"marker {marker!a} is not the id of a hypervisor")
+            abort(400, f"marker {marker!a} is not the id of a hypervisor")
         listed = listed[places[0] + 1 :]
     if limit is None:
         return listed, None
     if not (limit.isascii() and limit.isdigit()):
-        raise Refused(400, f"limit is {limit!a}; it has to be an integer, 0 or more")
+        abort(400, f"limit is {limit!a}; it has to be an integer, 0 or more")
     page = listed[: int(limit[:9]) or None]
     if not page or len(page) == len(listed):
         return page, None
@@ -110,11 +114,9 @@ def _hypervisors(control: Control) -> Sequence[Hypervisor]:
 
 def _hypervisor(control: Control, hypervisor_id: str) -> Hypervisor:
     if not is_uuid(hypervisor_id):
-        raise Refused(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
-    for hypervisor in _hypervisors(control):
-        if _has_id(hypervisor, hypervisor_id):
-            return hypervisor
-    raise Refused(404, f"no hypervisor has the id {hypervisor_id}")
+        abort(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
+    found = [each for each in _hypervisors(control) if _has_id(each, hypervisor_id)]
+    return found[0] if found else abort(404, f"no hypervisor has the id {hypervisor_id}")
 
 
 def _has_id(hypervisor: Hypervisor, text: str) -> bool:
@@ -139,7 +141,7 @@ def _as_json(
     }
     with_servers = query.get("with_servers", "no").lower()
     if with_servers not in _TRUE | _FALSE:
-        raise Refused(400, f"with_servers is {with_servers!a}; it has to be true or false")
+        abort(400, f"with_servers is {with_servers!a}; it has to be true or false")
     if with_servers in _TRUE and version >= EMPTY_SERVERS:
         shown["servers"] = []
     if not detail:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 from oslo_config import cfg
 from oslo_log.formatters import ContextFormatter
 from oslo_log.log import register_options
+from werkzeug.test import Client
 
 from agent.registry.control import Control
-from compute_registry.rest.application import ComputeApplication
 from compute_registry.rest.policy import allowed_by_policy
-from compute_registry.web import with_discovery
+from compute_registry.web import RequestIds, registry_app
 from tests.registries import registry_at
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
@@ -36,26 +34,19 @@ class Api:
         self.registry = OneRecord(record(**fields), self.log)
         self.agents = Agents(self.log)
         self.control = Control(self.registry, self.agents)
-        self.application = with_discovery(ComputeApplication(self.control))
+        self.application: Any = RequestIds(registry_app(self.control))
 
     def __call__(
         self, method: str, path: str, body: Any = None, version: str | None = None, **headers: str
     ) -> tuple[int, Any]:
-        path, _, query = path.partition("?")
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path}
-        environ |= {"QUERY_STRING": query, "wsgi.input": io.BytesIO(text), **headers}
-        environ["CONTENT_LENGTH"] = str(len(text))
         if version:
-            environ["HTTP_OPENSTACK_API_VERSION"] = f"compute {version}"
-        setup_testing_defaults(environ)
-        self.status, self.headers = "", {}
-
-        def start(status: str, headers: list[tuple[str, str]]) -> None:
-            self.status, self.headers = status, dict(headers)
-
-        answer = b"".join(self.application(environ, start))
-        return int(self.status[:3]), json.loads(answer) if answer else None
+            headers["HTTP_OPENSTACK_API_VERSION"] = f"compute {version}"
+        answer = Client(self.application).open(
+            path, method=method, data=text, environ_overrides=headers
+        )
+        self.headers = answer.headers
+        return answer.status_code, json.loads(answer.data) if answer.data else None
 
 
 def test_clients_find_out_which_versions_there_are() -> None:
@@ -233,7 +224,7 @@ def test_a_reason_is_answered_as_it_is_stored_which_no_terminal_obeys(
     store = registry_at(tmp_path)
     host = store.heartbeat("host1", "a1", None, ())
     api = Api()
-    api.application = ComputeApplication(Control(store, None))
+    api.application = registry_app(Control(store, None))
     reason = {"disabled_reason": "\u202eksid\u200b \x1b[2J\nnew"}
     action, body = ("disable-log-reason", HOST) if version == "2.1" else (host.uuid, {})
     body = body | ({"status": "disabled"} if version == "2.53" else {}) | reason
@@ -316,6 +307,23 @@ def test_unknown_query_parameters_are_refused_from_the_version_on_that_nova_does
     path: str, version: str, status: int
 ) -> None:
     assert Api(roots=ROOTS[:1])("GET", f"/v2.1{path}", version=version)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [({"QUERY_STRING": "host=\xff"}, 400), ({"HTTP_HOST": "[::1"}, 200)]
+    + [({"PATH_INFO": "/v2.1/os-services/\xff"}, 400), ({"CONTENT_TYPE": "\xff;="}, 200)],
+)
+def test_bytes_that_are_no_text_are_refused_as_an_error_of_the_caller(
+    wrong: dict[str, str], status: int
+) -> None:
+    assert Api()("GET", "/v2.1/os-services", version="2.90", **wrong)[0] == status
+
+
+@pytest.mark.parametrize("body", [b"[" * 60000, b"{" + b'"a":{' * 9000, b"\xff", b"1" * 5000])
+def test_a_body_that_no_parser_likes_is_refused(body: bytes) -> None:
+    status, said = Api()("PUT", f"/v2.1/os-services/{UUID}", body, "2.90")
+    assert status == 400 and said["badRequest"]["message"].startswith("the body ")
 
 
 def test_a_zone_is_listed_with_the_hosts_that_are_enabled() -> None:
@@ -476,7 +484,7 @@ class Confirmed(Api):
         conf = cfg.ConfigOpts()
         conf(["--config-file", str(directory / "r.conf")], default_config_dirs=[])
         allowed = allowed_by_policy(conf)
-        self.application = with_discovery(ComputeApplication(self.control, allowed))
+        self.application = RequestIds(registry_app(self.control, allowed))
 
     def by(self, roles: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
         who = {"HTTP_X_ROLES": roles, "HTTP_X_USER_ID": "u1", "HTTP_X_PROJECT_ID": "p1"}
