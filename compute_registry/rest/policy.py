@@ -71,6 +71,13 @@ CALLS = (
     Call("GET", f"{_HOSTS}/{{id}}", "show", hypervisors.show_hypervisor, "Show a hypervisor."),
     Call(
         "GET",
+        f"{_HOSTS}/{{id}}/search",
+        "search",
+        hypervisors.search_hypervisors,
+        "Search hypervisors by a part of their name, before microversion 2.53.",
+    ),
+    Call(
+        "GET",
         f"{_HOSTS}/{{id}}/uptime",
         "uptime",
         hypervisors.refuse_uptime,

@@ -20,6 +20,8 @@ ZONE = "nova"
 """Nova's default availability zone: all services are in it."""
 OUTCOME = "X-Compute-Agent"
 """Header of the answer to a change of status: the outcome of the call to the agent."""
+FORCED_DOWN = Version(2, 11)
+"""The first microversion with ``forced_down``."""
 STRICT = Version(2, 75)
 ZONES_STRICT = Version(2, 102)
 """From these microversions on unknown query parameters are refused."""
@@ -46,15 +48,17 @@ _TEXT = {
 }
 _STATUS = {"enum": ["enabled", "disabled"], "description": "enabled or disabled"}
 _BOOLEAN = {"enum": [True, False, *_TRUE, *_FALSE], "description": "true or false"}
-_HOST = {"host": _TEXT, "binary": _TEXT}
+_FORCED_DOWN = {"forced_down": _BOOLEAN}
+_HOST: dict[str, object] = {"host": _TEXT, "binary": _TEXT}
 _REASON = {"disabled_reason": _TEXT}
-_CHANGE = _schema({"status": _STATUS, "forced_down": _BOOLEAN, **_REASON}, required=False)
+_CHANGE = _schema({"status": _STATUS, **_FORCED_DOWN, **_REASON}, required=False)
 _FIRST_ACTIONS: Mapping[str, Mapping[str, Any]] = {
     "enable": _schema(_HOST),
     "disable": _schema(_HOST),
     "disable-log-reason": _schema(_HOST | _REASON),
+    "force-down": _schema(_HOST | _FORCED_DOWN),
 }
-"""Actions of microversion 2.1, with the schemas of their bodies."""
+"""Actions before microversion 2.53, with the schemas of their bodies."""
 
 
 def list_services(control: Control, request: Request) -> ResponseReturnValue:
@@ -72,13 +76,13 @@ def list_services(control: Control, request: Request) -> ResponseReturnValue:
 def show_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``GET /os-services/{id}``."""
     request.query((), STRICT)
-    return {"service": _as_json(_record(control, service_id), control, request.version)}
+    return {"service": _as_json(_record(control, request, service_id), control, request.version)}
 
 
 def update_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``PUT /os-services/{id}``, which changes status, reason and forced_down.
 
-    In microversion 2.1 the id's place has the name of an action.
+    Before microversion 2.53 the id's place has the name of an action.
     """
     if request.version < UUIDS:
         return _first_action(control, request, service_id)
@@ -90,10 +94,9 @@ def update_service(control: Control, request: Request, service_id: str) -> Respo
         abort(400, "nothing to change: neither status nor forced_down is given")
     disabled = status == "disabled"
     checks.reason(disabled=disabled, reason=reason)  # before anything is done
-    record, headers = _record(control, service_id), {}
+    record, headers = _record(control, request, service_id), {}
     if "forced_down" in body:
-        forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
-        record = control.force_down(record.host, request.caller, forced_down=forced_down)
+        record = _force_down(record, control, request, body)
     if status is not None:
         switched = control.switch(
             record.host, disabled=disabled, reason=reason, caller=request.caller
@@ -103,12 +106,18 @@ def update_service(control: Control, request: Request, service_id: str) -> Respo
 
 
 def _first_action(control: Control, request: Request, action: str) -> ResponseReturnValue:
-    if (schema := _FIRST_ACTIONS.get(action)) is None:
-        abort(404, f"os-services/{action} is not served in microversion 2.1: use 2.53")
+    schema = _FIRST_ACTIONS.get(action)
+    if schema is None or (action == "force-down" and request.version < FORCED_DOWN):
+        abort(
+            404, f"os-services/{action} is not served in microversion {request.version}: use 2.53"
+        )
     body = request.body(schema)
     record = control.registry.get_service(body["host"])
     if record.binary != body["binary"]:
         abort(400, f"a {body['binary']!a} service can't be updated")
+    if action == "force-down":
+        record = _force_down(record, control, request, body)
+        return {"service": body | {"forced_down": record.forced_down}}
     reason = body.get("disabled_reason")
     switched = control.switch(
         record.host, disabled=action != "enable", reason=reason, caller=request.caller
@@ -119,13 +128,20 @@ def _first_action(control: Control, request: Request, action: str) -> ResponseRe
     return {"service": service}, _outcome(switched)
 
 
+def _force_down(
+    record: ServiceRecord, control: Control, request: Request, body: Mapping[str, Any]
+) -> ServiceRecord:
+    forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
+    return control.force_down(record.host, request.caller, forced_down=forced_down)
+
+
 def _outcome(switched: Switched) -> dict[str, str]:
     return {OUTCOME: plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()}
 
 
 def delete_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``DELETE /os-services/{id}``."""
-    control.delete(_record(control, service_id).host, request.caller)
+    control.delete(_record(control, request, service_id).host, request.caller)
     return "", 204
 
 
@@ -164,7 +180,11 @@ def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> Re
     return {"availabilityZoneInfo": [zone] if records else []}
 
 
-def _record(control: Control, service_id: str) -> ServiceRecord:
+def _record(control: Control, request: Request, service_id: str) -> ServiceRecord:
+    if request.version < UUIDS:
+        records = control.registry.list_services()
+        found = [record for record in records if str(record.id) == service_id]
+        return found[0] if found else abort(404, f"no service has the id {service_id!a}")
     if not checks.is_uuid(service_id):
         abort(400, f"{service_id!a} is not a UUID: list with microversion 2.53 or later")
     return control.registry.find_service(service_id)
@@ -182,7 +202,7 @@ def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[
         "updated_at": _seen_at(record),
         "disabled_reason": record.disabled_reason,
     }
-    return shown | ({"forced_down": record.forced_down} if version >= UUIDS else {})
+    return shown | ({"forced_down": record.forced_down} if version >= FORCED_DOWN else {})
 
 
 def _seen_at(record: ServiceRecord) -> str | None:
