@@ -253,10 +253,10 @@ class _Process:
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
         self.control = Control(store, self.agents, settings.down_after)
-        wsgi = application(self.control, self.conf, settings)
+        app = application(self.control, self.conf, settings)
         if self.monitoring is not None:
-            wsgi = self.monitoring.measured(wsgi)
-        server = listen(wsgi, settings)
+            self.monitoring.measure(app)
+        server = listen(app, settings)
         address = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
         threading.Thread(target=server.run, name="rest", daemon=True).start()

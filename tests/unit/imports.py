@@ -27,7 +27,7 @@ MAY_USE = {
 # Third-party libraries and the files that may import them.
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("computectl/*",),
-    "jsonschema": ("agent/provider_config/entries.py",),
+    "jsonschema": ("agent/provider_config/entries.py", "compute_registry/rest/request.py"),
     "keystoneauth1": (
         "reportclient/http.py",
         "reportclient/transport.py",
@@ -52,15 +52,19 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     ),
     "oslo_log": ("agent/reporting/logs.py",),
     "alembic": ("compute_registry/database/*",),
+    "flask": ("compute_registry/*",),
     "keystonemiddleware": ("compute_registry/*",),
+    "microversion_parse": ("compute_registry/rest/*",),
     "oslo_db": ("compute_registry/database/*",),
     "oslo_context": ("compute_registry/*",),
+    "oslo_middleware": ("compute_registry/*",),
     "oslo_policy": ("compute_registry/*",),
     "oslo_reports": ("agent/reporting/guru.py",),
     "oslo_messaging": ("agent/bus/messaging.py",),
     "oslo_service": ("agent/bus/messaging.py",),
     "sqlalchemy": ("compute_registry/database/*",),
     "webob": ("compute_registry/*",),
+    "werkzeug": ("compute_registry/*",),
     "placement": ("driverkit/placement/child.py",),
     "prometheus_client": ("agent/metrics/*", "compute_registry/metrics.py"),
     "pytest": ("driverkit/testing/*",),
