@@ -170,7 +170,7 @@ class SqlRegistry:
         )
         contest = (
             "UPDATE services SET contested_by = :address, "
-            f"contested_at = {self.database.now} WHERE host = :host"
+            f"contested_at = {self.database.clock} WHERE host = :host"
         )
 
         def work(sql: Transaction) -> ServiceRecord | None:
@@ -358,13 +358,13 @@ class SqlRegistry:
 
     @property
     def _select(self) -> str:
-        now = self.database.now
+        clock = self.database.clock
         return (
             f"SELECT id, uuid, host, {self.database.binary}, disabled, disabled_reason, "
             "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, attached, "
-            f"agent_version, degraded, {self.database.clock} - heard AS silent_for, "
-            f"CASE WHEN contested_at > {now} - {DOWN_AFTER} THEN contested_by END AS contested_by "
-            "FROM services"
+            f"agent_version, degraded, {clock} - heard AS silent_for, "
+            f"CASE WHEN contested_at > {clock} - {DOWN_AFTER} THEN contested_by END "
+            "AS contested_by FROM services"
         )
 
     @property

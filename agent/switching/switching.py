@@ -16,7 +16,7 @@ from agent.registry.opts import RegistrySettings
 from agent.registry.permission import AgentPermissions
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
-from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
+from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
 from agent.switching.hypervisor import Hypervisor
 
@@ -30,8 +30,6 @@ STATUS_WITHIN = 5.0
 
 FACTS_EVERY = 5.0
 """Seconds between two looks at the service's facts."""
-CLOCKS = 5.0
-"""Seconds by which the clocks of callers and of this host may differ."""
 
 
 @dataclass(slots=True)
@@ -91,7 +89,6 @@ class Switching:
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
-        self.status.slack = _slack(settings.registry)
         if self.server is not None:
             self.server.permit = _permit(settings)
         every = settings.registry.report_interval
@@ -125,12 +122,7 @@ def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
         loop,
         write,
         settings.interval or LONGEST_RETRY,
-        slack=_slack(settings.registry),
     )
-
-
-def _slack(settings: RegistrySettings) -> float:
-    return LATEST_BEAT * settings.report_interval + CLOCKS
 
 
 def _permit(settings: Settings) -> AgentPermissions | None:

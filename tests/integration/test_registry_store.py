@@ -250,6 +250,24 @@ def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
     assert not registry.get_service("host1").is_up()
 
 
+@pytest.mark.parametrize("engine", SERVERS)
+def test_a_contest_is_over_after_a_minute_though_the_databases_clock_was_set_back(
+    engine: str, empty: Callable[[str], Database]
+) -> None:
+    database = empty(engine)
+    registry = registry_at(database)
+    registry.keep_alive({})
+    registry.heartbeat("host1", "rack 1", "6.5", ())
+    with pytest.raises(HostTaken):
+        registry.heartbeat("host1", "rack 2", "6.5", ())
+    assert registry.get_service("host1").contested_by == "rack 2"
+    for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):  # its clock is where it was before
+        ticked = "UPDATE clock SET ticked_at = ticked_at - :seconds"
+        database.run(lambda sql: sql.change(ticked, seconds=LONGEST_TICK))
+        registry.keep_alive({})
+    assert registry.get_service("host1").contested_by is None
+
+
 # -- status
 
 

@@ -204,12 +204,12 @@ def test_changed_options_are_followed(
 ) -> None:
     made = parts(settings(tmp_path))
     made.start()
-    assert (made.status.longest_retry, made.status.slack) == (30.0, 1.2 * 12.0 + 5.0)
+    assert made.status.longest_retry == 30.0
     assert made.heartbeat.every == 12.0
     (tmp_path / "other").mkdir()
     changed = replace(settings(tmp_path / "other", report_interval=20.0), interval=interval)
     made.follow(changed)
-    assert (made.status.longest_retry, made.status.slack) == (longest, 1.2 * 20.0 + 5.0)
+    assert made.status.longest_retry == longest
     assert made.heartbeat.every == 20.0
     made.heartbeat.beat()
     assert registry_at(tmp_path / "other").get_service(HOST).roots == (ROOT,)
