@@ -12,7 +12,7 @@ from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 
 Answer = dict[str, Any]
 Context = dict[str, Any]

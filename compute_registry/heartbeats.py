@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.errors import RegistryError
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
 

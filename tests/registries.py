@@ -1,28 +1,50 @@
-"""The one builder of a registry for tests: the real store, over a file, a server or memory."""
+"""The one builder of a registry for tests: a host's document; a fleet's store, over any database."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_database import SqliteTransaction, make_table
-from agent.registry.store import SqlRegistry
-from compute_registry.database import open_database
+from agent.registry.host_record import HostRecord
+from agent.state.document import Document
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.database.protocol import Duplicate, R, Transaction
+from compute_registry.store import SqlRegistry
 
-FILE = "services.sqlite"
-"""In a state directory."""
+FILE = "registry.sqlite"
+"""In a directory."""
+
+
+def url_in(directory: Path) -> str:
+    return f"sqlite:///{directory / FILE}"
+
+
+def host_record(state_path: Path) -> HostRecord:
+    """The registry of one host, as its agent and its commands open it."""
+    return HostRecord(state_path)
+
+
+def ended(record: HostRecord) -> None:
+    """Its agent's process runs no more."""
+    document = Document(record.path)
+    fields = document.read(dict)
+    assert fields is not None
+    document.save({**fields, "pid": 2**30})  # above the kernel's largest
 
 
 def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistry:
-    """``where`` is a state directory, the URL of a database, or a database that is open."""
-    url = f"sqlite:///{where / FILE}" if isinstance(where, Path) else where
-    database = open_database(url) if isinstance(url, str) else url
+    """A fleet's: ``where`` is a directory, the URL of a database, or a database that is open."""
+    if isinstance(where, Path):
+        if not (where / FILE).exists():  # migrations take longer
+            (where / FILE).write_bytes(_empty())
+        where = url_in(where)
+    database = FleetDatabase.from_url(where) if isinstance(where, str) else where
     database.upgrade()
     return SqlRegistry(database, down_after)
 
@@ -36,7 +58,7 @@ def registry(where: Path | str, down_after: float = 60.0) -> Iterator[SqlRegistr
 
 
 class MemoryDatabase:
-    """See :class:`agent.registry.database.Database`."""
+    """See :class:`compute_registry.database.protocol.Database`."""
 
     now: ClassVar[str] = "world_now()"
     clock: ClassVar[str] = now
@@ -60,7 +82,7 @@ class MemoryDatabase:
             raise RegistryUnavailable("the database does not answer")
         try:
             with self._connection:
-                return work(SqliteTransaction(self._connection))
+                return work(_Transaction(self._connection))
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
 
@@ -76,10 +98,23 @@ class MemoryDatabase:
         self._connection.deserialize(self._backup)
 
 
+class _Transaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
+        return [dict(row) for row in self._connection.execute(sql, values)]
+
+    def change(self, sql: str, **values: Any) -> int:
+        return self._connection.execute(sql, values).rowcount
+
+
 @cache
 def _empty() -> bytes:
-    """The database with its table."""
-    connection = sqlite3.connect(":memory:")
-    connection.row_factory = sqlite3.Row
-    make_table(connection)
-    return connection.serialize()
+    """A database with its tables."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / FILE
+        database = FleetDatabase.from_url(f"sqlite:///{file}")
+        database.upgrade()
+        database.dispose()
+        return file.read_bytes()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.registry.checks import AUTO, is_uuid
-from reportclient.plain_text import plain
+from reportclient.plain_text import ago, plain
 
 BINARY = "nova-compute"
 """The binary by which Nova's clients recognize a compute service."""
@@ -41,7 +41,8 @@ class ServiceRecord:
     last_seen: datetime | None = None
     """The last heartbeat (UTC, by the database's clock); ``None`` before the first."""
     silent_for: float | None = None
-    """Seconds from the last heartbeat until this record was read."""
+    """Seconds from the last heartbeat until this record was read; ``None`` before the first, and of
+    a single host's agent that has ended."""
     roots: tuple[str, ...] = ()
     address: str | None = None
     contested_by: str | None = None
@@ -74,6 +75,12 @@ class ServiceRecord:
     def shown_status(self) -> str:
         """The status in lists; in attach mode the status is that of Nova's service."""
         return "attached: Nova's" if self.attached else self.status
+
+    @property
+    def silence(self) -> str:
+        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
+        ended = self.last_seen is not None and self.silent_for is None
+        return "ended" if ended else ago(self.silent_for)
 
     @property
     def is_auto(self) -> bool:

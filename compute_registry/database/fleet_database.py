@@ -1,4 +1,4 @@
-"""The database of a fleet, MariaDB or PostgreSQL, by SQLAlchemy and oslo.db."""
+"""The database of a fleet, by SQLAlchemy and oslo.db: MariaDB or PostgreSQL; SQLite for trials."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
-from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import InputRefused, RegistryUnavailable
+from compute_registry.database.protocol import Duplicate, R, Transaction
 
 NEWEST = "0002"
 """The revision of the last migration; a test compares it with migrations/."""
@@ -21,18 +21,25 @@ _DEFAULTS = {
     "mysql": {"connect_timeout": "5", "read_timeout": "20", "write_timeout": "20"}
     | _ALL_CHARACTERS,
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=20000"},
+    "sqlite": {"timeout": "20"},
 }
 """Query parameters of the URL by backend.  Without these timeouts clients wait without a limit."""
 CONNECTIONS = 10
 """Connections at most: to open another one for a transaction costs more CPU than ten of these."""
 CONNECTION_WITHIN = 5.0
 """Seconds that a transaction waits for a connection while all are busy."""
+_POOL = {
+    "max_pool_size": CONNECTIONS,
+    "max_overflow": 0,
+    "pool_timeout": CONNECTION_WITHIN,
+}
 _MYSQL_NOW = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)"
 _NOW = {
     "mysql": _MYSQL_NOW,
     "mariadb": _MYSQL_NOW,
     # now() would be the time of the transaction's start.
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)",
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
 }
 
 
@@ -43,18 +50,20 @@ Registries tick once a second."""
 
 @dataclass(frozen=True, slots=True)
 class FleetDatabase:
-    """See :class:`agent.registry.database.Database`."""
+    """See :class:`compute_registry.database.protocol.Database`."""
 
     engine: sa.Engine
 
     @classmethod
-    def from_url(cls, connection: str, option: str) -> "FleetDatabase":
+    def from_url(cls, connection: str, option: str = "[registry] connection") -> "FleetDatabase":
         """Return the database of an SQLAlchemy URL; each connection is tested before its use.
 
         ``option``: the option that set the URL, for errors.
 
         :raises RegistryUnavailable: the URL is invalid.
         """
+        if not connection:
+            raise RegistryUnavailable(f"{option} is not set: the URL of the fleet's database")
         try:
             url = sa.make_url(connection)
             defaults = _DEFAULTS.get(url.get_backend_name(), {})
@@ -62,9 +71,7 @@ class FleetDatabase:
             engine: sa.Engine = engines.create_engine(
                 url.update_query_dict(added),
                 max_retries=0,
-                max_pool_size=CONNECTIONS,
-                max_overflow=0,
-                pool_timeout=CONNECTION_WITHIN,
+                **({} if url.get_backend_name() == "sqlite" else _POOL),
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port, which SQLAlchemy's pattern does not check.
@@ -73,10 +80,12 @@ class FleetDatabase:
         if url.port is not None and not 0 < url.port < 65536:
             raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
         if engine.dialect.name not in _NOW:
-            supported = "sqlite, mysql+pymysql or postgresql+psycopg2"
+            supported = "mysql+pymysql or postgresql+psycopg2"
             raise RegistryUnavailable(
                 f"{option}: {engine.dialect.name} is not supported: use {supported}"
             )
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine, "connect", _add_functions)
         return cls(engine)
 
     @property
@@ -151,6 +160,12 @@ class FleetDatabase:
     def _run_with_retries(self, work: Callable[[Transaction], Any]) -> Any:
         with self.engine.begin() as connection:
             return work(_SqlTransaction(connection))
+
+
+def _add_functions(connection: Any, _: object) -> None:
+    """Add the functions that SQLite has under other names."""
+    connection.create_function("LEAST", 2, min)
+    connection.create_function("GREATEST", 2, max)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ def options(url: str = "", more: str = "", *, report_interval: int = 1) -> str:
 
 def registry_of(agent: AgentProcess) -> Registry:
     """The agent's own, opened beside it, as computectl does."""
-    path = agent.state_path / "services.sqlite"
     return open_registry(
         RegistrySettings("direct", f"sqlite:///{path}", 60.0, 10.0, "nova-compute", "", None, ""),
         None,

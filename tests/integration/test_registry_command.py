@@ -13,7 +13,7 @@ import pytest
 
 from agent.bus.signing import Signer, host_key
 from agent.registry.client import RegistryClient
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 from tests.integration.agent_host import AgentHost, one_line
 from tests.registries import registry_at
 from tests.servers import rabbitmq, records

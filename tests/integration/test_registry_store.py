@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from agent.registry.host_database import HostDatabase
 from alembic import command
 
 from agent.bus import messaging
@@ -21,7 +22,6 @@ from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.access import Registry
 from agent.registry.client import RegistryClient
-from agent.registry.database import Database
 from agent.registry.errors import (
     Changed,
     HostTaken,
@@ -33,13 +33,12 @@ from agent.registry.errors import (
     UnknownHost,
     Unreadable,
 )
-from agent.registry.host_database import HostDatabase
 from agent.registry.record import DOWN_AFTER
-from agent.registry.store import AT_ONCE, VERSION_EPOCH
-from compute_registry.database import open_database
 from compute_registry.database.fleet_database import LONGEST_TICK, NEWEST, FleetDatabase
 from compute_registry.database.migrate import config
+from compute_registry.database.protocol import Database
 from compute_registry.endpoint import RegistryEndpoint
+from compute_registry.store import AT_ONCE, VERSION_EPOCH
 from tests.registries import registry_at
 from tests.servers import records
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
@@ -94,7 +93,7 @@ def empty(
         if name not in made:
             file = tmp_path_factory.mktemp("store") / "services.sqlite"
             url = f"sqlite:///{file}" if name == "sqlite" else servers(name).create("store")
-            made[name] = open_database(url)
+            made[name] = FleetDatabase.from_url(url)
             made[name].upgrade()
         made[name].run(lambda sent: sent.change("DELETE FROM services"))
         return made[name]
@@ -680,9 +679,9 @@ def test_a_service_that_is_up_can_not_be_deleted(
 
 STARTS = """
 import sys
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
 sys.stdin.readline()
-open_database(sys.argv[1]).upgrade()
+FleetDatabase.from_url(sys.argv[1]).upgrade()
 """
 
 
@@ -701,7 +700,7 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
         start.stdin.flush()
     errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0] * 3, errors
-    database = open_database(url)
+    database = FleetDatabase.from_url(url)
     if not url.startswith("sqlite"):
         found = database.run(lambda sent: sent.rows("SELECT version_num FROM alembic_version"))
         assert found == [{"version_num": NEWEST}]
@@ -737,7 +736,7 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> 
     if SERVERS[name].missing():
         pytest.skip(SERVERS[name].missing())
     with SERVERS[name]() as server:
-        database = open_database(server.create("registry"))
+        database = FleetDatabase.from_url(server.create("registry"))
         database.upgrade()
         registry = registry_at(database)
         registry.heartbeat("host1", "a1", "6.1", ())
@@ -750,7 +749,7 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> 
 
 
 def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> None:
-    database = open_database("postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    database = FleetDatabase.from_url("postgresql+psycopg2://me:secret@127.0.0.1:1/x")
     with pytest.raises(RegistryUnavailable) as failed:
         database.upgrade()
     assert "127.0.0.1" in str(failed.value)
@@ -763,7 +762,7 @@ def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> No
 )
 def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
     with pytest.raises(RegistryUnavailable):
-        open_database(bad).upgrade()
+        FleetDatabase.from_url(bad).upgrade()
 
 
 # -- who did it

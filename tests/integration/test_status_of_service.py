@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.registry.store import SqlRegistry
 from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import ServiceStatus
+from compute_registry.store import SqlRegistry
 from tests.integration.agent_host import AgentHost
 from tests.registries import registry_at
 from tests.servers.placement import RealPlacement

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent.registry.database import Database
+from compute_registry.database.protocol import Database
 
 
 def write(database: Database, said: str, **values: Any) -> None:

@@ -396,6 +396,7 @@ def _settings(machine: Machine) -> Settings:
         provider_config=files,  # type: ignore[arg-type]
         registry=RegistrySettings(
             access="rpc",
+            state_path=machine.state,  # type: ignore[arg-type]
             connection="",
             down_after=DOWN_AFTER,
             report_interval=BEAT,

@@ -10,9 +10,9 @@ from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.errors import HostTaken, RegistryUnavailable
-from agent.registry.store import WatchedRegistry
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
+from compute_registry.store import WatchedRegistry
 from compute_registry.web import route_of
 from tests.unit.registry.fakes import EmptyDatabase, record
 
@@ -31,7 +31,7 @@ def watched() -> RegistryMonitoring:
 def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     watched: RegistryMonitoring, tmp_path
 ) -> None:
-    database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+    database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/services.sqlite")
     database.upgrade()
     store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
     watched.observe(store, lambda: "")

@@ -11,7 +11,7 @@ _LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
 def upgrade() -> None:
-    """Create the table; ``TABLE`` of ``host_database`` is the same, and a test compares them."""
+    """Create the table."""
     op.create_table(
         "services",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),

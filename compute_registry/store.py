@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from agent.registry import checks, errors
 from agent.registry.checks import LARGEST_VERSION
-from agent.registry.database import Database, Duplicate, Transaction
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
 from agent.registry.record import (
     BINARY,
@@ -24,6 +23,7 @@ from agent.registry.record import (
     record_from_row,
     unreadable,
 )
+from compute_registry.database.protocol import Database, Duplicate, Transaction
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
