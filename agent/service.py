@@ -14,6 +14,7 @@ from drivers.abilities import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import LoadedDriver
+from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger(__name__)
@@ -142,6 +143,8 @@ class Service:
         complete = [replace(report, besides=more) for report in reports]
         self._last = {report.node: report for report in reports}
         self.narrator.log_reports(complete)
+        for err in [err for report in reports for err in report.exceptions()]:
+            without_frames(err)  # listeners keep reports until the next one
         for listener in self.listeners:
             listener(complete)
         self._notify_systemd(_status(complete))

@@ -18,7 +18,7 @@ HEADERS = {
     "X-Auth-Token": "admin",
     "Accept": "application/json",
     "Content-Type": "application/json",
-    "OpenStack-API-Version": "placement 1.39",
+    "OpenStack-API-Version": "placement 1.37",
 }
 
 
@@ -37,7 +37,6 @@ class Somebody:
                 "project_id": "project",
                 "user_id": "user",
                 "consumer_generation": None,
-                "consumer_type": "INSTANCE",
             }
             self.request("PUT", f"/allocations/{guest}", body)
         return guests

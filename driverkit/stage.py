@@ -150,10 +150,13 @@ class Root:
 
     def read(self) -> "Root":
         """Read everything from Placement again, except which names it does not know."""
-        absent = self.view.names.absent
+        before = self.view.names
         ours = self.ledger.holders.keys()
         view = refresh(self.view, self.uuid, self.stage.api, everything=True, ours=ours)
-        self.reported.view = replace(view, names=replace(view.names, absent=absent))
+        names = replace(
+            view.names, absent_traits=before.absent_traits, absent_classes=before.absent_classes
+        )
+        self.reported.view = replace(view, names=names)
         return self
 
     def fresh(self) -> ProviderTree:
@@ -221,7 +224,10 @@ class Root:
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:
-        return Tracker(self.reported, self.node, [loaded], RULES, ledger=self.ledger, started=True)
+        started = frozenset({loaded.name})
+        return Tracker(
+            self.reported, self.node, [loaded], RULES, ledger=self.ledger, started=started
+        )
 
     def _raise_any(self, errors: Iterable[BaseException]) -> None:
         for err in errors:

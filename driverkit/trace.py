@@ -18,7 +18,7 @@ from reportclient.snapshot import EMPTY, Snapshot
 PERIODS = 2
 READS = (
     *("get_", "has_", "have_", "in_", "roots", "close", "data", "edits", "exists", "freeze"),
-    *("lock", "provider", "records", "subtree", "_"),
+    *("lock", "provider", "records", "restore", "subtree", "_"),
 )
 EDITS = frozenset(name for name in vars(ProviderTree) if not name.startswith(READS))
 """Methods of the tree with which a driver says something."""

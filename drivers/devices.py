@@ -50,8 +50,6 @@ class DeviceDriver(ComputeDriver):
         super().__init__(context)
         self._problems: dict[str, dict[str, str]] = {}
         """What :meth:`degraded` returns, by node."""
-        self._emptied: set[tuple[str, str]] = set()
-        """Nodes and sources that list no device any more, though they had some."""
 
     @abstractmethod
     def devices(self, node: str) -> Iterable[Device] | Mapping[str, Iterable[Device]]:
@@ -64,7 +62,7 @@ class DeviceDriver(ComputeDriver):
 
         An exception means that nothing was listed, also if some devices were yielded before.  A
         source that lists no device any more is asked again in the next period before its last
-        devices are removed.
+        devices are removed: see :meth:`ProviderTree.set_own_children`.
 
         :raises DriverNotReady: the backend can't answer now; an OSError counts as this one.
         """
@@ -100,7 +98,6 @@ class DeviceDriver(ComputeDriver):
             try:
                 with provider_tree.source(source):  # silent after an error
                     devices = _read(listed)
-                    self._refuse_emptied(provider_tree, nodename, source, devices)
                     _write(provider_tree, nodename, devices)
             except (DriverNotReady, OSError) as err:
                 failed.append(error_text(err))
@@ -114,26 +111,11 @@ class DeviceDriver(ComputeDriver):
         if failed and len(failed) == len(sources):
             raise DriverNotReady("; ".join(failed))
         if not failed and "" not in sources:  # what it reported before it named its sources
-            for uuid in provider_tree.get_own_uuids() - {provider_tree.data(nodename).uuid}:
-                if provider_tree.exists(uuid) and provider_tree.data(uuid).name not in names:
-                    provider_tree.remove(uuid)
+            earlier = filter(provider_tree.provider, provider_tree.get_own_uuids())
+            left = [each for each in map(provider_tree.data, earlier) if each.name in names]
+            parents = {each.name: each.parent_uuid for each in left if each.parent_uuid}
+            provider_tree.set_own_children(parents)
         self._problems[nodename] = problems
-
-    def _refuse_emptied(
-        self, tree: ProviderTree, node: str, source: str, devices: Iterable[Device]
-    ) -> None:
-        """Raise DriverNotReady the first time that a source lists no device any more."""
-        if any(device.name != node for device in devices):
-            self._emptied.discard((node, source))
-            return
-        had = tree.get_own_uuids() - {tree.data(node).uuid}
-        if not had or (node, source) in self._emptied:
-            return
-        self._emptied.add((node, source))
-        raise DriverNotReady(
-            f"{source or 'the driver'} lists none of its {len(had)} devices any more: "
-            "they are removed if the next period finds none either"
-        )
 
 
 def _read(listed: object) -> list[Device]:

@@ -3,6 +3,7 @@
 For an unusable result a DriverError is raised that names the method.
 """
 
+import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -91,12 +92,16 @@ class LoadedDriver:
         method: Callable[..., Any] = self.driver.update_provider_tree
 
         def update() -> object:
+            if not older_methods(self.driver):
+                return method(tree, node, allocations)
+            before, moved_before = copy.deepcopy((tree, allocations))
             try:
                 return method(tree, node, allocations)
-            except NotImplementedError:
-                # As in Nova, this means that the method is missing.
-                if not older_methods(self.driver):
-                    raise
+            except NotImplementedError:  # as in Nova, this means that the method is missing
+                tree.restore(before)
+                if allocations is not None and moved_before is not None:
+                    allocations.clear()
+                    allocations.update(moved_before)
                 update_by_older_methods(self.driver, tree, node)
                 return None
 

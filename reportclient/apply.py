@@ -18,11 +18,14 @@ from reportclient.errors import (
     NotSent,
     PlacementError,
     ServerFault,
+    Shared,
     TooOld,
     UnknownNames,
     Unreachable,
+    without_frames,
 )
 from reportclient.http import API
+from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -37,6 +40,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
+from reportclient.reader import other_hosts
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
@@ -166,9 +170,20 @@ class _Run:
 
     def _send_once(self, operation: Operation) -> Result:
         try:
+            if isinstance(operation, DeleteProvider):
+                self._refuse_if_shared(operation.uuid)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
-            return err
+            return without_frames(err)
+
+    def _refuse_if_shared(self, uuid: str) -> None:
+        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
+        provider = self.edit.tree.provider(uuid)
+        if provider is None or not provider.shares:
+            return
+        if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
+            text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
+            raise Shared(text)
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:
@@ -191,7 +206,7 @@ class _Run:
                 self.stopped_by = result
                 self.stopped_at = operation
             case UnknownNames(names=names):
-                self.edit.refused(names)
+                self.edit.refused(operation, names)
                 self.stopped_by = result
                 self.stopped_at = operation
             case _:
@@ -265,14 +280,19 @@ def _singly(operation: Operation) -> list[Operation]:
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
+_TRAIT, _CLASS = "trait ", "resource class "
+
+
 def subject_of(operation: Operation) -> str:
     """Return the key of an operation in outcomes and refusals.
 
-    It is the provider's UUID, the name of the trait or class, ``reshape``, or ``bulk``.
+    It is the provider's UUID, ``trait NAME``, ``resource class NAME``, ``reshape``, or ``bulk``.
     """
     match operation:
-        case EnsureTrait(name) | EnsureClass(name):
-            return name
+        case EnsureTrait(name):
+            return _TRAIT + name
+        case EnsureClass(name):
+            return _CLASS + name
         case Reshape():
             return "reshape"
         case SetInventories():
@@ -289,18 +309,18 @@ def _concerned(reshape: Reshape) -> Iterator[str]:
 
 
 def _needed(operation: Operation) -> Iterable[str]:
-    """Return the UUIDs and names that the operation requires to exist."""
+    """Return the keys (:func:`subject_of`) of what the operation requires to exist."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):
             return (parent,)
         case UpdateProvider(parent_uuid=str(parent), moved=True):
             return (parent,)
         case SetTraits(traits=traits):
-            return traits
+            return (_TRAIT + name for name in traits)
         case SetInventory(inventory=inventory):
-            return inventory
+            return (_CLASS + name for name in inventory)
         case Reshape(inventories):
-            names = {name for inventory in inventories.values() for name in inventory}
+            names = {_CLASS + name for inventory in inventories.values() for name in inventory}
             return {*names, *_concerned(operation)}
         case _:
             return ()

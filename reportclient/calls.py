@@ -20,6 +20,7 @@ from reportclient.plan import (
     as_dicts,
 )
 from reportclient.reshape import generations_after, reshape_payload
+from reportclient.view import View
 
 _ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
 _GENERATION = {"generation", "resource_provider_generation"}
@@ -38,6 +39,8 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
+    if isinstance(operation, UpdateProvider):
+        _refuse_moved(operation, reply)
     if isinstance(operation, Reshape):
         return _listed(generations_after(operation, generations), api)
     return reply
@@ -69,6 +72,13 @@ def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None
         raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
 
 
+def _refuse_moved(update: UpdateProvider, reply: Mapping[str, Any]) -> None:
+    """Check the parent in the answer: no generation protects it.  :raises Conflict: it differs."""
+    if reply.get("parent_provider_uuid", update.parent_uuid) != update.parent_uuid:
+        text = f"provider {update.name} ({update.uuid}) was moved by another client"
+        raise Conflict(f"{text}: it is below {reply['parent_provider_uuid']}")
+
+
 def _needs(operation: Operation) -> str | None:
     """Return the microversion that the operation needs: to move a provider takes 1.37."""
     return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
@@ -86,8 +96,8 @@ def http_call(  # noqa: PLR0911  one return for each kind
         case CreateProvider(uuid, name, parent):
             body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
             return "POST", "/resource_providers", body
-        case UpdateProvider(uuid, name, parent):
-            body = {"name": name, "parent_provider_uuid": parent}
+        case UpdateProvider(uuid, name, parent, moved):
+            body = {"name": name, **({"parent_provider_uuid": parent} if moved else {})}
             return "PUT", f"/resource_providers/{uuid}", body
         case Reshape() | SetInventories():
             return "POST", "/reshaper", reshape_payload(operation, generations)
@@ -111,14 +121,29 @@ def _put(
 
 
 class Counting:
-    """An API that counts its calls and records the operations done, for one attempt."""
+    """An API for one attempt, which counts its calls and records what they met.
 
-    def __init__(self, api: API) -> None:
+    ``now``: when the attempt began, in seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: API, now: float = 0.0) -> None:
         self._api = api
+        self.now = now
         self.calls = 0
         self.tries = 1
         """Number of tries: more than one after conflicts with other clients."""
         self.done: list[Operation] = []
+        """The acknowledged operations."""
+        self.unwritten = False
+        """Whether Placement did not answer a write."""
+        self.faulted = False
+        """Whether a write met a server fault."""
+        self.fails_again = False
+        """Whether a create failed as before the last verification, so that a new try is useless."""
+        self.stopped: tuple[Operation, View] | None = None
+        """The operation at which the previous try stopped, and the view at that time."""
+        self.met: tuple[Any, ...] | None = None
+        """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None

@@ -19,7 +19,8 @@ class SourceClaims:
     over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
     added now; its earlier claims of traits and aggregates stay, except on the providers in
     ``all_traits`` and ``all_aggregates``, on which those added now are complete.
-    ``absent_traits``, ``absent_aggregates``: those that it removed by name.
+    ``absent_traits``, ``absent_aggregates``: those that it removed by name.  ``emptied``: how many
+    providers it had, if it lists none any more.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -31,13 +32,16 @@ class SourceClaims:
     adopted: dict[str, None] = field(default_factory=dict)
     absent_traits: dict[str, Names] = field(default_factory=dict)
     absent_aggregates: dict[str, Names] = field(default_factory=dict)
+    emptied: int = 0
     silent: bool = False
     """Whether the source could not answer, so that its earlier claims stay."""
 
     def copy(self) -> "SourceClaims":
         """Return an independent copy."""
         return SourceClaims(
-            **{kind: dict(claimed) for kind, claimed in self._kinds()}, silent=self.silent
+            **{kind: dict(claimed) for kind, claimed in self._kinds()},
+            emptied=self.emptied,
+            silent=self.silent,
         )
 
     def claimed_uuids(self) -> dict[str, None]:
@@ -50,7 +54,12 @@ class SourceClaims:
         return dict.fromkeys(uuid for now, then in pairs for uuid in _differing(now, then))
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
-        return ((each.name, getattr(self, each.name)) for each in fields(self)[:-1])
+        return ((each.name, getattr(self, each.name)) for each in fields(self)[:-2])
+
+
+def any_sets(claims: Mapping[str, SourceClaims], uuid: str, resource_class: str) -> bool:
+    """Return whether a source has set this class of a provider (UUID), be it as it was."""
+    return any(resource_class in each.classes.get(uuid, ()) for each in claims.values())
 
 
 def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:

@@ -13,17 +13,19 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
+from reportclient.claims import any_sets
 from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import provider_by_name, provider_by_uuid
+from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
 from reportclient.rebase import foreign_changes, rebased
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
@@ -47,7 +49,8 @@ class Result:
     can't be removed because consumers use it: all of it is reserved.  ``problems`` are changes
     that were not sent because they are invalid.  ``calls`` is the number of requests.
 
-    A refused operation is sent again once it differs, or after the next verification.
+    What is draining is removed by the first update after its last consumer has gone, unless that
+    update sets it again.
     """
 
     view: View
@@ -101,6 +104,8 @@ class Client:
         self._clock = clock
         self._roots: dict[str, Root] = {}
         self._held: dict[str, LazyAllocations] = {}
+        self._leaving: dict[str, set[str]] = {}
+        """Providers that were removed and are in use, by root."""
 
     def find_provider(self, name: str) -> str | None:
         """Return the UUID of the provider with this name, in any tree, or ``None``; 1 GET.
@@ -159,11 +164,12 @@ class Client:
         held = self._held.pop(tracked.uuid, None) if allocations is not None else None
 
         def write_tree(api: Counting) -> Result:
-            now = tracked.view.snapshot
-            new = _rebased(base, desired, now)
-            return self._write(
-                tracked, new, api, Moves.from_allocations(held, allocations, now, new)
-            )
+            new = _rebased(base, desired, tracked.view.edit().base)
+            if allocations is None:
+                return self._write(tracked, tree, new, api)
+            new = tracked.view.with_drained(new, partial(any_sets, tree.claims))
+            moves = Moves.from_allocations(held, allocations, tracked.view.snapshot, new)
+            return self._write(tracked, tree, new, api, moves)
 
         return self._attempt_write(tracked, write_tree, request_id)
 
@@ -183,7 +189,7 @@ class Client:
             if not tree.exists(provider):
                 raise NotFound(f"Placement has no provider {provider}")
             change(tree)
-            return self._write(tracked, tree.freeze(), api, Moves())
+            return self._write(tracked, tree, tree.freeze(), api)
 
         return self._attempt_write(tracked, write_change, request_id)
 
@@ -270,12 +276,12 @@ class Client:
         self, tracked: Root, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
         now = self._clock()
+        tracked.refusals.forget()  # the caller decides when to retry
 
         def read_first(api: Counting) -> Result:
             tracked.refresh(api, now)
             return write(api)
 
-        # Urgent: the caller decides when to retry.
         result, api = tracked.attempt(now, read_first, self._tagged(request_id), urgent=True)
         if isinstance(result, Exception):
             raise result
@@ -284,14 +290,27 @@ class Client:
             _raise_any(result)
         return result
 
-    def _write(self, tracked: Root, new: Snapshot, api: Counting, moves: Moves) -> Result:
-        plan = self._plan(tracked.view, new, moves)
+    def _write(
+        self,
+        tracked: Root,
+        tree: ProviderTree,
+        new: Snapshot,
+        api: Counting,
+        moves: Moves | None = None,
+    ) -> Result:
+        leaving = self._leaving.setdefault(tracked.uuid, set())
+        if moves is None:
+            new = _without_freed(tracked.view, tree, new, leaving, api)
+        plan = self._plan(tracked.view, new, moves or Moves())
         outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
-        refusals = tracked.refusals
+        view, refusals = tracked.view, tracked.refusals
+        leaving |= refusals.kept_providers()
+        leaving &= view.snapshot.providers.keys()
+        draining = refusals.draining() | leaving | view.drained.keys()
         failed = refusals.causes(outcome.failed)
-        return Result(tracked.view, (), failed, refusals.draining(), plan.problems)
+        return Result(view, (), failed, draining, plan.problems)
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
         if self._owns is not None:
@@ -307,6 +326,30 @@ class Client:
             foreign=view.sharing if self._owns is None else frozenset(),
             in_use=moves.in_use,
         )
+
+
+def _without_freed(
+    view: View, tree: ProviderTree, new: Snapshot, leaving: set[str], api: API
+) -> Snapshot:
+    """Return ``new`` without what earlier updates could not remove and nobody uses any more.
+
+    Sends 1 GET for each provider with something that is draining.  What ``tree`` sets again is not
+    removed; ``leaving`` are the providers to be removed, and loses those that it sets or places.
+    """
+    is_set = partial(any_sets, tree.claims)
+    new = view.with_drained(new, is_set)
+    waiting = leaving | view.drained.keys()
+    for provider in reversed([each for each in new.walk() if each.uuid in waiting]):
+        uuid, inventory = provider.uuid, provider.inventory
+        drained = view.drained.get(uuid, {}).keys() & inventory.keys()
+        kept = {n: record for n, record in inventory.items() if n not in drained}
+        kept |= {n: inventory[n] for n in drained if is_set(uuid, n)}
+        if kept or any(uuid in each.placed for each in tree.claims.values()):
+            leaving.discard(uuid)
+        goes = uuid in leaving and not list(new.children(uuid))
+        if (goes or len(kept) < len(inventory)) and not consumers_of(uuid, api, besides=kept):
+            new = new.with_changes({uuid: None if goes else replace(provider, inventory=kept)})
+    return new
 
 
 def _rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:

@@ -145,13 +145,11 @@ class _Differ:
 
     def _sendable_traits(self, provider: Provider) -> frozenset[str]:
         problems = {name: name_problem(name, "trait") for name in provider.traits}
-        problems.update({name: _unknown("trait", name) for name in self._absent(provider.traits)})
+        absent = provider.traits & self.names.absent_traits
+        problems.update({name: _unknown("trait", name) for name in absent})
         for problem in sorted(text for text in problems.values() if text):
             self._problem(provider, f"{problem}; left out")
         return frozenset(name for name, text in problems.items() if text is None)
-
-    def _absent(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name in self.names.absent]
 
     def _aggregates(self, staying: Iterable[str]) -> Iterator[SetAggregates]:
         for provider, before in self._pairs(staying):
@@ -161,8 +159,8 @@ class _Differ:
     def _inventories(self, staying: Iterable[str]) -> Iterator[SetInventory]:
         for provider, before in self._pairs(staying):
             current = before.inventory if before else {}
-            desired = resolved(provider.inventory, current, self.names.absent)
-            for name in sorted(self._absent(provider.inventory)):
+            desired = resolved(provider.inventory, current, self.names.absent_classes)
+            for name in sorted(self.names.absent_classes & provider.inventory.keys()):
                 self._problem(provider, f"{_unknown('resource class', name)}; left out")
             if desired != current and self._acceptable(provider, desired):
                 yield SetInventory(provider.uuid, desired)

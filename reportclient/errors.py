@@ -4,7 +4,18 @@ Every error has the ``request_id`` of Placement's answer, if there is one, to fi
 Placement's log.
 """
 
-from typing import Any
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def without_frames(err: E) -> E:
+    """Return the error without traceback, cause and context, so that it can be kept.
+
+    They hold the variables of every function on the way, among them earlier errors.
+    """
+    err.__traceback__ = err.__cause__ = err.__context__ = None
+    return err
 
 
 class PlacementError(Exception):
@@ -70,6 +81,10 @@ class NotFound(PlacementError):
 
 class InUse(PlacementError):
     """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
+
+
+class Shared(InUse):
+    """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""
 
 
 class NameTaken(PlacementError):

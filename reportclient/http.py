@@ -8,31 +8,35 @@ import contextlib
 import copy
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import session, token_endpoint
 
-from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
+from reportclient.errors import (
+    AuthenticationFailed,
+    PlacementError,
+    ServerFault,
+    TooNew,
+    TooOld,
+    Unreachable,
+)
 from reportclient.microversion import parse_microversion
 from reportclient.replies import answer, first_error, shown
-from reportclient.schedule import doubled
+from reportclient.schedule import UPGRADES_SEEN_WITHIN, doubled
 from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_unsent
 
-NEWEST = "1.39"
-"""The newest microversion that this client uses."""
 OLDEST = "1.30"
-"""The oldest microversion that this client works with."""
+"""The oldest microversion that this client works with, and the one of a request that needs no newer
+one: from 1.38 on, Placement shows a type of each consumer that it often refuses to take back."""
 TIMEOUT = 300.0
 """Seconds to wait for an answer if no timeout is set: as a busy server carries
 out what it has accepted, a request that is given up and sent again adds to its load."""
 LONGEST_WAIT = 600.0
 """Seconds up to which the wait doubles while no answer comes in time."""
-
-UPGRADES_SEEN_WITHIN = 3600.0
-"""Seconds after which the newest microversion is tried again on an older Placement."""
 
 _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
@@ -56,9 +60,34 @@ class API(Protocol):
 
         :param path: the path below the endpoint, with the query.
         :param json: the body, as JSON values.
-        :param needs: the oldest microversion that supports the request.
+        :param needs: the oldest microversion that supports the request, which is sent with it.
         :raises reportclient.errors.PlacementError: a subclass that tells the kind of failure.
         """
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What the answers have shown, shared by an API and its tagged copies."""
+
+    newest: str = ""
+    """The newest microversion of a Placement that was too old for a request; otherwise empty."""
+    asks_again: float = 0.0
+    """When ``newest`` is forgotten, in the seconds of a monotonic clock."""
+    in_vain: int = 0
+    """Number of requests in a row without an answer in time."""
+    unreached: int = 0
+    """Number of requests in a row without an answer of Placement."""
+    outdated: bool = False
+    """Whether the next request takes a new token, as the catalog may have a new endpoint."""
+
+    def note(self, err: PlacementError | None) -> None:
+        """Note how a request ended: a catalog without Placement, or requests 2, 4, 8, … in vain."""
+        if not isinstance(err, Unreachable) or isinstance(err, ServerFault):
+            self.unreached = 0
+            return
+        self.unreached += 1
+        doubled_again = self.unreached > 1 and self.unreached.bit_count() == 1
+        self.outdated |= doubled_again or isinstance(err.__cause__, ksa.CatalogException)
 
 
 class PlacementAPI:
@@ -66,7 +95,6 @@ class PlacementAPI:
 
     :param adapter: a keystoneauth adapter, such as openstacksdk's ``Connection.placement``.
     :param on_answer: called after each HTTP answer, of any status.
-    :param max_version: the newest microversion to use, such as ``"1.36"``.
     """
 
     def __init__(
@@ -74,16 +102,11 @@ class PlacementAPI:
         adapter: ksa_adapter.Adapter,
         *,
         on_answer: Callable[[], None] | None = None,
-        max_version: str | None = None,
     ) -> None:
         self.adapter = adapter
         self._on_answer = on_answer
-        self._newest = min(max_version or NEWEST, NEWEST, key=parse_microversion)
-        self._version = self._newest
-        self._newest_again = 0.0
+        self._learned = _Learned()
         self._headers: dict[str, str] = {}
-        self._in_vain = 0
-        """Number of requests in a row without an answer in time."""
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
         """Return a copy that sends a global request id (``req-`` and a UUID) with each request."""
@@ -95,70 +118,96 @@ class PlacementAPI:
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """See :class:`API`.  With an older Placement, its newest microversion is used."""
-        if self._version != self._newest and time.monotonic() > self._newest_again:
-            self._version = self._newest
-        self._refuse_too_old(f"{method} {path}", needs)
-        response = self._send(method, path, json)
-        if response.status_code == 406 and self._settle_for_less(response):
-            self._refuse_too_old(f"{method} {path}", needs)
-            response = self._send(method, path, json)
-        if response.status_code == 406:
-            self._refuse_too_new(f"{method} {shown(path)}", response)
-        return answer(method, path, response)
-
-    def _send(self, method: str, path: str, json: Any) -> Any:
-        more = {}
-        if self._in_vain and (wait := self.adapter.session.timeout):
-            more["timeout"] = max(wait, doubled(wait, self._in_vain, LONGEST_WAIT))
+        """See :class:`API`."""
+        what = f"{method} {shown(path)}"
+        version = version_for(needs)
+        if self._learned.newest and time.monotonic() < self._learned.asks_again:
+            self._refuse_too_old(what, version)
         try:
-            response = self.adapter.request(
-                path,
-                method,
-                json=json,
-                headers=dict(self._headers),  # keystoneauth adds its own to them
-                raise_exc=False,
-                redirect=False,
-                microversion=self._version,
-                log=False,
-                rate_semaphore=_AT_ONCE,
-                **more,
-            )
+            response = self._send(method, path, json, version)
+            if response.status_code == 406:
+                self._refuse_version(what, version, response)
+            reply = answer(method, path, response)
+        except PlacementError as err:
+            self._learned.note(err)
+            raise
+        self._learned.note(None)
+        return reply
+
+    def _send(self, method: str, path: str, json: Any, version: str) -> Any:
+        more = {}
+        if self._learned.in_vain and (wait := self.adapter.session.timeout):
+            more["timeout"] = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
+        try:
+            with self._new_token() if self._learned.outdated else contextlib.nullcontext():
+                response = self.adapter.request(
+                    path,
+                    method,
+                    json=json,
+                    headers=dict(self._headers),  # keystoneauth adds its own to them
+                    raise_exc=False,
+                    redirect=False,
+                    microversion=version,
+                    log=False,
+                    rate_semaphore=_AT_ONCE,
+                    **more,
+                )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
-            self._in_vain += is_unanswered(err)
+            self._learned.in_vain += is_unanswered(err)
             text = f"no answer to {method} {shown(path)}: {why}"
             raise Unreachable(text, unsent=is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
             raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
-        self._in_vain = 0
+        self._learned.in_vain = 0
         if self._on_answer is not None:
             self._on_answer()
         return response
 
-    def _settle_for_less(self, response: Any) -> bool:
-        newest = _version(response, "max_version")
-        if newest is None or parse_microversion(newest) >= parse_microversion(self._version):
-            return False
-        self._version = newest
-        self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
-        return True
+    @contextlib.contextmanager
+    def _new_token(self) -> Iterator[None]:
+        """Let keystoneauth take a new token and catalog; it keeps both until the token ends.
 
-    def _refuse_too_new(self, what: str, response: Any) -> None:
-        oldest = _version(response, "min_version")
-        if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
+        The present token stays if Keystone gives no other one.
+        """
+        self._learned.outdated = False
+        auth: Any = self.adapter.auth or self.adapter.session.auth
+        by_catalog = self.adapter.endpoint_override is None
+        present = getattr(auth, "auth_ref", None) if by_catalog else None
+        if present is not None:
+            auth.invalidate()
+        try:
+            yield
+        finally:
+            if present is not None and auth.auth_ref is None:
+                auth.auth_ref = present
+
+    def _refuse_version(self, what: str, version: str, response: Any) -> None:
+        """Raise the error of a 406, unless it is not Placement's."""
+        oldest, newest = (_version(response, key) for key in ("min_version", "max_version"))
+        if oldest is not None and parse_microversion(oldest) > parse_microversion(version):
             text = f"{what}: Placement supports microversion {oldest} and later only"
-            raise TooNew(f"{text}, this client up to {self._version}")
+            raise TooNew(f"{text}, this client needs {version}")
+        if newest is not None:
+            self._learned.newest = newest
+            self._learned.asks_again = time.monotonic() + UPGRADES_SEEN_WITHIN
+            self._refuse_too_old(what, version)
 
-    def _refuse_too_old(self, what: str, needs: str | None) -> None:
-        least = max(needs or OLDEST, OLDEST, key=parse_microversion)
-        if parse_microversion(self._version) < parse_microversion(least):
-            text = f"{what} needs microversion {least}; Placement has {self._version}"
-            raise TooOld(text, newest=self._version)
+    def _refuse_too_old(self, what: str, version: str) -> None:
+        newest = self._learned.newest
+        if parse_microversion(newest) < parse_microversion(version):
+            raise TooOld(
+                f"{what} needs microversion {version}; Placement has {newest}", newest=newest
+            )
+
+
+def version_for(needs: str | None) -> str:
+    """Return the microversion with which a request that ``needs`` this one is sent."""
+    return max(needs or OLDEST, OLDEST, key=parse_microversion)
 
 
 def _version(response: Any, key: str) -> str | None:

@@ -28,13 +28,14 @@ def name_problem(name: str, what: str) -> str | None:
 class Names:
     """The traits and resource classes that Placement is known to have.
 
-    ``absent`` are standard names that this Placement does not know; clients can't create
-    them, so they are left out of requests.
+    The absent ones are standard names that this Placement refused; clients can't create them, so
+    they are left out of requests until Placement may have been upgraded.
     """
 
     traits: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
-    absent: frozenset[str] = frozenset()
+    absent_traits: frozenset[str] = frozenset()
+    absent_classes: frozenset[str] = frozenset()
 
     def including(self, providers: Iterable[Provider]) -> "Names":
         """Return these names and those that the providers have in Placement."""
@@ -43,10 +44,16 @@ class Names:
         classes = self.classes.union(*(provider.inventory for provider in listed))
         return replace(self, traits=traits, classes=classes)
 
-    def refused(self, names: frozenset[str]) -> "Names":
-        """Return the names after Placement refused ``names`` as unknown."""
-        return Names(
-            self.traits - names,
-            self.classes - names,
-            self.absent.union(name for name in names if not is_custom(name)),
-        )
+    def refused_traits(self, names: frozenset[str]) -> "Names":
+        """Return the names after Placement refused traits as unknown."""
+        absent = self.absent_traits.union(name for name in names if not is_custom(name))
+        return replace(self, traits=self.traits - names, absent_traits=absent)
+
+    def refused_classes(self, names: frozenset[str]) -> "Names":
+        """Return the names after Placement refused resource classes as unknown."""
+        absent = self.absent_classes.union(name for name in names if not is_custom(name))
+        return replace(self, classes=self.classes - names, absent_classes=absent)
+
+    def without_absent(self) -> "Names":
+        """Return the names that Placement has: an upgraded Placement may know the others."""
+        return Names(self.traits, self.classes)

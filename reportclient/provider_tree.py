@@ -95,6 +95,11 @@ class ProviderTree:
         """A context manager that does nothing, for code that takes the lock of Nova's tree."""
         return self._lock
 
+    def restore(self, earlier: "ProviderTree") -> None:
+        """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
+        own = {name: vars(self)[name] for name in ("_closed", "_lock")}
+        vars(self).update(vars(copylib.deepcopy(earlier)), **own)
+
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
         self._closed = True
@@ -240,9 +245,7 @@ class ProviderTree:
         are removed.  Traits of others stay.
         """
         provider = self._find_to_edit(name_or_uuid)
-        names, uuid = read_traits(traits, provider.name), provider.uuid
-        self.add_traits(uuid, *names)
-        self._own.traits[uuid], self._own.all_traits[uuid] = names, None
+        self._set_own_names("traits", provider, read_traits(traits, provider.name))
 
     def set_own_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> None:
         """Set the aggregates (UUIDs) that this driver or source asserts on a provider.
@@ -250,10 +253,7 @@ class ProviderTree:
         As with :meth:`set_own_traits`, those of others stay.
         """
         provider = self._find_to_edit(name_or_uuid)
-        members, uuid = read_aggregates(aggregates, provider.name), provider.uuid
-        if members:
-            self.add_aggregates(uuid, *members)
-        self._own.aggregates[uuid], self._own.all_aggregates[uuid] = members, None
+        self._set_own_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def get_own_uuids(self) -> frozenset[str]:
         """Return the UUIDs of the providers that this driver or source reported earlier.
@@ -267,8 +267,9 @@ class ProviderTree:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.
 
         Missing ones are created, and moved if they are below another parent.  Those that it
-        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed.  Providers of
-        others stay.
+        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed; if none is
+        listed any more, the agent waits for a second period in which none is.  Providers of others
+        stay.
 
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
@@ -281,11 +282,11 @@ class ProviderTree:
             else:
                 self.move(present.uuid, parents[name])
                 listed.add(present.uuid)
-        gone = self.get_own_uuids() - listed
-        for uuid in reversed(self.get_provider_uuids()):
-            provider = self.provider(uuid)
-            if uuid in gone and provider is not None and provider.parent_uuid is not None:
-                self.remove(uuid)
+        left, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
+        gone = [uuid for uuid in left if uuid in own and self._find(uuid).parent_uuid is not None]
+        for uuid in gone:
+            self.remove(uuid)
+        self._own.emptied = 0 if listed else len(gone)
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
@@ -348,7 +349,7 @@ class ProviderTree:
         listed = {item["uuid"]: item for item in provider_dicts}
         parents = {uuid: item.get("parent_provider_uuid") for uuid, item in listed.items()}
         order = _parents_first(parents)
-        before = vars(copylib.deepcopy(self))
+        before = copylib.deepcopy(self)
         try:
             for uuid in order:
                 if self.exists(uuid):
@@ -359,7 +360,7 @@ class ProviderTree:
                 provider = Provider(uuid, listed[uuid]["name"], parent_uuid)
                 self._add(provider, listed[uuid].get("generation"))
         except Exception:
-            vars(self).update(before, _lock=self._lock)
+            self.restore(before)
             raise
 
     def rename(self, name_or_uuid: str, name: str) -> None:
@@ -446,24 +447,13 @@ class ProviderTree:
         """
         provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)
-        wanted = read_traits(traits, provider.name)
-        allow(self._own.absent_traits, provider.uuid, wanted)
-        if wanted == provider.traits:
-            return False
-        self._changed[provider.uuid] = replace(provider, traits=wanted)
-        note(self._own.traits, provider.uuid, provider.traits, wanted)
-        return True
+        return self._set_names("traits", provider, read_traits(traits, provider.name))
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits; the others stay.  Without traits, an unknown provider is no error."""
         if traits:
             provider = self._find_to_edit(name_or_uuid)
-            named = read_traits(traits, provider.name)
-            if not named <= provider.traits:
-                self._changed[provider.uuid] = replace(provider, traits=provider.traits | named)
-            claimed = self._own.traits
-            claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
-            allow(self._own.absent_traits, provider.uuid, named)
+            self._add_names("traits", provider, read_traits(traits, provider.name))
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Remove these traits by name; the others stay.
@@ -475,9 +465,7 @@ class ProviderTree:
         """
         if traits:
             provider = self._find_to_edit(name_or_uuid)
-            named = read_traits(traits, provider.name)
-            self.update_traits(provider.uuid, provider.traits - named)
-            deny(self._own.absent_traits, provider.uuid, named)
+            self._remove_names("traits", provider, read_traits(traits, provider.name))
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
@@ -485,28 +473,44 @@ class ProviderTree:
         """Set all aggregates (UUIDs); otherwise as :meth:`update_traits`."""
         provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)
-        members = read_aggregates(aggregates, provider.name)
-        allow(self._own.absent_aggregates, provider.uuid, members)
-        if members == provider.aggregates:
-            return False
-        self._changed[provider.uuid] = replace(provider, aggregates=members)
-        note(self._own.aggregates, provider.uuid, provider.aggregates, members)
-        return True
+        return self._set_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates (UUIDs); the others stay."""
         provider = self._find_to_edit(name_or_uuid)
-        named = read_aggregates(aggregates, provider.name)
-        self.update_aggregates(provider.uuid, provider.aggregates | named)
-        claimed = self._own.aggregates
-        claimed[provider.uuid] = claimed.get(provider.uuid, named) | named
+        self._add_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Remove these aggregates (UUIDs); otherwise as :meth:`remove_traits`."""
         provider = self._find_to_edit(name_or_uuid)
-        named = read_aggregates(aggregates, provider.name)
-        self.update_aggregates(provider.uuid, provider.aggregates - named)
-        deny(self._own.absent_aggregates, provider.uuid, named)
+        self._remove_names("aggregates", provider, read_aggregates(aggregates, provider.name))
+
+    # Traits and aggregates are the same but for their names: ``kind`` is one of these words.
+
+    def _set_names(self, kind: str, provider: Provider, names: frozenset[str]) -> bool:
+        before, changed = getattr(provider, kind), {kind: names}
+        allow(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+        if names == before:
+            return False
+        self._changed[provider.uuid] = replace(provider, **changed)  # type: ignore[arg-type]
+        note(getattr(self._own, kind), provider.uuid, before, names)
+        return True
+
+    def _add_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+        before, claimed = getattr(provider, kind), getattr(self._own, kind)
+        if not names <= before:
+            self._changed[provider.uuid] = replace(provider, **{kind: before | names})
+        claimed[provider.uuid] = claimed.get(provider.uuid, names) | names
+        allow(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+
+    def _remove_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+        self._set_names(kind, provider, getattr(provider, kind) - names)
+        deny(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+
+    def _set_own_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+        self._add_names(kind, provider, names)
+        getattr(self._own, kind)[provider.uuid] = names
+        getattr(self._own, f"all_{kind}")[provider.uuid] = None
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Set a provider's ``resources`` (Nova's Resource objects); return whether they changed.

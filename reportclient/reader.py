@@ -5,7 +5,7 @@ the next write would overwrite another client's change.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider
 from reportclient.plan import Operation, SetAggregates, SetInventory, SetTraits
 from reportclient.snapshot import Snapshot
-from reportclient.view import View, ViewEdit
+from reportclient.view import View, ViewEdit, still_drained
 
 LOG = logging.getLogger(__name__)
 
@@ -130,9 +130,33 @@ def allocations_of(consumer: str, api: API) -> dict[str, Any]:
     return _reply(f"/allocations/{consumer}", "allocations", api)
 
 
-def consumers_of(uuid: str, api: API) -> list[str]:
-    """Return the UUIDs of the consumers that hold allocations on a provider (UUID)."""
-    return sorted(part_of(f"/resource_providers/{uuid}/allocations", "allocations", api))
+def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
+    """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
+
+    ``besides`` are resource classes whose allocations don't count.
+    """
+    path = f"/resource_providers/{uuid}/allocations"
+    held, others = part_of(path, "allocations", api), set(besides)
+    try:
+        return sorted(
+            user for user in held if not others or held[user]["resources"].keys() - others
+        )
+    except (AttributeError, LookupError, TypeError) as err:
+        raise _not_from_placement(path) from err
+
+
+def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
+    """Return the names of the hosts that use a sharing provider with these aggregates; 1 GET.
+
+    Those are the members that don't share themselves and are not in ``tree`` (UUIDs).
+    """
+    listed = _in_aggregates(aggregates, f"!{SHARES_VIA_AGGREGATE}", api)
+    return sorted({item["name"] for item in listed if item["uuid"] not in tree})
+
+
+def aggregates_of(uuid: str, api: API) -> frozenset[str]:
+    """Return the aggregates of a provider; 1 GET."""
+    return frozenset(part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api))
 
 
 def provider_by_name(name: str, api: API) -> Listed | None:
@@ -253,14 +277,18 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
 
 def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
     ours = {read.provider.uuid for read in members}
-    aggregates = sorted({agg for read in members for agg in read.provider.aggregates})
+    aggregates = {agg for read in members for agg in read.provider.aggregates}
     seen: set[str] = set()
-    for chunk in _chunks(aggregates):
-        query = f"member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
-        for item in _listing(query, api):
-            if item["uuid"] not in ours and item["uuid"] not in seen:
-                seen.add(item["uuid"])
-                yield item
+    for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api):
+        if item["uuid"] not in ours and item["uuid"] not in seen:
+            seen.add(item["uuid"])
+            yield item
+
+
+def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
+    """Yield the members of any of the aggregates with a trait; several times if in several."""
+    for chunk in _chunks(sorted(aggregates)):
+        yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
 
 
 def _chunks(aggregates: list[str]) -> Iterator[list[str]]:
@@ -330,7 +358,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
-        drained={uuid: before for uuid, before in view.drained.items() if uuid in providers},
+        drained=still_drained(view.drained, providers.get),
         certain=True,
     )
 

@@ -10,8 +10,9 @@ removed are drained as well.  Classes that other clients own are left unchanged.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from reportclient.apply import Outcome
+from reportclient.apply import Outcome, subject_of
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
@@ -21,10 +22,12 @@ from reportclient.errors import (
     NotFound,
     PlacementError,
     ServerFault,
+    Shared,
     UnknownNames,
 )
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -37,8 +40,16 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import Listed, consumers_of, provider_by_name, provider_by_uuid
+from reportclient.reader import (
+    Listed,
+    consumers_of,
+    other_hosts,
+    provider_by_name,
+    provider_by_uuid,
+)
+from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
+from reportclient.view import View
 
 ForeignClasses = Callable[[Provider], Collection[str]]
 """A function that returns the classes of a provider that another client owns."""
@@ -51,16 +62,30 @@ def nothing_foreign(_: Provider) -> Collection[str]:
 
 FAULTY = (AlreadyThere, Conflict, NotFound, ServerFault, UnknownNames)
 """Errors that usually pass by themselves: operations that met one are sent again soon."""
+_REMOVALS = (DeleteProvider, SetInventory)
 RESHAPE = "reshape"
 """The key of a refused reshape: remembered even if the next plan does not have it."""
 
 
+class Refusal(NamedTuple):
+    """A refused operation and its error, without frames.
+
+    Who uses what the operation removes is looked for at ``look_at`` (seconds of a monotonic clock),
+    after ``looks`` looks in vain.
+    """
+
+    operation: Operation
+    error: PlacementError
+    looks: int = 0
+    look_at: float = 0.0
+
+
 @dataclass(slots=True)
 class Refusals:
-    """Refused operations and their errors, by provider UUID or name (see ``apply.subject_of``)."""
+    """Refused operations by :func:`reportclient.apply.subject_of`."""
 
-    by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
-    before: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
+    by_subject: dict[str, Refusal] = field(default_factory=dict)
+    before: dict[str, Refusal] = field(default_factory=dict)
     """Operations that were refused before the last verification."""
     failed_reshape: BaseException | None = None
     """The error of a driver that could not do its reshape; it is not called in every period."""
@@ -74,51 +99,93 @@ class Refusals:
     def forget_faults(self) -> None:
         """Forget operations with an error in ``FAULTY``, so that they are sent again."""
         self.by_subject = {
-            key: (operation, err)
-            for key, (operation, err) in self.by_subject.items()
-            if key == RESHAPE or not isinstance(err, FAULTY)
+            key: refusal
+            for key, refusal in self.by_subject.items()
+            if key == RESHAPE or not isinstance(refusal.error, FAULTY)
         }
+
+    def any_faulty(self) -> PlacementError | None:
+        """Return the error of an operation that met one in ``FAULTY``, or ``None``."""
+        errors = (refusal.error for refusal in self.by_subject.values())
+        return next((err for err in errors if isinstance(err, FAULTY)), None)
 
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
-        return self.by_subject[RESHAPE][1] if RESHAPE in self.by_subject else self.failed_reshape
+        refusal = self.by_subject.get(RESHAPE)
+        return self.failed_reshape if refusal is None else refusal.error
 
     def remember(
-        self, refused: Mapping[str, Operation], errors: Mapping[str, PlacementError]
+        self,
+        refused: Mapping[str, Operation],
+        errors: Mapping[str, PlacementError],
+        now: float,
+        times: Times,
     ) -> None:
         """Remember operations that were refused now, each with the error of the same key."""
         for subject, operation in refused.items():
             if not isinstance(errors[subject], AlreadyThere):
-                self.by_subject[subject] = (operation, errors[subject])
+                earlier = self.before.get(subject)
+                looks = earlier.looks if earlier and earlier.operation == operation else 0
+                due = now + times.gap(looks)
+                self.by_subject[subject] = Refusal(operation, errors[subject], looks, due)
 
     def suppress(self, plan: Plan) -> Plan:
         """Return the plan without refused operations; forget refusals that it does not have."""
-        refused = {id(each): key for each in plan if (key := self._refused(each)) is not None}
-        wanted = {*refused.values(), RESHAPE}
+        left, wanted = [], {RESHAPE}
+        for operation in plan:
+            subject = subject_of(operation)
+            refusal = self.by_subject.get(subject)
+            if refusal is not None and refusal.operation == operation:
+                wanted.add(subject)
+            else:
+                left.append(operation)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        return replace(plan, operations=tuple(each for each in plan if id(each) not in refused))
+        return replace(plan, operations=tuple(left))
+
+    def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
+        """Forget refused removals whose last user has gone, so that they are sent again.
+
+        Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
+        each.
+
+        :raises reportclient.errors.PlacementError: a GET failed.
+        """
+        draining = self.draining()
+        for subject, refusal in list(self.by_subject.items()):
+            if subject not in draining or now < refusal.look_at:
+                continue
+            if _users(refusal, view, api):
+                looks, due = refusal.looks + 1, now + times.gap(refusal.looks + 1)
+                self.by_subject[subject] = refusal._replace(looks=looks, look_at=due)
+            else:
+                del self.by_subject[subject]
 
     def blocking(self) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""
         kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
-            subject: err
-            for subject, (operation, err) in self.by_subject.items()
-            if isinstance(operation, kinds)
+            subject: refusal.error
+            for subject, refusal in self.by_subject.items()
+            if isinstance(refusal.operation, kinds)
         }
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
-        kinds = (DeleteProvider, SetInventory)
         return frozenset(
             subject
-            for subject, (operation, err) in self.by_subject.items()
-            if isinstance(err, InUse) and isinstance(operation, kinds)
+            for subject, refusal in self.by_subject.items()
+            if isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
         )
+
+    def kept_providers(self) -> set[str]:
+        """Return the UUIDs of providers that can't be removed since they are in use."""
+        draining = self.draining()
+        rows = self.by_subject.items()
+        return {s for s, (kind, *_) in rows if s in draining and isinstance(kind, DeleteProvider)}
 
     def errors(self) -> dict[str, PlacementError]:
         """Return the errors by provider UUID or name."""
-        return {subject: err for subject, (_, err) in self.by_subject.items()}
+        return {subject: refusal.error for subject, refusal in self.by_subject.items()}
 
     def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
         """Return the errors of this and earlier attempts, each cause only once."""
@@ -139,17 +206,11 @@ class Refusals:
         drains = {each.uuid: each for each in self._drains(snapshot, leaving, foreign)}
         return Plan(tuple(drains.values()))
 
-    def _refused(self, operation: Operation) -> str | None:
-        for subject, (refused, _) in self.by_subject.items():
-            if refused == operation:
-                return subject
-        return None
-
     def _drains(
         self, snapshot: Snapshot, leaving: Collection[str], foreign: ForeignClasses
     ) -> Iterator[SetInventory]:
-        for operation, err in self.by_subject.values():
-            if not isinstance(err, InUse):
+        for operation, err, *_ in self.by_subject.values():
+            if not isinstance(err, InUse) or isinstance(err, Shared):
                 continue
             if isinstance(operation, DeleteProvider):
                 provider = snapshot.get(operation.uuid)
@@ -163,16 +224,33 @@ class Refusals:
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetInventory]:
-    held = {name: record for name, record in provider.inventory.items() if name not in wanted}
+    now = provider.inventory
+    held = {name: record for name, record in now.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
-    inventory = {**wanted, **drained}
+    waiting = _waiting(provider, wanted, held)
+    left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
+    inventory = {**{name: record for name, record in left.items() if record}, **drained}
     if inventory != provider.inventory:
         before = {name: record.reserved or 0 for name, record in held.items()}
         yield SetInventory(provider.uuid, inventory, drains=before)
 
 
-SHOWN = 5
-"""Maximum number of consumers named in one error."""
+_CPUS = frozenset({"VCPU", "PCPU"})
+
+
+def _waiting(
+    provider: Provider, wanted: Mapping[str, Inventory], held: Collection[str]
+) -> frozenset[str]:
+    """Return the classes that may not grow while consumers use ``held``, which is to be removed.
+
+    A device has one class or another: all its classes may be the same thing, which would be given
+    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU has one
+    of two classes there.
+    """
+    now, related = provider.inventory, frozenset(wanted) if held else frozenset()
+    if provider.parent_uuid is None or "HW_NUMA_ROOT" in provider.traits:
+        related &= _CPUS if _CPUS & set(held) else frozenset()
+    return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
 def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
@@ -181,21 +259,30 @@ def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
     :raises reportclient.errors.PlacementError: reading the details failed.
     """
     return {
-        subject: _explained(subject, err, outcome.refused.get(subject), api)
+        subject: _explained(err, outcome.refused.get(subject), outcome.view.snapshot, api)
         for subject, err in outcome.failed.items()
     }
 
 
 def _explained(
-    subject: str, err: PlacementError, operation: Operation | None, api: API
+    err: PlacementError, operation: Operation | None, snapshot: Snapshot, api: API
 ) -> PlacementError:
     match err, operation:
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
-        case InUse(), _ if operation is not None:
-            users = list_consumers(consumers_of(subject, api)) or "consumers that are gone now"
-            text = f"draining: in use by {users}; removed when its last consumer is gone"
+        case Shared(), _:
+            return err
+        case InUse(), DeleteProvider() | SetInventory():
+            users = first_few(_consumers(operation, api)) or "consumers that are gone now"
+            held, then = "it is", ""
+            if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
+                removed = provider.inventory.keys() - operation.inventory.keys()
+                waiting = sorted(_waiting(provider, operation.inventory, removed))
+                held = f"{', '.join(sorted(removed))} is"
+                then = f", and {', '.join(waiting)} is reported" if waiting else ""
+            text = f"draining: {held} in use by {users}; removed when its last consumer is gone"
+            text += then
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
             # Placement refuses an existing UUID with the same error as an existing name.
@@ -207,10 +294,20 @@ def _explained(
             return err
 
 
-def list_consumers(consumers: list[str]) -> str:
-    """Return the UUIDs of the first few consumers, and the number of the others, as text."""
-    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
-    return ", ".join(consumers[:SHOWN]) + more
+def _users(refusal: Refusal, view: View, api: API) -> list[str]:
+    """Return who uses what a refused operation removes: consumers, or other hosts."""
+    removal = refusal.operation
+    assert isinstance(removal, _REMOVALS)
+    if isinstance(refusal.error, Shared):
+        provider = view.snapshot.get(removal.uuid)
+        return other_hosts(provider.aggregates, view.generations, api) if provider else []
+    return _consumers(removal, api)
+
+
+def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
+    """Return the UUIDs of the consumers of what an operation removes."""
+    kept = removal.inventory if isinstance(removal, SetInventory) else ()
+    return consumers_of(removal.uuid, api, besides=kept)
 
 
 def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:

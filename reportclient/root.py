@@ -7,11 +7,13 @@ that repeats although nothing has changed is treated like a refusal.
 """
 
 import logging
-import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic, sleep
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from reportclient.apply import FAULTS, Outcome, apply, never, subject_of
 from reportclient.calls import Counting
@@ -23,6 +25,7 @@ from reportclient.errors import (
     ServerFault,
     UnknownNames,
     Unreachable,
+    without_frames,
 )
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Plan, with_bulk_writes
@@ -30,20 +33,17 @@ from reportclient.reader import Listed, refresh, with_lone_root, with_result
 from reportclient.refusals import (
     FAULTY,
     ForeignClasses,
+    Refusal,
     Refusals,
     explain_errors,
     nothing_foreign,
     provider_in_other_tree,
 )
-from reportclient.schedule import Schedule, Times, doubled
+from reportclient.schedule import Schedule, Times
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
-RETRY_REFUSED_EVERY = 300.0
-"""Seconds until refused operations are sent again, if verification is switched off."""
-LONGEST_HOLD = 300.0
-"""Maximum wait for a ``Retry-After``, in seconds."""
 ATTEMPTS = 5
 """Maximum number of tries in one attempt, if other clients write in between."""
 FIRST_PAUSE = 0.05
@@ -90,34 +90,10 @@ class Root:
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
     schedule: Schedule = field(default_factory=Schedule)
-    verified_at: float | None = None
-    """When the view was last compared with Placement, in the clock of ``now`` (see ``attempt``)."""
-    retry_refused_at: float = 0.0
-    """When refused operations are sent again, in the clock of ``now``."""
-    rests_for: PlacementError | None = None
-    """The error because of which the root rests (see ``Schedule.is_resting``)."""
-    setbacks: int = 0
-    """Number of attempts in a row that met a server fault or a conflict."""
-    retry_faulted_at: float = 0.0
-    """When operations that met a server fault or a conflict are sent again."""
-    unreachable: Unreachable | None = None
-    """The error if Placement did not answer the last request."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
     _lost: tuple[Operation, View] | None = None
     """The write whose answer was lost, if it alone makes the view uncertain, and that view."""
-    _unwritten: bool = False
-    """Whether Placement did not answer a write of this attempt."""
-    _stopped: tuple[Operation, View] | None = None
-    """The operation at which the previous try stopped, and the view at that time."""
-    _met: tuple[Any, ...] | None = None
-    """The error that ended the previous try; the view and the number of writes at that time."""
-    _written: list[Operation] = field(default_factory=list)
-    """Operations acknowledged in this attempt: the list ``Counting.done``, which grows."""
-    _faulted: bool = False
-    """Whether a write of this attempt met a server fault."""
-    _fails_again: bool = False
-    """Whether a create failed as before the last verification, so that a new try is useless."""
 
     def load_saved_view(self) -> None:
         """Load the saved view, if there is one; it is verified before it is used."""
@@ -147,31 +123,33 @@ class Root:
         :param api: used instead of the root's API.
         :param urgent: do it even if the root rests after a failed attempt.
         """
-        counted = Counting(api or self.api)
-        if self.rests_for is not None and self.schedule.is_resting(now, urgent=urgent):
-            return self.rests_for, counted
-        began = self.clock()
-        rested, self._stopped, self._met, self._unwritten = self.rests_for, None, None, False
-        self._written, self._faulted, self._fails_again = counted.done, False, False
+        counted = Counting(api or self.api, now)
+        if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
+            return waits_for, counted
+        began, was_resting = self.clock(), self.schedule.trouble.error is not None
+        retrying = Retrying(
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random_exponential(FIRST_PAUSE),
+            retry=retry_if_exception(partial(self._plan_anew, counted)),
+            sleep=self.times.pause or sleep,
+            reraise=True,
+        )
         result: T | Exception
-        while True:
-            try:
-                result = self._resume(function, counted)
-            except PlacementError as err:
-                result = err
-            except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
-                self.view = self.view.stale()
-                result = err
-            if counted.tries == ATTEMPTS or not self._plan_anew(result):
-                break
-            longest = FIRST_PAUSE * 2 ** (counted.tries - 1)
-            (self.times.pause or sleep)(random.uniform(0.0, longest))
-            counted.tries += 1
+        try:
+            for each in retrying:
+                with each:
+                    counted.tries = each.retry_state.attempt_number
+                    result = self._resume(function, counted)
+        except PlacementError as err:
+            result = without_frames(err)
+        except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
+            self.view = self.view.stale()
+            result = err
         raised = result if isinstance(result, Exception) else None
         ended = now + self.clock() - began
-        self._note_answer(raised or getattr(result, "error", None), counted.calls, ended)
+        self._note_answer(raised or getattr(result, "error", None), counted, ended)
         if not urgent:
-            self._note_faults(raised, now, rested=rested is not None)
+            self._note_faults(raised, counted, was_resting=was_resting)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -181,7 +159,7 @@ class Root:
         if self._lost is not None and self._lost[1] is self.view:
             lost, before = self._lost
             self.view = with_result(before, lost, api)
-            self.unreachable = None
+            self.schedule.reached()
             if self.view.generations != before.generations:
                 api.done.append(lost)
         self._lost = None
@@ -195,13 +173,14 @@ class Root:
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
-        if now >= self.retry_refused_at:
+        if self.schedule.sends_refused(now, self.times):
             self.refusals.forget()
-            self.retry_refused_at = now + (self.times.verify_every or RETRY_REFUSED_EVERY)
-        elif now >= self.retry_faulted_at:
+        elif now >= self.schedule.trouble.faults_until:
             self.refusals.forget_faults()
         if not self.is_due(now):
             return False
+        if self.schedule.sends_unknown_names(now):
+            self.view = replace(self.view, names=self.view.names.without_absent())
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
@@ -211,7 +190,6 @@ class Root:
             # number that the saved view has: after a kill that view would look true.
             self.store.save(self.uuid, self.view)
         self.schedule.verified(now, self.times)
-        self.verified_at, self.unreachable = now, None
         return True
 
     def is_due(self, now: float) -> bool:
@@ -236,7 +214,6 @@ class Root:
         if same:
             self.view = replace(self.view, certain=True)
             self.schedule.verified(now, self.times)
-            self.verified_at, self.unreachable = now, None
         return same
 
     def write(
@@ -258,6 +235,7 @@ class Root:
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
         planned = plan.operations
+        self.refusals.look_at_users(self.view, api.now, self.times, api)
         plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         sent = apply(
             plan,
@@ -266,7 +244,7 @@ class Root:
             stop=stop,
             at_once=self.times.at_once,
             failed=self.refusals.blocking(),
-            patience=0 if self.setbacks else FAULTS,
+            patience=0 if self.schedule.trouble.faulty else FAULTS,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         if isinstance(outcome.stopped_by, PLAN_ANEW):
@@ -275,18 +253,21 @@ class Root:
         drained = self.remember_refusals(self.send(drains, api), api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
-    def send(self, plan: Plan, api: Counting) -> Outcome:
-        """Send a plan as it is, and update the view by what Placement acknowledged."""
-        return self._acknowledged(apply(plan, self.view, api), api)
+    def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
+        """Send a plan as it is, and update the view by what Placement acknowledged.
+
+        ``stop`` is called before each operation; if it returns true, the rest is not sent.
+        """
+        return self._acknowledged(apply(plan, self.view, api, stop=stop), api)
 
     def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done
         if outcome.done:
-            self.unreachable = None
+            self.schedule.reached()
         self.view = outcome.view
         if outcome.lost is not None:
             self._lost = outcome.lost, outcome.view
-        self._unwritten |= isinstance(outcome.stopped_by, Unreachable)
+        api.unwritten |= isinstance(outcome.stopped_by, Unreachable)
         return outcome
 
     def read(self, api: API) -> None:
@@ -296,84 +277,72 @@ class Root:
         """
         self.view = refresh(self.view, self.uuid, api)
 
-    def remember_refusals(self, outcome: Outcome, api: API) -> Outcome:
+    def remember_refusals(self, outcome: Outcome, api: Counting) -> Outcome:
         """Remember refused operations; return the outcome, with the error that needs a new plan.
 
         :raises reportclient.errors.PlacementError: reading the details of an error failed.
         """
         stopped_by, stop = outcome.stopped_by, outcome.stopped_at
         if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
-            if (stop, outcome.view) == self._stopped or self.setbacks:
-                self.refusals.by_subject[subject_of(stop)] = (stop, stopped_by)
-            self._stopped = stop, outcome.view
+            if (stop, outcome.view) == api.stopped or self.schedule.trouble.faulty:
+                self.refusals.by_subject[subject_of(stop)] = Refusal(stop, stopped_by)
+            api.stopped = stop, outcome.view
         if outcome.bulk_refused:
             LOG.info(
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
         errors = explain_errors(outcome, api)
-        self.refusals.remember(outcome.refused, errors)
-        faulted = {key: (each, outcome.failed[key]) for key, each in outcome.faulted.items()}
+        self.refusals.remember(outcome.refused, errors, api.now, self.times)
+        faulted = {k: Refusal(each, outcome.failed[k]) for k, each in outcome.faulted.items()}
         if isinstance(stopped_by, ServerFault) and stop is not None:
-            faulted[subject_of(stop)] = stop, stopped_by
+            faulted[subject_of(stop)] = Refusal(stop, stopped_by)
         self.refusals.by_subject |= faulted  # they wait, so that the rest of the plan is sent
-        self._faulted |= bool(faulted)
+        api.faulted |= bool(faulted)
         met = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
             met.append((stop, stopped_by))
         existing = [(each, err) for each, err in met if isinstance(err, AlreadyThere)]
-        for operation, _ in existing if not self.setbacks else ():
+        for operation, _ in existing if not self.schedule.trouble.faulty else ():
             if isinstance(operation, CreateProvider):
                 self._read_existing(operation, api)
         return replace(outcome, stopped_by=existing[0][1]) if existing else outcome
 
-    def _note_answer(self, err: Exception | None, calls: int, now: float) -> None:
+    def _note_answer(self, err: Exception | None, api: Counting, now: float) -> None:
         """Note whether Placement answered, if there were any requests."""
-        if not calls:
+        if not api.calls:
             return
-        self.unreachable = self.rests_for = err if isinstance(err, Unreachable) else None
-        if self.unreachable is None:
+        if not isinstance(err, Unreachable) or api.done:
             self.schedule.answered()
-            return
-        if self._written:
-            self.schedule.answered()
-        pending = self._unwritten or not self.view.certain
-        self.schedule.unanswered(now, self.times, pending=pending)
-        if self.unreachable.retry_after:
-            wait = min(self.unreachable.retry_after * random.uniform(1, 1.5), LONGEST_HOLD)
-            self.schedule.hold_until = now + wait
+        if isinstance(err, Unreachable):
+            pending = api.unwritten or not self.view.certain
+            self.schedule.unanswered(without_frames(err), now, self.times, pending=pending)
 
-    def _note_faults(self, err: Exception | None, now: float, *, rested: bool) -> None:
+    def _note_faults(self, err: Exception | None, api: Counting, *, was_resting: bool) -> None:
         """Double the wait before faulted operations are sent again, or end it.
 
         If the attempt also wrote nothing, only urgent requests are sent meanwhile.  An
         attempt that writes after such a wait ends it: Placement works again.
         """
-        if isinstance(err, FAULTY) or self._faulted:
-            longest = self.times.verify_every or RETRY_REFUSED_EVERY
-            gap = doubled(self.times.period, self.setbacks, longest)
-            self.setbacks += 1
-            self.retry_faulted_at = now + gap
-            met = next(
-                (e for _, e in self.refusals.by_subject.values() if isinstance(e, FAULTY)), None
-            )
+        met = self.refusals.any_faulty()
+        if isinstance(err, FAULTY) or api.faulted:
             why = err if isinstance(err, PlacementError) else met
-            if not self._written and why is not None:
-                self.rests_for, self.schedule.rest_until = why, now + gap
-        elif self._written and rested:
+            self.schedule.faulted(api.now, self.times, None if api.done else why)
+        elif api.done and was_resting:
             self.refusals.forget_faults()
-            self.setbacks = 0
-        elif not any(isinstance(err, FAULTY) for _, err in self.refusals.by_subject.values()):
-            self.setbacks = 0
+            self.schedule.faultless()
+        elif met is None:
+            self.schedule.faultless()
 
-    def _read_existing(self, create: CreateProvider, api: API) -> None:
+    def _read_existing(self, create: CreateProvider, api: Counting) -> None:
         """Read a provider that could not be created because it exists.
 
         This agent created it just before a crash, or another client did.
         """
-        if self.refusals.before.get(create.uuid, (None,))[0] == create:
-            self.refusals.by_subject[create.uuid] = self.refusals.before[create.uuid]
-            self._fails_again = True
+        before = self.refusals.before.get(create.uuid)
+        if before is not None and before.operation == create:
+            self.refusals.by_subject[create.uuid] = before
+            api.fails_again = True
             return
         self.read(api)
         if create.uuid in self.view.snapshot:
@@ -381,14 +350,15 @@ class Root:
         extended = with_lone_root(self.view, create.uuid, api)
         if extended is None:
             errors = {create.uuid: provider_in_other_tree(create)}
-            self.refusals.remember({create.uuid: create}, errors)
+            self.refusals.remember({create.uuid: create}, errors, api.now, self.times)
         self.view = extended or self.view
 
-    def _plan_anew(self, err: object) -> bool:
+    def _plan_anew(self, api: Counting, err: BaseException) -> bool:
+        """Return whether the error is a race with another client, so that a new try is useful."""
         if not isinstance(err, PLAN_ANEW):
             return False
-        met = (err.args[0], self.view, len(self._written))
-        if met == self._met:  # the same error again: no race
+        met = (err.args[0], self.view, len(api.done))
+        if met == api.met:  # the same error again: no race
             return False
-        self._met = met
-        return bool(self._written) or not (self.setbacks or self._fails_again)
+        api.met = met
+        return bool(api.done) or not (self.schedule.trouble.faulty or api.fails_again)

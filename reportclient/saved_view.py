@@ -64,7 +64,6 @@ def view_fields(view: View) -> dict[str, Any]:
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
         "traits": sorted(view.names.traits),
         "classes": sorted(view.names.classes),
-        "absent": sorted(view.names.absent),
     }
 
 
@@ -81,7 +80,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         )
         for uuid, name, parent, inventory, traits, aggregates in body["providers"]
     )
-    names = Names(*(frozenset(body[key]) for key in ("traits", "classes", "absent")))
+    names = Names(*(frozenset(body[key]) for key in ("traits", "classes")))
     return View(
         Snapshot.build(providers),
         dict(body["generations"]),

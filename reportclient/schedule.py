@@ -7,8 +7,10 @@ seconds; ``now`` is of a monotonic clock.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+
+from reportclient.errors import PlacementError, Unreachable, without_frames
 
 SPREAD = 0.5
 """An interval is up to this part shorter or longer.  With half to both sides, requests of hosts
@@ -25,6 +27,12 @@ VERIFY_EVERY, AUDIT_EVERY, PERIOD = 600, 259200, 60
 """Default intervals in seconds."""
 AT_ONCE = 4
 """Default number of requests sent in parallel."""
+RETRY_REFUSED_EVERY = 300.0
+"""Seconds until refused operations are sent again, if verification is switched off."""
+UPGRADES_SEEN_WITHIN = 3600.0
+"""Seconds after which newer features and names are tried again: Placement may be upgraded."""
+LONGEST_HOLD = 300.0
+"""Maximum wait for a ``Retry-After``, in seconds."""
 
 
 def doubled(first: float, times: int, longest: float) -> float:
@@ -52,20 +60,51 @@ class Times:
     pause: Callable[[float], None] | None = None
     period: float = PERIOD
 
+    def gap(self, tries: int) -> float:
+        """Return the seconds until the next try: a period, doubled up to a verification."""
+        return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
 
-@dataclass(slots=True)
-class Schedule:
-    """The schedule of one root."""
 
-    verify_at: float = 0.0
-    audit_at: float | None = None
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the last attempts met, and until when a root waits because of that."""
+
+    error: PlacementError | None = None
+    """The error of the last attempt that made the root wait, or had no answer; without frames."""
+    silent: int = 0
+    """Number of tries in a row without an answer."""
+    faulty: int = 0
+    """Number of attempts in a row that met a server fault or a conflict."""
     rest_until: float = -inf
     """Until when nothing is sent, except for urgent requests."""
     hold_until: float = -inf
     """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
-    silent: int = 0
-    """Number of tries in a row without an answer."""
+    faults_until: float = 0.0
+    """Until when operations that met a server fault or a conflict are not sent again."""
+
+
+CLEAR = Trouble()
+
+
+@dataclass(slots=True)
+class Schedule:
+    """When a root is read, verified, and sent again."""
+
+    verify_at: float = 0.0
+    audit_at: float | None = None
+    verified_at: float | None = None
+    """When the view was last compared with Placement; ``None``: never."""
+    refused_until: float = 0.0
+    """Until when operations that Placement refused are not sent again."""
+    unknown_until: float = 0.0
+    """Until when traits and classes that Placement did not know are not sent again."""
+    trouble: Trouble = CLEAR
     uniform: Callable[[float, float], float] = random.uniform
+
+    @property
+    def unreachable(self) -> Unreachable | None:
+        """The error if Placement did not answer the last request."""
+        return self.trouble.error if isinstance(self.trouble.error, Unreachable) else None
 
     def is_due(self, now: float, times: Times) -> bool:
         """Return whether a verification or an audit is due."""
@@ -82,6 +121,8 @@ class Schedule:
         if self.audits(now, times):
             self.audit_at = now + self._spread(times.audit_every)
         self.verify_at = now + self._spread(times.verify_every)
+        self.verified_at = now
+        self.reached()
 
     def reset(self, now: float, times: Times) -> None:
         """Draw new random times after the intervals were changed, maybe on many hosts at once."""
@@ -89,31 +130,81 @@ class Schedule:
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
         self.audit_at = None
 
-    def answered(self) -> None:
-        """Note that Placement answered."""
-        self.silent, self.rest_until, self.hold_until = 0, -inf, -inf
+    def reached(self) -> None:
+        """Note that Placement answered a request, though the attempt may still fail."""
+        self.trouble = replace(self.trouble, error=None)
 
-    def unanswered(self, now: float, times: Times, *, pending: bool) -> None:
+    def unread(self, err: Unreachable) -> None:
+        """Note that reading failed, though the view can still be used."""
+        self.trouble = replace(self.trouble, error=without_frames(err))
+
+    def answered(self) -> None:
+        """Note that Placement answered to the end of an attempt, or carried out a write."""
+        faulty, until = self.trouble.faulty, self.trouble.faults_until
+        self.trouble = Trouble(faulty=faulty, faults_until=until)
+
+    def unanswered(self, err: Unreachable, now: float, times: Times, *, pending: bool) -> None:
         """Note that Placement did not answer.  ``pending``: a write, or a read that it needs.
 
         A root with pending writes retries at the next period, then at every second one; the first
         gap is random, so that hosts that failed together spread out.  It is not verified before it
         is written.  Any other root waits longer each time.
         """
-        longest = times.period * LONGEST
+        before, longest = self.trouble, times.period * LONGEST
+        rest_until, hold_until = before.rest_until, before.hold_until
         if not pending:
-            self.verify_at = now + self._spread(doubled(times.period, self.silent, longest))
-            self.silent += 1
-            return
-        self.verify_at = max(self.verify_at, now + self._spread(longest))
-        if self.silent:
-            skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
-            self.rest_until = now + times.period * (REST if skips else 0.0)
-        self.silent += 1
+            self.verify_at = now + self._spread(doubled(times.period, before.silent, longest))
+        else:
+            self.verify_at = max(self.verify_at, now + self._spread(longest))
+            if before.silent:
+                skips = rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
+                rest_until = now + times.period * (REST if skips else 0.0)
+        if err.retry_after:
+            hold_until = now + min(err.retry_after * self.uniform(1, 1.5), LONGEST_HOLD)
+        self.trouble = replace(
+            before,
+            error=err,
+            silent=before.silent + 1,
+            rest_until=rest_until,
+            hold_until=hold_until,
+        )
 
-    def is_resting(self, now: float, *, urgent: bool = False) -> bool:
-        """Return whether nothing is sent now; ``urgent`` requests end a rest, but no hold."""
-        return now < self.hold_until or (now < self.rest_until and not urgent)
+    def faulted(self, now: float, times: Times, why: PlacementError | None) -> None:
+        """Note a server fault or a conflict: the wait until such operations are sent again doubles.
+
+        ``why``: the attempt wrote nothing because of it, and nothing else is sent meanwhile.
+        """
+        gap = times.gap(self.trouble.faulty)
+        self.trouble = replace(self.trouble, faulty=self.trouble.faulty + 1, faults_until=now + gap)
+        if why is not None:
+            self.trouble = replace(self.trouble, error=why, rest_until=now + gap)
+
+    def faultless(self) -> None:
+        """Note that no operation meets a server fault or a conflict any more."""
+        self.trouble = replace(self.trouble, faulty=0)
+
+    def sends_refused(self, now: float, times: Times) -> bool:
+        """Return whether refused operations are sent again now, about once per verification."""
+        due = now >= self.refused_until
+        if due:
+            self.refused_until = now + (times.verify_every or RETRY_REFUSED_EVERY)
+        return due
+
+    def sends_unknown_names(self, now: float) -> bool:
+        """Return whether names that Placement did not know are sent again: it may be newer now."""
+        due = now >= self.unknown_until
+        if due:
+            self.unknown_until = now + UPGRADES_SEEN_WITHIN
+        return due
+
+    def waits_for(self, now: float, *, urgent: bool = False) -> PlacementError | None:
+        """Return the error because of which nothing is sent now, or ``None``.
+
+        ``urgent`` requests end a rest, but no hold.
+        """
+        trouble = self.trouble
+        waits = now < trouble.hold_until or (now < trouble.rest_until and not urgent)
+        return trouble.error if waits else None
 
     def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Return whether a retry between periods can be left to the next period.
@@ -121,7 +212,7 @@ class Schedule:
         It is false once a whole period has passed after the rest without one, as when no driver
         lists the nodes: then the caller has to retry itself.
         """
-        return now < self.rest_until + times.period
+        return now < self.trouble.rest_until + times.period
 
     def _spread(self, every: float | None) -> float:
         return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)

@@ -4,10 +4,11 @@ A view is immutable: each read and each acknowledged write replaces it.  Generat
 nowhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reportclient.model import Provider
 from reportclient.names import Names
 from reportclient.plan import (
     EnsureClass,
@@ -16,12 +17,53 @@ from reportclient.plan import (
     Reshape,
     SetInventories,
     SetInventory,
+    SetTraits,
     UpdateProvider,
     replay,
 )
 from reportclient.provider_tree import ProviderTree
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
+
+Drained = Mapping[str, Mapping[str, int]]
+"""``reserved`` of drained classes as it was before draining, by provider UUID and class."""
+
+
+def opened(snapshot: Snapshot, drained: Drained) -> Snapshot:
+    """Return the snapshot with each drained class as it was before: with its own ``reserved``."""
+    return snapshot.with_changes(
+        {
+            uuid: _with_reserved(snapshot.providers[uuid], before)
+            for uuid, before in drained.items()
+            if uuid in snapshot
+        }
+    )
+
+
+def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) -> Drained:
+    """Return the entries whose class is still fully reserved.
+
+    If it is not, this client has opened the class, or another client decides over it now.
+    ``provider`` returns a provider by its UUID.
+    """
+    entries: dict[str, dict[str, int]] = {}
+    for uuid, before in drained.items():
+        found = provider(uuid)
+        records = {} if found is None else found.inventory
+        full = {name for name, each in records.items() if each.reserved == each.total}
+        if left := {name: amount for name, amount in before.items() if name in full}:
+            entries[uuid] = left
+    return entries
+
+
+def _with_reserved(provider: Provider, reserved: Mapping[str, int]) -> Provider:
+    inventory = {
+        name: replace(record, reserved=min(reserved[name], record.total))
+        if name in reserved
+        else record
+        for name, record in provider.inventory.items()
+    }
+    return replace(provider, inventory=inventory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +80,27 @@ class View:
     generations: Mapping[str, int] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     sharing: frozenset[str] = frozenset()
-    drained: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    drained: Drained = field(default_factory=dict)
     certain: bool = False
 
     def edit(self) -> ProviderTree:
-        """Return a mutable tree that starts from this view."""
-        return ProviderTree(self.snapshot, self.generations)
+        """Return a mutable tree that starts from this view; drained classes are shown open."""
+        return ProviderTree(opened(self.snapshot, self.drained), self.generations)
+
+    def with_drained(self, desired: Snapshot, was_set: Callable[[str, str], bool]) -> Snapshot:
+        """Return ``desired``, an edit of :meth:`edit`'s tree, with drained classes left drained.
+
+        ``was_set`` returns whether the edit has set a class of a provider (UUID): that class is
+        opened again, with the record that was set.
+        """
+        changes = {}
+        for uuid, before in self.drained.items():
+            if (provider := desired.get(uuid)) is not None:
+                now = self.snapshot.providers[uuid].inventory
+                left = provider.inventory.keys() & before.keys()
+                kept = {name: now[name] for name in left if not was_set(uuid, name)}
+                changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
+        return desired.with_changes(changes)
 
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""
@@ -55,25 +112,23 @@ class ViewEdit:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._tree = view.edit()
+        self.tree = ProviderTree(view.snapshot, view.generations)
         self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
-        replay(operation, self._tree)
+        replay(operation, self.tree)
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
             case EnsureClass(name):
                 self._names = replace(self._names, classes=self._names.classes | {name})
-            case SetInventory(uuid, drains=drains):
+            case SetInventory(uuid, drains=drains) if drains:
                 self._note_generation(uuid, reply)
-                self._note_drains(uuid, drains)
-            case SetInventories(inventories):
-                for uuid in inventories:
-                    self._note_drains(uuid, {})
+                self._drained[uuid] = {**drains, **self._drained.get(uuid, {})}
+            case SetInventories():
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
                 self._note_reshaped(operation, reply)
@@ -82,38 +137,34 @@ class ViewEdit:
             case _:
                 self._note_generation(operation.uuid, reply)
 
-    def refused(self, names: frozenset[str]) -> None:
-        """Record that Placement does not know these traits or resource classes."""
-        self._names = self._names.refused(names)
+    def refused(self, operation: Operation, names: frozenset[str]) -> None:
+        """Record that Placement does not know these traits or classes of the operation."""
+        if isinstance(operation, SetTraits):
+            self._names = self._names.refused_traits(names)
+        else:
+            self._names = self._names.refused_classes(names)
 
     def children(self, uuid: str) -> list[str]:
         """Return the UUIDs of all acknowledged providers below this one."""
-        return self._tree.get_provider_uuids(uuid)[1:]
+        return self.tree.get_provider_uuids(uuid)[1:]
 
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
         """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
         return replace(
             self._view,
-            snapshot=self._tree.freeze(desired),
+            snapshot=self.tree.freeze(desired),
             generations=self.generations,
             names=self._names,
-            drained=self._drained,
+            drained=still_drained(self._drained, self.tree.provider),
             certain=certain,
         )
 
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
-        if not self._tree.exists(uuid):
+        if not self.tree.exists(uuid):
             self.generations.pop(uuid, None)
-            self._drained.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation
-
-    def _note_drains(self, uuid: str, drains: Mapping[str, int]) -> None:
-        if drains:
-            self._drained[uuid] = {**drains, **self._drained.get(uuid, {})}
-        else:
-            self._drained.pop(uuid, None)
 
     def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
         """Store the expected generations; forget others, which are of other clients' writes."""

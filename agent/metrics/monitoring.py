@@ -202,7 +202,7 @@ class Facts(Collector):
             "node",
         )
         epoch = time.time() - time.monotonic()
-        verified = [(label, tracker.root.verified_at) for label, tracker in trackers]
+        verified = [(label, tracker.root.schedule.verified_at) for label, tracker in trackers]
         yield _gauge(
             "last_verification_timestamp_seconds",
             "Time when the node's tree was last compared with Placement.",

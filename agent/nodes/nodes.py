@@ -20,11 +20,10 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.root_file import is_new, saved_roots
 from agent.state.saved_root import SavedRoot
+from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
-from reportclient.calls import Counting
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.plan import Plan, UpdateProvider
 from reportclient.reader import provider_by_name, providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
@@ -123,10 +122,13 @@ class Nodes:
             self._note_vanished(before, now)
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
-            self._free_names()
+            self._free_names(now)
+        starting = not any(tracker.started for tracker in trackers)
         reports = self.workers.each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
+        if starting:
+            reports = [_with_failed_reshape(report) for report in reports]
         self.provider_files.warn_unmatched(self.trackers, reports)
         return reports + self._check_vanished(now) + awaited
 
@@ -198,23 +200,24 @@ class Nodes:
             tag = tag_of(self.compute_id) if many else ""
         if not uuids and not self.rules.attached:
             return []  # the trackers stay: which nodes vanished is known once some are named
-        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
-        for tracker in self.trackers.values():
-            tracker.service_tag = tag
+        self.trackers = {uuid: self._tracker(uuid, name, tag) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
-    def _tracker(self, uuid: str, name: str) -> Tracker:
-        """Return the tracker of a node, the one that it had before if there is one."""
-        tracker = self.trackers.get(uuid)
-        if uuid in self.vanished:
-            tracker = self.vanished.pop(uuid).tracker
-            tracker.view = tracker.view.stale()
-        tracker = tracker or self.saved_trackers.pop(uuid, None)
-        if tracker is None:
-            return self._create_tracker(uuid, name)
-        tracker.node = name
+    def _tracker(self, uuid: str, name: str, tag: str) -> Tracker:
+        """Return the tracker of a node, the one that it had before if there is one.
+
+        While a job runs at its root, it stays as that job has it.
+        """
+        tracker, vanished = self.trackers.get(uuid), self.vanished.pop(uuid, None)
+        if vanished is not None:
+            vanished.is_back, tracker = True, vanished.tracker
+            tracker.root.schedule.verify_at = 0.0
+        tracker = tracker or self.saved_trackers.pop(uuid, None) or self._create_tracker(uuid, name)
+        if self.workers.busy(uuid) is not None:
+            return tracker
+        tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved
-        if saved is not None and self.workers.busy(uuid) is None and saved.load_again():
+        if saved is not None and saved.load_again():
             tracker.view = saved.view
             tracker.ledger = self._ledger_of_mode(saved.ledger, uuid, name)
         return tracker
@@ -261,14 +264,15 @@ class Nodes:
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
-    def _free_names(self) -> None:
+    def _free_names(self, now: float) -> None:
         """Rename each root to its UUID whose name another node needs, as after a swap of names."""
         wanted = {tracker.node for tracker in self.trackers.values()}
-        for tracker in self.trackers.values():
-            root = tracker.view.snapshot.get(tracker.uuid)
+        jobs = {}
+        for uuid, tracker in self.trackers.items():
+            root = tracker.view.snapshot.get(uuid)
             if root is not None and root.name != tracker.node and root.name in wanted:
-                plan = Plan((UpdateProvider(tracker.uuid, tracker.uuid, None),))
-                tracker.root.send(plan, Counting(self.breaker))
+                jobs[uuid] = partial(tracker.free_name, now)
+        self.workers.run(jobs)
 
     def _verify_by_listing(self, now: float) -> None:
         """Verify all roots without children by one listing of the service tag, if enough are due.
@@ -281,7 +285,11 @@ class Nodes:
         idle = [each for each in self.trackers.values() if self.workers.busy(each.uuid) is None]
         alone = [tracker for tracker in idle if tracker.is_alone()]
         due = sum(tracker.root.is_due(now) for tracker in alone)
-        gone = [node for node in self.vanished.values() if now >= node.due]
+        gone = [
+            node
+            for uuid, node in self.vanished.items()
+            if now >= node.due and self.workers.busy(uuid) is None
+        ]
         if due < MIN_DUE_FOR_LISTING and len(gone) < MIN_DUE_FOR_LISTING:
             return
         try:
@@ -333,23 +341,26 @@ class Nodes:
             tracker.node,
             wait,
         )
-        tracker.service_tag = tag_of(self.compute_id)
-        self.vanished[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.save_ledger()  # an earlier write may have failed, as on a full disk
+        self.vanished[tracker.uuid] = Vanished(tracker, tag_of(self.compute_id), now + wait, wait)
+        if self.workers.busy(tracker.uuid) is None:
+            tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        jobs = {
-            f"gone {uuid}": partial(node.check, now)
-            for uuid, node in self.vanished.items()
-            if now >= node.due and self.workers.busy(uuid) is None  # its last period may still run
-        }
-        checked = self.workers.run(jobs)
+        due = {uuid: node for uuid, node in self.vanished.items() if now >= node.due}
+        checked = self.workers.run({uuid: partial(node.check, now) for uuid, node in due.items()})
         reports = []
         for uuid, node in list(self.vanished.items()):
-            reports.append(checked.get(f"gone {uuid}") or node.report())
-            if node.settled:
+            reports.append(checked.get(uuid) or node.report())
+            if node.settled and self.workers.busy(uuid) is None:
                 del self.vanished[uuid]
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]
+
+
+def _with_failed_reshape(report: Report) -> Report:
+    """Return the report of a start, which a driver's failed reshape ends."""
+    errors = report.driver_errors.values()
+    failed = next((err for err in errors if isinstance(err, ReshapeFailed)), None)
+    return report if failed is None else replace(report, error=failed, fatal=True)

@@ -19,9 +19,9 @@ from agent.period.tracker import Tracker
 from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
+from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
-from reportclient.refusals import list_consumers
 
 LOG = logging.getLogger(__name__)
 
@@ -30,20 +30,23 @@ LOG = logging.getLogger(__name__)
 class Vanished:
     """A vanished node.
 
-    ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
-    ``settled`` whether nothing is left to do.
+    ``tag`` is this service's.  ``due`` is the time of the next check (monotonic), ``wait`` the
+    seconds between two checks, ``settled`` whether nothing is left to do.
     """
 
     tracker: Tracker
+    tag: str
     due: float
     wait: float
     settled: bool = False
+    is_back: bool = False
+    """Whether the driver names the node again; a check that still runs then writes no more."""
     blocked_by: str | None = None
     """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
         """Remove the node's providers if that is safe (see above).  Errors are in the report."""
-        self.due = now + self.wait
+        self.due, self.tracker.service_tag = now + self.wait, self.tag
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
 
@@ -96,7 +99,7 @@ class Vanished:
                 return f"not removed: {name} ({uuid}) below it is owned by another service"
         stocked = [each.uuid for each in tracker.view.snapshot.walk(root) if each.inventory]
         consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
-        return f"not removed: in use by {list_consumers(consumers)}" if consumers else None
+        return f"not removed: in use by {first_few(consumers)}" if consumers else None
 
     def _remove(self, api: Counting) -> None:
         tracker = self.tracker
@@ -105,7 +108,9 @@ class Vanished:
         below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
         deletes = (DeleteProvider(uuid) for uuid in reversed(below))
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
-        outcome = tracker.root.send(plan, api)
+        outcome = tracker.root.send(plan, api, stop=lambda: self.is_back)
+        if self.is_back:
+            return  # the next period sets the traits again, or creates the providers
         if root.uuid not in tracker.view.snapshot:
             self.settle("its provider was removed")
         elif outcome.done:

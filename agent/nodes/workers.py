@@ -6,6 +6,7 @@ threads run the others, and it is not started again before it has ended.  :class
 sending requests once Placement is unreachable.
 """
 
+import copy
 import queue
 import threading
 import time
@@ -181,7 +182,7 @@ class Breaker:
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         if self._last_error is not None:
-            raise self._last_error
+            raise copy.copy(self._last_error)  # else each raise adds its frames to the error kept
         key = object()
         self.waiting[key] = time.monotonic()
         try:
@@ -189,7 +190,7 @@ class Breaker:
         except Unreachable as err:
             self._unanswered += 1
             if self._unanswered >= self.after:
-                self._last_error = err
+                self._last_error = copy.copy(err)
             raise
         finally:
             del self.waiting[key]

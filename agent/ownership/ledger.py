@@ -42,8 +42,6 @@ OWN_UUID = "own-uuid"
 NOTHING: frozenset[str] = frozenset()
 MOST_REMOVED = 256
 """Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
-Drained = Mapping[str, Mapping[str, int]]
-"""``reserved`` of drained classes as it was before, by provider UUID and class."""
 
 
 class Holding(NamedTuple):
@@ -116,12 +114,14 @@ class Ledger:
     ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
     is false if no ledger was saved for this root yet, or it was lost: managers may then own claims
     that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
+    ``emptied`` are the managers that listed none of their providers any more in the last period.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
     seen: frozenset[str] = NOTHING
     begun: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
+    emptied: frozenset[str] = NOTHING
 
     def holdings_on(self, uuid: str) -> Holders:
         """Return the holdings on a provider, by manager."""

@@ -49,7 +49,6 @@ from agent.ownership.ledger import (
     NOVA_COMPUTE,
     OWN_UUID,
     STATUS,
-    Drained,
     Holders,
     Holding,
     Ledger,
@@ -85,6 +84,15 @@ class Settled:
     before: Ledger
     denials: Mapping[Denial, str] = field(default_factory=dict)
 
+    def is_set(self, statements: Statements, uuid: str, name: str) -> bool:
+        """Return whether a manager's statement decides a class of a provider (UUID)."""
+        return any(
+            uuid in each.assertions
+            and name in each.assertions[uuid].holding.classes
+            and name in self.ledger.holding_of(uuid, each.manager).classes
+            for each in statements.statements
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -94,20 +102,13 @@ class Inputs:
     ledger: Ledger
     answers: Statements
     policy: Policy
-    drained: Drained
     silent: frozenset[str]
     """Managers whose claims stay as they are in this settlement."""
     may_deny: bool
     """Whether the claims of all configured managers are known, so that denials can be checked."""
 
 
-def settle(
-    observed: Snapshot,
-    ledger: Ledger,
-    answers: Statements,
-    policy: Policy,
-    drained: Drained | None = None,
-) -> Settled:
+def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy) -> Settled:
     """Return the desired snapshot, the new ledger and the problems.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
@@ -124,9 +125,7 @@ def settle(
     )
     # Unreadable files may claim traits that no ledger has: see Policy.allowed.
     known_managers = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
-    inputs = Inputs(
-        observed, before, answers, policy, drained or {}, silent, missing <= known_managers
-    )
+    inputs = Inputs(observed, before, answers, policy, silent, missing <= known_managers)
 
     # Each provider by itself.
     uuids = dict.fromkeys(chain(before.holders, *(each.assertions for each in answers.statements)))
@@ -173,7 +172,7 @@ def _unchanged(inputs: Inputs) -> set[str]:
     Their only manager asserts what it asserted before, and Placement has exactly that.
     """
     observed, rows = inputs.observed.providers, inputs.ledger.holders
-    unchanged, others = set[str](), set(inputs.drained)
+    unchanged, others = set[str](), set[str]()
     for statement in inputs.answers.statements:
         others.update(
             uuid
@@ -302,9 +301,6 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
                         )
                 else:
                     observed = subject.inventory.get(name)
-                    reserved = inputs.drained.get(uuid, {}).get(name)
-                    if observed is not None and reserved is not None:
-                        observed = replace(observed, reserved=min(reserved, record.total))
                     inventory[name], class_owners[name] = record.with_defaults(observed), manager
 
         # Its traits and aggregates, which managers share.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
@@ -9,6 +10,7 @@ from reportclient.claims import SourceClaims
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
+from reportclient.view import Drained
 
 
 class Assertion(NamedTuple):
@@ -94,37 +96,56 @@ class DriverStatements(NamedTuple):
     edits: Mapping[str, Provider | None]
     removed_below: frozenset[str]
     claims: Mapping[str, SourceClaims]
+    drained: Drained
     statements: tuple[Statement, ...] = ()
     silent: frozenset[str] = NOTHING
-    """The driver's sources that failed."""
+    """Sources that failed, and managers that list no provider for the first time."""
+    emptied: Mapping[str, int] = MappingProxyType({})
+    """Managers that list no provider any more, with the number of those they had."""
 
 
 def driver_statements(
-    driver: str, tree: ProviderTree, ledger: Ledger, last: DriverStatements | None = None
+    driver: str,
+    tree: ProviderTree,
+    ledger: Ledger,
+    last: DriverStatements | None = None,
+    drained: Drained | None = None,
 ) -> DriverStatements:
     """Return a driver's statements, from its edited tree.
 
-    What the driver asserted before and left in the tree counts as asserted again.  ``last`` are
-    its statements of an earlier period; with them only what changed since is computed.
+    What the driver asserted before and left in the tree counts as asserted again, but a drained
+    class is asserted only if the driver set it.  A list that has become empty counts as a failure,
+    unless ``ledger`` has that from an earlier period: a backend that is only starting may list
+    nothing.  ``last`` are the driver's statements of an earlier period; with them only what changed
+    since is computed.
     """
     # Copies: if the driver goes on editing the tree, the statements don't change.
     copied = {source: claims.copy() for source, claims in tree.claims.items()}
-    now = DriverStatements(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), copied)
-    if last is not None and last._replace(statements=(), silent=NOTHING) == now:
+    removed_below = frozenset(tree.removed_below)
+    drained = drained or {}
+    now = DriverStatements(tree.base, ledger, tree.edits(), removed_below, copied, drained)
+    if last is not None and now == last._replace(
+        statements=(), silent=NOTHING, emptied=now.emptied
+    ):
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
+    managers = {source: f"{driver}/{source}" if source else driver for source in copied}
+    failed = {managers[source] for source, claims in copied.items() if source and claims.silent}
+    emptied = {managers[source]: claims.emptied for source, claims in copied.items()}
+    emptied = {it: count for it, count in emptied.items() if count and it not in failed}
+    silent = frozenset(failed | emptied.keys() - ledger.emptied)
     statements = []
     for source, claims in copied.items():
-        if source and claims.silent:
+        manager = managers[source]
+        if manager in silent:
             continue
-        manager = f"{driver}/{source}" if source else driver
         before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
         if last is not None and before is not None:
             assertions = dict(before.assertions)
             uuids = claims.changed_since(last.claims[source])
             uuids |= dict.fromkeys(now.base.changed_since(last.base))
             uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
-            uuids |= dict.fromkeys([*now.edits, *last.edits])
+            uuids |= dict.fromkeys([*now.edits, *last.edits, *drained, *last.drained])
         else:
             held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
             assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
@@ -132,7 +153,9 @@ def driver_statements(
             provider = tree.provider(uuid)
             holding = NONE
             if provider is not None:
-                holding = _holding(claims, provider, ledger.holding_of(uuid, manager))
+                earlier = ledger.holding_of(uuid, manager)
+                earlier = earlier.without(Holding(classes=frozenset(drained.get(uuid, ()))))
+                holding = _holding(claims, provider, earlier)
             if provider is not None and holding != NONE:
                 assertions[uuid] = Assertion(holding, provider)
             else:
@@ -155,8 +178,7 @@ def driver_statements(
                 },
             )
         )
-    silent = (f"{driver}/{source}" for source, claims in copied.items() if claims.silent)
-    return now._replace(statements=tuple(statements), silent=frozenset(silent))
+    return now._replace(statements=tuple(statements), silent=silent, emptied=emptied)
 
 
 def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:

@@ -6,7 +6,7 @@ they are.  ``ReshapeNeeded`` is caught here: :class:`DriverAnswers` has it as a 
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -14,7 +14,6 @@ from agent.ownership.ledger import (
     ADOPTED,
     DRIVER,
     NOVA_COMPUTE,
-    Drained,
     Ledger,
     driver_of,
     joined,
@@ -39,7 +38,7 @@ from reportclient.reshape import (
     refuse_malformed,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
+from reportclient.view import View, opened
 
 A = TypeVarTuple("A")
 T = TypeVar("T")
@@ -71,7 +70,8 @@ class DriverAnswers:
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that may not be done now.
+    reshape that is not done now.  ``emptied`` are the managers that list no provider any more,
+    with the number of those they had.
     """
 
     statements: Statements = field(default_factory=Statements)
@@ -79,6 +79,7 @@ class DriverAnswers:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
@@ -117,76 +118,90 @@ class DriverQueries:
     """UUIDs of observed providers that drivers are not shown."""
     last: LastResults = field(default_factory=LastResults)
 
-    def collect(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
-        """Call all drivers, and again with the allocations if one needs a reshape.
+    @property
+    def observed(self) -> Snapshot:
+        """What the drivers edit: Placement's state, but with drained classes shown open."""
+        return self.last.result_of("opened", opened, self.view.snapshot, self.view.drained)
 
-        ``allocations`` reads the allocations; without it no reshape is done now.
+    def collect(
+        self, allocations: Callable[[], Allocations], may_reshape: Container[str]
+    ) -> DriverAnswers:
+        """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
+
+        ``allocations`` reads the allocations, which only those drivers are passed.
         """
         first = self._call_each(None)
-        if not first.reshape_pending or allocations is None:
+        moving = [name for name in first.reshape_pending if name in may_reshape]
+        if not moving:
             return first
         before = allocations()
-        moved = dict(before)  # each driver edits a deep copy
-        second = self._call_each(moved)
-        for name in first.reshape_pending:
+        moved = copy.deepcopy(before)  # edited in place by the drivers, one after the other
+        second = self._call_each(moved, moving)
+        for name in moving:
             # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
-                return self.collect_without_reshape(second.errors[name])
+                return self.collect_without_reshape(second.errors[name], may_reshape)
             if name in second.reshape_pending:
                 again = DriverError("raised ReshapeNeeded although the allocations were passed")
-                return self.collect_without_reshape(again)
+                return self.collect_without_reshape(again, may_reshape)
         return replace(second, allocations=moved, allocations_before=before)
 
-    def collect_without_reshape(self, err: BaseException) -> DriverAnswers:
+    def collect_without_reshape(
+        self, err: BaseException, may_reshape: Container[str]
+    ) -> DriverAnswers:
         """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
 
         The answers before the reshape would be older than those that a driver gave since.
         """
         answer = self._call_each(None)
-        failed = dict.fromkeys(answer.reshape_pending, err)
+        failed = {name: err for name in answer.reshape_pending if name in may_reshape}
         return replace(answer, errors={**answer.errors, **failed})
 
-    def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
+    def _call_each(
+        self, allocations: Allocations | None, moving: Sequence[str] = ()
+    ) -> DriverAnswers:
+        """Call all drivers, those in ``moving`` with the allocations."""
         collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
+        emptied: dict[str, int] = {}
         pending = []
         for loaded in self.drivers:
             manager = DRIVER + loaded.name
-            # A copy: if the driver fails, its edits of the allocations are dropped.
-            edited, needs_reshape = copy.deepcopy(allocations), False
+            needs_reshape = False
             try:
                 tree = self._tree(manager, collected)
                 try:
-                    loaded.update_provider_tree(tree, self.node, edited)
+                    given = allocations if loaded.name in moving else None
+                    loaded.update_provider_tree(tree, self.node, given)
                 except ReshapeNeeded:
                     needs_reshape = True
                 self._refuse(manager, tree)
                 # In the try block: a thread of the driver may still be editing the tree.
+                for claims in tree.claims.values() if loaded.name in moving else ():
+                    claims.emptied = 0  # what it had moves in this reshape
                 last = self.last.statements.get(manager)
-                answer = driver_statements(manager, tree, self.ledger, last)
+                answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
                 collected = collected.with_answer(silent=frozenset({manager}))
                 continue
             self.last.statements[manager] = answer
             statements, silent = answer.statements, answer.silent
+            emptied.update(answer.emptied)
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
                 silent |= {manager}  # what it left out is not removed
-            elif allocations is not None and edited is not None:
-                allocations.clear()
-                allocations.update(edited)
             collected = collected.with_answer(statements, silent)
-        return DriverAnswers(collected, None, errors, tuple(pending))
+        return DriverAnswers(collected, None, errors, tuple(pending), emptied=emptied)
 
     def _tree(self, manager: str, collected: Statements) -> ProviderTree:
         """Return the tree for a driver, with the statements of the drivers before it."""
-        tree = ProviderTree(self.view.snapshot)
+        tree = ProviderTree(self.observed)
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
-        whole, ledger, drained = tree.freeze(), self.ledger, self.view.drained
+        whole, ledger = tree.freeze(), self.ledger
         if collected.statements:
             so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
             settled = self.last.result_of(
@@ -194,7 +209,7 @@ class DriverQueries:
             )
             whole, ledger = settled.desired, settled.ledger
         shown = self.last.result_of(
-            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger, drained
+            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger
         )
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
@@ -228,12 +243,8 @@ class DriverQueries:
                 )
 
 
-def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
-    """Return ``whole`` without the classes, traits and aggregates that only other managers claim.
-
-    Drained classes have the ``reserved`` of before: draining is done by this agent, and a driver
-    that reports such a class again ends it.
-    """
+def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
+    """Return ``whole`` without classes, traits and aggregates that only other managers claim."""
     # What nova-compute had, and what an operator adopted, is shown to every driver.
     own_managers = {
         manager
@@ -243,24 +254,17 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: D
     differ = {
         uuid: row
         for uuid, row in ledger.holders.items()
-        if (uuid in drained or not own_managers.issuperset(row)) and uuid in whole
+        if not own_managers.issuperset(row) and uuid in whole
     }
     changed = {}
     for uuid, row in differ.items():
         provider = whole.providers[uuid]
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)
-        hidden, reserved = others.without(own), drained.get(uuid, {})
-        inventory = {
-            name: replace(record, reserved=min(reserved[name], record.total))
-            if name in reserved
-            else record
-            for name, record in provider.inventory.items()
-            if name not in hidden.classes
-        }
+        hidden, inventory = others.without(own), provider.inventory
         changed[uuid] = replace(
             provider,
-            inventory=inventory,
+            inventory={n: record for n, record in inventory.items() if n not in hidden.classes},
             traits=provider.traits - hidden.traits,
             aggregates=provider.aggregates - hidden.aggregates,
         )

@@ -131,16 +131,33 @@ class CompetingOwners:
             if provider is not None and name in provider.traits | provider.aggregates:
                 del self.contested[uuid, name]  # no driver denies it any more
 
-    def note_records(self, before: Snapshot, now: Snapshot) -> None:
-        """Note the inventory that changed between two reads: another service wrote it."""
+    def note_records(self, before: Snapshot, now: Snapshot, ledger: Ledger) -> list[str]:
+        """Note the inventory that changed between two reads: another service wrote it.
+
+        Return a text for each of this agent's providers that it deleted or reserved fully.
+        """
+        taken = []
         for uuid in now.changed_since(before):
-            old, new = before.get(uuid), now.get(uuid)
-            if old is not None and new is not None and old.inventory != new.inventory:
-                self.foreign_records[uuid] = self.foreign_records.get(uuid, {}) | {
-                    name: record
-                    for name, record in new.inventory.items()
-                    if record != old.inventory.get(name)
-                }
+            old, new, is_ours = before.get(uuid), now.get(uuid), ledger.is_ours(uuid)
+            if old is not None and new is None and is_ours:
+                taken.append(f"another service deleted provider {old.name} ({uuid})")
+            if old is None or new is None or old.inventory == new.inventory:
+                continue
+            changed = {
+                name: record
+                for name, record in new.inventory.items()
+                if record != old.inventory.get(name)
+            }
+            self.foreign_records[uuid] = self.foreign_records.get(uuid, {}) | changed
+            full = [
+                name
+                for name, record in sorted(changed.items())
+                if record.reserved == record.total and old.inventory.get(name, record) != record
+            ]
+            if full and is_ours:
+                what = f"{', '.join(full)} of provider {new.name} ({uuid})"
+                taken.append(f"another service reserved all {what}")
+        return taken
 
     def overwritten(self, before: Snapshot, after: Snapshot, ledger: Ledger) -> list[str]:
         """Return a text for each provider of which this agent overwrote another service's values.

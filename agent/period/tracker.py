@@ -37,10 +37,12 @@ from reportclient.allocations import LazyAllocations
 from reportclient.apply import never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, TooOld, Unreachable
+from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import Plan, Problem, UpdateProvider
+from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
 from reportclient.root import PLAN_ANEW, Root
@@ -78,8 +80,8 @@ class Tracker:
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     activity: str = ""
     """What the tracker is doing now, for messages; empty between two periods."""
-    started: bool = False
-    """Whether the start is over: every driver has answered once, and no reshape is pending."""
+    started: frozenset[str] = frozenset()
+    """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
@@ -107,10 +109,7 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
-        left = report.driver_errors or report.reshape_pending or RESHAPE in report.failed
-        self.started = self.started or (report.error is None and not left)
-        return report
+        return self.attempt(now, lambda api: self._once(api, now, disabled, stop))
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
@@ -120,11 +119,21 @@ class Tracker:
         root that does not exist yet gets the trait in its first period.  With ``again``,
         a retry that no caller waits for, an unreachable Placement is left to the next periods.
         """
-        schedule, unreachable = self.root.schedule, self.root.unreachable
+        schedule = self.root.schedule
+        unreachable = schedule.unreachable
         if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
             return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
+
+    def free_name(self, now: float) -> Report:
+        """Rename the root to its UUID: another node needs its name."""
+        plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
+
+        def rename(api: Counting) -> Report:
+            return Report(self.node, error=self.root.send(plan, api).stopped_by)
+
+        return self.attempt(now, rename)
 
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
@@ -134,6 +143,7 @@ class Tracker:
         self.activity = ""
         if isinstance(result, Exception) and not isinstance(result, PlacementError):
             LOG.error("Root %s: unexpected error", self.uuid, exc_info=result)
+            without_frames(result)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.note_written(api.done)
         self.save_ledger()
@@ -155,7 +165,7 @@ class Tracker:
         self._refresh(api, now)
         attached, before, ledger = self.rules.attached, self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
-            self.ledger = Ledger()
+            self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(attach.delete_orphans(before), api)
             return Report(self.node, error=attach.root_awaited(self.node))
@@ -178,7 +188,14 @@ class Tracker:
             raise outcome.stopped_by
         failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
-        return self._report(decision, failed, outcome.stopped_by)
+        report = self._report(decision, failed, outcome.stopped_by)
+        # Not before the end of the period: drivers may be called several times in it.
+        if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
+            self.ledger = replace(self.ledger, emptied=emptied)
+        if report.error is None and RESHAPE not in report.failed:
+            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
+            self.started |= {loaded.name for loaded in self.drivers} - at_start
+        return report
 
     def _log_foreign(
         self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
@@ -243,7 +260,7 @@ class Tracker:
         """Return the plan that sets or removes the trait; empty if there is no root."""
         if self.uuid not in self.view.snapshot:
             return Plan()
-        tree = self.view.edit()
+        tree = ProviderTree(self.view.snapshot)
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
         return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
@@ -262,7 +279,7 @@ class Tracker:
         except Unreachable as err:
             if not self.view.certain:
                 raise
-            self.root.unreachable = err
+            self.root.schedule.unread(err)
             return
         if was_read and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
@@ -270,7 +287,9 @@ class Tracker:
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
-        self.competing.note_records(before, self.view.snapshot)
+        taken = self.competing.note_records(before, self.view.snapshot, self.ledger)
+        if taken and self.uuid in self.view.snapshot:  # else its owner deleted the whole tree
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
@@ -294,27 +313,28 @@ class Tracker:
         view, rules = self.view, self.rules
         ledger = self.ledger.with_restored(view, self.uuid)
         policy = self._policy(ledger, now, repeats_only=repeats_only)
-        may_reshape = rules.reshape_when_running or not self.started
-        may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
-        read = (lambda: dict(LazyAllocations(view, api))) if may_reshape else None
+        may_reshape = frozenset(loaded.name for loaded in self.drivers)
+        if repeats_only or self.root.refusals.reshape() is not None:
+            may_reshape = frozenset()
+        elif not rules.reshape_when_running:
+            may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
         self.activity = "calling the drivers"
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
-        answer = queries.collect(read)
+        answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
         else:
-            settle_all = partial(self._settled, ledger, policy=policy, now=now, disabled=disabled)
-            settled = settle_all(answer)
+            settled = self._settled(queries, answer, now, disabled)
             moved: Allocations | None = None
             if answer.allocations is not None:
                 try:
                     moved = answer.moved(view.snapshot, settled, policy)
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
-                    answer = queries.collect_without_reshape(failed)
-                    settled = settle_all(answer)
+                    answer = queries.collect_without_reshape(failed, may_reshape)
+                    settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
             plan = replace(plan, problems=(*plan.problems, *settled.problems))
@@ -347,15 +367,12 @@ class Tracker:
         )
 
     def _settled(
-        self,
-        ledger: Ledger,
-        answer: DriverAnswers,
-        policy: Policy,
-        now: float,
-        disabled: bool | None,
+        self, queries: DriverQueries, answer: DriverAnswers, now: float, disabled: bool | None
     ) -> Settled:
-        """Settle what drivers, provider files and the agent assert."""
-        observed, drained = self.view.snapshot, self.view.drained
+        """Settle what drivers, provider files and the agent assert; drained classes that nobody
+        has set stay drained.
+        """
+        observed, ledger, policy = queries.observed, queries.ledger, queries.policy
         statements, entries = answer.statements, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
@@ -386,8 +403,9 @@ class Tracker:
             )
             silent = frozenset({STATUS} if disabled is None else ())
         statements = statements.with_answer(tuple(own), silent)
-        settled = self.last.result_of("all", settle, observed, ledger, statements, policy, drained)
-        desired = settled.desired
+        settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
+        is_set = partial(settled.is_set, statements)
+        desired = self.view.with_drained(settled.desired, is_set)
         if policy.attached:
             wait = self.rules.child_wait
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
@@ -398,7 +416,7 @@ class Tracker:
         refused = self.root.refusals.by_subject
         inside = frozenset(
             uuid
-            for uuid, (operation, err) in refused.items()
+            for uuid, (operation, err, *_) in refused.items()
             if isinstance(err, TooOld)
             and isinstance(operation, UpdateProvider)
             and operation.parent_uuid is None
@@ -421,11 +439,14 @@ class Tracker:
         stopped_by: PlacementError | None,
     ) -> Report:
         answer = decision.answer
-        broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
-        fatal = next((err for err in broken if isinstance(err, ReshapeFailed)), None)
-        fatal = None if self.started else fatal
         degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
         degraded |= self.competing.degraded(self.uuid, self.node)
+        for manager in answer.emptied.keys() - self.ledger.emptied:
+            driver, _, source = manager.partition("/")
+            degraded[f"{self.node} {source}" if source else manager_text(driver)] = (
+                f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
+                "if the next period finds none either"
+            )
         if self.saved is not None and (problem := self.saved.file.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why
@@ -439,6 +460,5 @@ class Tracker:
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or stopped_by or self.root.unreachable,
-            fatal=fatal is not None,
+            error=stopped_by or self.root.schedule.unreachable,
         )

@@ -4,7 +4,7 @@ Log, status file, metrics, systemd and commands show them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -179,6 +179,11 @@ class Report:
         if self.error is not None:
             conditions[ENDED] = Condition(with_agents_step(self.error))
         return conditions
+
+    def exceptions(self) -> Iterator[BaseException]:
+        """Yield all errors of this report."""
+        yield from (*self.driver_errors.values(), *self.failed.values())
+        yield from filter(None, (self.error, self.reshape_error))
 
     def changes(self) -> str:
         """Return the numbers of operations: ``2 CreateProvider, 1 SetTraits``."""

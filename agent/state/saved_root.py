@@ -20,8 +20,8 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 VIEW, LEDGER, REMOVED = "view", "ledger", "removed"
-SEEN = "seen"
-"""The key of ``Ledger.seen``; every saved ledger has it."""
+SEEN, EMPTIED = "seen", "emptied"
+"""The keys of ``Ledger.seen``, which every saved ledger has, and of ``Ledger.emptied``."""
 _KINDS = ("classes", "traits", "aggregates")
 
 _OF_PROVIDERS = {"snapshot", "generations", "certain"}
@@ -203,13 +203,14 @@ def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Led
             str(manager): _holding(held) for manager, held in row.items()
         }
         for uuid, row in documents.items()
-        if uuid != SEEN
+        if uuid not in {SEEN, EMPTIED}
     }
     removed = {
         canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
         for uuid, (number, held) in removed.items()
     }
-    return Ledger(holders, _names(documents[SEEN]), begun=True, removed=removed)
+    emptied = _names(documents.get(EMPTIED, ()))
+    return Ledger(holders, _names(documents[SEEN]), True, removed, emptied)
 
 
 def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
@@ -244,6 +245,8 @@ def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]
     }
     if after.seen != before.seen or not before.begun:
         changed[LEDGER, SEEN] = sorted(after.seen)
+    if after.emptied != before.emptied:
+        changed[LEDGER, EMPTIED] = sorted(after.emptied)
     for uuid, claims in after.removed.items():
         if claims != before.removed.get(uuid):
             changed[REMOVED, uuid] = [claims.generation, _plain(claims.holding)]

@@ -184,7 +184,7 @@ class Host:
         outcome = self.root.write(plan, api)
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             raise outcome.stopped_by
-        return Report("", error=outcome.stopped_by or self.root.unreachable)
+        return Report("", error=outcome.stopped_by or self.root.schedule.unreachable)
 
 
 @dataclass(frozen=True)

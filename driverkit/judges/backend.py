@@ -128,8 +128,8 @@ def lost_device(stage: Stage, lose: Callable[[], Any] | None) -> None:
         _leave_one_out(fresh.driver)
     went = False
     for root, reported in zip(roots, before, strict=True):
-        desired = _asked_twice(root, running, "with a device gone")
-        other = _asked_twice(root, fresh, "with a device gone, a fresh driver's")
+        desired = again(root, running, "with a device gone")
+        other = again(root, fresh, "with a device gone, a fresh driver's")
         expect_same(
             root, desired, other, "the running driver and a fresh one report different trees"
         )
@@ -154,13 +154,6 @@ def _leave_one_out(driver: ComputeDriver) -> None:
         return left if isinstance(answer, Mapping) else left[""]
 
     driver.devices = devices  # type: ignore[method-assign]  # of this one driver
-
-
-def _asked_twice(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
-    """Return the tree that the driver reports, in a next period if it is not ready in the first."""
-    with broken_by_errors(f"node {root.node}: {when} ", DriverNotReady):
-        return root.desired(loaded)
-    return again(root, loaded, f"{when}, asked again,")
 
 
 def _reported(root: Root, loaded: LoadedDriver, lose: object) -> Snapshot:

@@ -19,12 +19,7 @@ from reportclient.errors import PlacementError
 from reportclient.reshape import AllocationsBroken, refuse_malformed
 from reportclient.snapshot import Snapshot
 
-OWNER = {
-    "project_id": "driver-kit",
-    "user_id": "driver-kit",
-    "consumer_generation": None,
-    "consumer_type": "INSTANCE",
-}
+OWNER = {"project_id": "driver-kit", "user_id": "driver-kit", "consumer_generation": None}
 ReshapeCase = tuple[ProviderTree, Mapping[str, Any]]
 """A tree in the old shape, and allocations on it: ``{consumer: {"allocations": {provider:
 {"resources": {class: amount}}}}}``, a provider by its UUID or its name."""

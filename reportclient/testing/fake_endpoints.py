@@ -318,6 +318,12 @@ def check_allocations(body: Any, version: tuple[int, ...]) -> None:
     if version >= (1, 38):
         required.add("consumer_type")
     keys(body, required=required, optional={"mappings"} if version >= (1, 34) else frozenset())
+    for key in required & {"project_id", "user_id", "consumer_type"}:
+        form = r"[A-Z0-9_]{1,255}" if key == "consumer_type" else r"(?s:.{1,255})"
+        if not isinstance(body[key], str) or not re.fullmatch(form, body[key]):
+            raise Rejected(f"JSON does not validate: {key} is {body[key]!r}")
+    if type(body["consumer_generation"]) not in (int, type(None)):
+        raise Rejected("JSON does not validate: consumer_generation is a number or null")
     for uuid, entry in body["allocations"].items():
         canonical(uuid)
         keys(entry, required={"resources"}, optional={"generation"})

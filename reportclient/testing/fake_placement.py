@@ -13,10 +13,9 @@ from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 from reportclient.errors import PlacementError, TooOld
+from reportclient.http import OLDEST, version_for
 from reportclient.microversion import parse_microversion
 from reportclient.testing.fake_endpoints import ROUTES, Call, Endpoints
-
-OLDEST = "1.30"
 
 
 class Recorded(NamedTuple):
@@ -43,7 +42,7 @@ class Failure:
 
 
 class FakePlacement(Endpoints):
-    """``microversion`` is the newest that it supports; it answers every request with that one."""
+    """``microversion`` is the newest that it supports; see :meth:`request` and :meth:`answer`."""
 
     def __init__(self, microversion: str = "1.39") -> None:
         super().__init__()
@@ -57,17 +56,18 @@ class FakePlacement(Endpoints):
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """Send a request, as ``reportclient.http.API`` does."""
-        if parse_microversion(needs or OLDEST) > parse_microversion(self.microversion):
-            text = f"{method} {path} needs microversion {needs or OLDEST}"
+        """Send a request with the microversion that it needs, as ``reportclient.http.API`` does."""
+        version = version_for(needs)
+        if parse_microversion(version) > parse_microversion(self.microversion):
+            text = f"{method} {path} needs microversion {version}"
             raise TooOld(text, newest=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
         failure = next((f for f in self._failures if f.meets(method, path)), None)
         if failure is None:
-            return self.answer(method, path, json=json)
+            return self.answer(method, path, json=json, microversion=version)
         self._failures.remove(failure)
         if failure.after:
-            self.answer(method, path, json=json)
+            self.answer(method, path, json=json, microversion=version)
         raise failure.error
 
     @property
@@ -112,7 +112,7 @@ class FakePlacement(Endpoints):
     def answer(
         self, method: str, path: str, *, json: Any = None, microversion: str | None = None
     ) -> dict[str, Any]:
-        """Execute a request without recording it.
+        """Execute a request without recording it, by default with the newest microversion.
 
         :raises reportclient.errors.PlacementError: Placement would refuse it.
         """
@@ -140,11 +140,12 @@ def _copied(value: Any) -> Any:
 
 
 def _expect_modelled(version: tuple[int, ...], path: str) -> None:
-    modelled = version >= parse_microversion(OLDEST) or path.endswith("/aggregates")
+    consumer = path.startswith("/allocations/") and version >= (1, 28)
+    modelled = version >= parse_microversion(OLDEST) or path.endswith("/aggregates") or consumer
     assert modelled, f"the fake Placement does not model {path} at {version}"
 
 
-OWNER = {"project_id": "stranger", "user_id": "stranger", "consumer_type": "INSTANCE"}
+OWNER = {"project_id": "stranger", "user_id": "stranger"}
 
 
 class Send(Protocol):
@@ -223,9 +224,15 @@ class Stranger:
         return dict(self.send("GET", f"/resource_providers/{uuid}/inventories")["inventories"])
 
     def put_allocation(
-        self, uses: Mapping[str, Mapping[str, int]], consumer: str | None = None
+        self,
+        uses: Mapping[str, Mapping[str, int]],
+        consumer: str | None = None,
+        consumer_type: str | None = None,
     ) -> str:
-        """Set a consumer's ``{provider: {class: amount}}``; return the consumer's UUID."""
+        """Set a consumer's ``{provider: {class: amount}}``; return the consumer's UUID.
+
+        Without ``consumer_type``, with microversion 1.28, which knows no types, as Nova does.
+        """
         consumer = consumer or str(uuid4())
         current = self.allocation(consumer)
         body = {
@@ -233,11 +240,14 @@ class Stranger:
             "allocations": {uuid: {"resources": dict(used)} for uuid, used in uses.items()},
             "consumer_generation": current.get("consumer_generation"),
         }
-        self.send("PUT", f"/allocations/{consumer}", json=body, microversion="1.38")
+        if consumer_type is not None:
+            body["consumer_type"] = consumer_type
+        version = "1.28" if consumer_type is None else "1.38"
+        self.send("PUT", f"/allocations/{consumer}", json=body, microversion=version)
         return consumer
 
     def allocation(self, consumer: str) -> dict[str, Any]:
-        return self.send("GET", f"/allocations/{consumer}", microversion="1.38")
+        return self.send("GET", f"/allocations/{consumer}")
 
     def delete_allocation(self, consumer: str) -> None:
         self.send("DELETE", f"/allocations/{consumer}")

@@ -57,7 +57,8 @@ class Host:
             uses.setdefault(self.place[name], {})[name] = self.random.randint(1, 2)
         if self.random.random() < 0.5:
             uses[BYSTANDER] = {"FPGA": 1}
-        return self.world.stranger.put_allocation(uses)
+        kind = self.random.choice((None, "INSTANCE", "MIGRATION"))
+        return self.world.stranger.put_allocation(uses, consumer_type=kind)
 
     def moved(self, allocations: Any) -> dict[str, Any]:
         """Each amount where its class is now."""
@@ -70,6 +71,12 @@ class Host:
                     there["resources"][name] = amount
             record["allocations"] = parts
         return after
+
+    def kinds(self) -> list[Any]:
+        """Return each guest's project, user and type."""
+        keys = ("project_id", "user_id", "consumer_type")
+        held = [self.world.stranger.allocation(guest) for guest in self.guests]
+        return [[record[key] for key in keys] for record in held]
 
     def totals(self) -> dict[str, Counter[str]]:
         """Return each guest's amounts by class, on whatever provider."""
@@ -84,7 +91,7 @@ class Host:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_reshape_is_accepted_and_no_guest_gains_or_loses(world: World, seed: int) -> None:
     host = Host(world, seed)
-    held, bystander = host.totals(), world.truth().get(BYSTANDER)
+    held, kinds, bystander = host.totals(), host.kinds(), world.truth().get(BYSTANDER)
     tree, allocations = host.client.tree(ROOT), host.client.allocations(ROOT)
     targets = (ROOT, CHILD, SECOND, GRANDCHILD)
     moving = host.random.sample(CLASSES, host.random.randint(1, 3))
@@ -100,7 +107,7 @@ def test_any_reshape_is_accepted_and_no_guest_gains_or_loses(world: World, seed:
     generations = {uuid: world.generation(uuid) for uuid in untouched - holding}
     result = host.client.update(tree, allocations=host.moved(allocations))
     assert result.ok, result.failed
-    assert host.totals() == held
+    assert (host.totals(), host.kinds()) == (held, kinds)
     for guest in host.guests:
         for uuid, part in world.stranger.allocation(guest)["allocations"].items():
             assert all(host.place.get(name, uuid) == uuid for name in part["resources"])

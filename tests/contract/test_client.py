@@ -14,6 +14,8 @@ from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
 
+GUESTS = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
+
 
 @pytest.fixture
 def world(any_placement) -> World:
@@ -186,6 +188,38 @@ def test_a_reshape_moves_what_was_looked_at(nova: World, client: Client) -> None
     held = nova.stranger.allocation(guest)["allocations"]
     assert {uuid: part["resources"] for uuid, part in held.items()} == {SECOND: {"CUSTOM_LINK": 1}}
     assert GRANDCHILD not in nova.truth()
+
+
+def test_consumers_of_any_age_move_together_and_keep_what_they_are(
+    nova: World, client: Client
+) -> None:
+    """Placement shows the type of one that was written before 1.38 as "unknown", and takes none such."""
+    nova.stranger.set_inventory(SECOND, {"VGPU": {"total": 8}})
+    made = (("1.28", None), ("1.36", None), ("1.38", "INSTANCE"), ("1.39", "MIGRATION"))
+    for number, (version, kind) in enumerate(made):
+        body = {
+            "allocations": {SECOND: {"resources": {"VGPU": 1}}},
+            "project_id": f"project {number}",
+            "user_id": f"user {number}",
+            "consumer_generation": None,
+            **({"consumer_type": kind} if kind else {}),
+        }
+        nova.stranger.send("PUT", f"/allocations/{GUESTS[number]}", json=body, microversion=version)
+    before = [nova.stranger.allocation(guest) for guest in GUESTS]
+    client.stale(ROOT)
+    tree, moved = client.tree(ROOT), dict(client.allocations(ROOT))
+    tree.update_inventory(GRANDCHILD, tree.data(SECOND).inventory)
+    tree.update_inventory(SECOND, {})
+    for guest in GUESTS:
+        moved[guest]["allocations"] = {GRANDCHILD: {"resources": {"VGPU": 1}}}
+    assert client.update(tree, allocations=moved).ok
+    after = [nova.stranger.allocation(guest) for guest in GUESTS]
+    for old, new in zip(before, after, strict=True):
+        assert set(new["allocations"]) == {GRANDCHILD}
+        assert new["consumer_generation"] == old["consumer_generation"] + 1
+        for key in ("project_id", "user_id", "consumer_type"):
+            assert new[key] == old[key]
+    assert [new["consumer_type"] for new in after] == ["unknown"] * 2 + ["INSTANCE", "MIGRATION"]
 
 
 def test_allocations_move_once_for_each_time_they_were_asked(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from agent.reporting.reports import Severity
 from agent.reporting.status import StatusFile
+from reportclient.client import Client, Result
+from reportclient.errors import InUse
+from reportclient.file_store import FileStore
+from reportclient.provider_tree import ProviderTree
+from tests.contract.world import CHILD, GRANDCHILD, World, host, kinds
+from tests.contract.world import ROOT as OWN_ROOT
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 LEAF = leaf_uuid(1)
 
 
-def with_leaf_in_use(any_placement):
+def with_leaf_in_use(any_placement, **rules):
     driver = tree_driver(2)
-    agent = Agent(any_placement, driver)
+    agent = Agent(any_placement, driver, **rules)
     assert agent.period().ok
     guest = any_placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
     agent.period(2 * VERIFY)
@@ -40,7 +49,7 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(an
     report = agent.period(1.0)
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     (text,) = report.texts(Severity.INFO)
-    assert text.startswith(f"{NODE}_leaf1: draining: in use by {guest}")
+    assert text.startswith(f"{NODE}_leaf1: draining: it is in use by {guest}")
     assert "DELETE" not in text and " 409 " not in text
     assert report.ok, "all is as it should be"
 
@@ -85,6 +94,47 @@ def test_it_goes_when_the_guest_has_gone(any_placement):
     assert not leaf_exists(any_placement)
 
 
+def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_placement):
+    """Long before the next verification; each look is one call, at doubled gaps."""
+    agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
+    without_leaf(driver)
+    agent.period(1.0)
+    gap = agent.rules.period
+    looked = [agent.period(gap).calls for _ in range(7)]
+    assert looked == [1, 0, 1, 0, 0, 0, 1]
+    any_placement.stranger.delete_allocation(guest)
+    calls = [agent.period(gap).calls for _ in range(8)]
+    assert calls == [0] * 7 + [2], "a look, and the removal"
+    assert not leaf_exists(any_placement)
+
+
+def test_a_freed_class_goes_though_other_classes_of_the_device_are_in_use(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement)
+    both = {"CUSTOM_LEAF": {"total": 4}, "VGPU": {"total": 2}}
+    driver.inventories[f"{NODE}_leaf1"] = both
+    agent.period(1.0)
+    any_placement.stranger.put_allocation({LEAF: {"VGPU": 1}})
+    driver.inventories[f"{NODE}_leaf1"] = {"VGPU": both["VGPU"]}
+    agent.period(1.0)
+    agent.period(1.0)
+    any_placement.stranger.delete_allocation(guest)
+    agent.period(agent.rules.period)
+    assert leaf_inventory(any_placement) == {"VGPU": (2, 0)}
+
+
+def test_a_device_that_its_driver_mentions_no_more_goes_on_draining(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement)
+    without_leaf(driver)
+    agent.period(1.0)
+    driver.edit, driver.size = (lambda tree, allocations: None), 1
+    agent.period(1.0)
+    assert agent.period(1.0).calls == 0
+    assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}
+    any_placement.stranger.delete_allocation(guest)
+    assert agent.period(2 * VERIFY).ok
+    assert leaf_inventory(any_placement) == {}
+
+
 def test_a_device_that_comes_back_is_open_again(any_placement):
     agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
@@ -95,8 +145,11 @@ def test_a_device_that_comes_back_is_open_again(any_placement):
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 0)}
 
 
-def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(any_placement):
+def test_a_class_in_use_is_drained_and_what_stays_of_the_provider_is_reported(any_placement):
     agent, driver, guest = with_leaf_in_use(any_placement)
+    both = {"CUSTOM_LEAF": {"total": 4}, "VGPU": {"total": 4}}
+    driver.inventories[f"{NODE}_leaf1"] = both
+    agent.period(1.0)
     driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
     report = agent.period(1.0)
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
@@ -147,3 +200,162 @@ def test_something_else_that_is_wrong_is_told_beside_it(any_placement):
     report = agent.period(1.0)
     assert not report.ok and report.texts(Severity.INFO)
     assert all("draining" not in text for text in report.texts(Severity.ERROR))
+
+
+# -- the library
+
+LINK = "CUSTOM_LINK"
+
+
+@pytest.fixture
+def world(any_placement) -> World:
+    world = World.of(any_placement)
+    world.settled(host())
+    return world
+
+
+@pytest.fixture
+def guest(world: World) -> str:
+    """A consumer of the port, one of two links."""
+    return world.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
+
+
+def without_port(client: Client) -> Result:
+    tree = client.tree(OWN_ROOT)
+    tree.remove(GRANDCHILD)
+    return client.update(tree)
+
+
+def with_port(client: Client) -> Result:
+    """As the example of the library's page reports a device."""
+    tree = client.tree(OWN_ROOT)
+    if not tree.exists("port"):
+        tree.new_child("port", CHILD, GRANDCHILD)
+    tree.update_inventory("port", {LINK: {"total": 2}})
+    return client.update(tree)
+
+
+def unmentioned(client: Client) -> Result:
+    return client.update(client.tree(OWN_ROOT))
+
+
+def links(world: World) -> tuple[int, int] | None:
+    """The total of the port's links, and how many are reserved; ``None`` without a port."""
+    port = world.truth().get(GRANDCHILD)
+    record = None if port is None else port.inventory.get(LINK)
+    return None if record is None else (record.total, record.reserved)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("conflicts", [False, True])
+def test_a_device_that_is_listed_again_is_open_again(
+    world: World, guest: str, tmp_path: Path, restarted: bool, conflicts: bool
+) -> None:
+    client = Client(world.api, store=FileStore(tmp_path))
+    assert without_port(client).draining == {GRANDCHILD} and links(world) == (2, 2)
+    if restarted:
+        client = Client(world.api, store=FileStore(tmp_path))
+    if conflicts:
+        tree = client.tree(OWN_ROOT)
+        world.stranger.add_trait(GRANDCHILD, "HW_CPU_X86_AVX")
+        tree.update_inventory("port", {LINK: {"total": 2}})
+        result = client.update(tree)
+    else:
+        result = with_port(client)
+    assert result.ok and links(world) == (2, 0)
+    assert not result.draining and not with_port(client).done
+
+
+def test_without_a_store_a_restarted_client_leaves_reserved_as_it_is(
+    world: World, guest: str
+) -> None:
+    without_port(Client(world.api))
+    client = Client(world.api)
+    assert with_port(client).ok and links(world) == (2, 2)
+    tree = client.tree(OWN_ROOT)
+    tree.update_inventory("port", {LINK: {"total": 2, "reserved": 0}})
+    assert client.update(tree).ok and links(world) == (2, 0)
+
+
+def test_who_edits_sees_a_draining_device_as_it_was(world: World, guest: str) -> None:
+    world.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
+    client = Client(world.api)
+    without_port(client)
+    assert links(world) == (2, 2)
+    assert client.tree(OWN_ROOT).records(GRANDCHILD)[LINK].reserved == 1
+    assert client.tree(OWN_ROOT).freeze() is not None
+    assert unmentioned(client).calls == 1 and links(world) == (2, 2), "a look at its consumers"
+    with_port(client)
+    assert links(world) == (2, 1)
+
+
+def test_what_was_removed_goes_with_the_first_update_after_its_last_consumer(
+    world: World, guest: str
+) -> None:
+    client = Client(world.api, strict=True)
+    with pytest.raises(InUse):
+        without_port(client)
+    result = unmentioned(client)
+    assert result.ok and result.draining == {GRANDCHILD} and result.calls == 1
+    world.stranger.delete_allocation(guest)
+
+    def other_change(tree: ProviderTree) -> None:
+        tree.add_traits(OWN_ROOT, "HW_CPU_X86_AVX")
+
+    assert client.edit(OWN_ROOT, other_change).ok
+    assert GRANDCHILD not in world.truth() and unmentioned(client).calls == 0
+
+
+def test_a_removed_class_goes_with_the_first_update_after_its_last_consumer(
+    world: World, guest: str, tmp_path: Path
+) -> None:
+    """Also after a restart, with a store."""
+    client = Client(world.api, store=FileStore(tmp_path))
+    for names in ((LINK, "VGPU"), ("VGPU",)):
+        tree = client.tree(OWN_ROOT)
+        tree.update_inventory(GRANDCHILD, {name: {"total": 2} for name in names})
+        result = client.update(tree)
+    assert isinstance(result.failed[GRANDCHILD], InUse)
+    assert world.truth().get(GRANDCHILD).inventory.keys() == {LINK, "VGPU"}
+    world.stranger.put_allocation({GRANDCHILD: {"VGPU": 1}})
+    world.stranger.delete_allocation(guest)
+    assert unmentioned(Client(world.api, store=FileStore(tmp_path))).ok
+    assert world.truth().get(GRANDCHILD).inventory.keys() == {"VGPU"}
+
+
+def test_a_device_that_got_another_consumer_after_the_look_goes_on_draining(
+    world: World, guest: str
+) -> None:
+    client = Client(world.api)
+    without_port(client)
+    world.stranger.delete_allocation(guest)
+    path = f"/resource_providers/{GRANDCHILD}/allocations"
+    answer = world.stranger.send("GET", path)
+    assert not answer["allocations"]
+    with_port(client)
+    world.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
+    assert without_port(client).draining == {GRANDCHILD} and links(world) == (2, 2)
+
+
+def test_a_refused_removal_is_sent_again_when_the_caller_asks_again(
+    world: World, guest: str
+) -> None:
+    client = Client(world.api)
+    assert not without_port(client).ok
+    world.stranger.delete_allocation(guest)
+    client.stale(OWN_ROOT)
+    tree = client.tree(OWN_ROOT)
+    tree.remove(GRANDCHILD)
+    assert "DELETE" in " ".join(kinds(world.calls_of(lambda: client.update(tree))))
+    assert GRANDCHILD not in world.truth()
+
+
+def test_another_clients_decision_over_reserved_ends_draining(world: World, guest: str) -> None:
+    client = Client(world.api)
+    without_port(client)
+    world.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
+    client.stale(OWN_ROOT)
+    tree = client.tree(OWN_ROOT)
+    tree.new_child("other", OWN_ROOT)
+    tree.update_inventory("port", {LINK: {"total": 2}})
+    assert client.update(tree).ok and links(world) == (2, 1)

@@ -80,8 +80,20 @@ def allocate(generation: int | None, consumer: str = GUEST, **by_name: Any) -> S
     return ("PUT", f"/allocations/{consumer}", uses(generation, **by_name))
 
 
-def reshape(by_uuid: dict[str, Any], allocations: dict[str, Any] | None = None) -> Step:
-    return ("POST", "/reshaper", {"inventories": by_uuid, "allocations": allocations or {}})
+def reshape(
+    by_uuid: dict[str, Any], allocations: dict[str, Any] | None = None, microversion: str = "1.39"
+) -> Step:
+    body = {"inventories": by_uuid, "allocations": allocations or {}}
+    return ("POST", "/reshaper", body, microversion)
+
+
+def typeless(generation: int | None, **by_name: Any) -> dict[str, Any]:
+    """A consumer's record of microversions before 1.38."""
+    return {k: v for k, v in uses(generation, **by_name).items() if k != "consumer_type"}
+
+
+def typed(generation: int | None, consumer_type: object, **by_name: Any) -> dict[str, Any]:
+    return {**uses(generation, **by_name), "consumer_type": consumer_type}
 
 
 TREE = [create(ROOT, "host"), create(CHILD, "host_gpu", ROOT), create(OTHER, "store")]
@@ -303,6 +315,43 @@ SCENARIOS: dict[str, list[Step]] = {
         reshape({OTHER: inventories(1), CHILD: inventories(3, VGPU={"total": 1, "reserved": 5})}),
         *EVERYTHING,
         reshape({CHILD: inventories(5, VGPU=3)}, {GUEST: uses(2)}),
+        *EVERYTHING,
+    ],
+    "a consumer's type stays where it is not written": [
+        *TREE,
+        inventory(ROOT, 0, VCPU=8),
+        ("PUT", f"/allocations/{GUEST}", typeless(None, root={"VCPU": 1}), "1.28"),
+        ("PUT", f"/allocations/{GUEST2}", typed(None, "MIGRATION", root={"VCPU": 1}), "1.38"),
+        *(("GET", f"/allocations/{guest}", None, "1.28") for guest in (GUEST, GUEST2)),
+        *(("GET", f"/allocations/{guest}", None, "1.38") for guest in (GUEST, GUEST2)),
+        *EVERYTHING,
+        *(
+            ("PUT", f"/allocations/{GUEST}", body, version)
+            for body in (
+                typeless(1, root={"VCPU": 2}),
+                *(typed(1, text, root={"VCPU": 2}) for text in ("unknown", "", "A" * 256, None)),
+                {**typed(1, "A", root={"VCPU": 2}), "project_id": ""},
+                {**typed(1, "A", root={"VCPU": 2}), "user_id": "u" * 256},
+                {**typed(1, "A", root={"VCPU": 2}), "user_id": None},
+                {**typed(1, "A", root={"VCPU": 2}), "consumer_generation": "1"},
+            )
+            for version in ("1.39", "1.37")
+            if not (version == "1.37" and "consumer_type" not in body)
+        ),
+        reshape({ROOT: inventories(3, VCPU=7)}, {GUEST: typed(1, "unknown", root={"VCPU": 3})}),
+        reshape({ROOT: inventories(3, VCPU=7)}, {GUEST: typeless(1, root={"VCPU": 3})}),
+        reshape({ROOT: inventories(3, VCPU=7)}, {GUEST2: typed(1, "A", root={"VCPU": 3})}, "1.37"),
+        *EVERYTHING,
+        reshape(
+            {ROOT: inventories(3, VCPU=7)},
+            {GUEST: typeless(1, root={"VCPU": 3}), GUEST2: typeless(1, root={"VCPU": 2})},
+            "1.30",
+        ),
+        *EVERYTHING,
+        ("PUT", f"/allocations/{GUEST}", typeless(2, root={"VCPU": 1}), "1.37"),
+        ("PUT", f"/allocations/{GUEST2}", typeless(2, root={"VCPU": 1}), "1.37"),
+        *EVERYTHING,
+        ("PUT", f"/allocations/{GUEST}", typed(3, "INSTANCE", root={"VCPU": 1})),
         *EVERYTHING,
     ],
     "a client that asks for too much": [

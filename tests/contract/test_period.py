@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
+from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import (
     NODE,
     OWNER,
@@ -399,6 +400,29 @@ def test_unknown_standard_names_are_told_and_left_out_and_everything_else_is_rep
     assert "HW_CPU_X86_AVX" in any_placement.stranger.traits(ROOT)
     assert agent.calls_of(lambda: agent.period(after=10.0)) == []
     assert len(agent.calls_of(agent.period)) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_names_that_an_upgraded_placement_knows_are_reported_within_an_hour_or_after_a_restart(
+    tmp_path: Path, restarted: bool
+) -> None:
+    def ahead_of_its_time(tree, nodename, allocations=None):
+        tree.update_inventory(nodename, {"VCPU": {"total": 8}, "FUTURE_THING": {"total": 1}})
+        tree.add_traits(nodename, "HW_OF_THE_FUTURE")
+
+    placement = FakePlacement()
+    agent = Agent(placement, Small(ahead_of_its_time), state=tmp_path)
+    agent.period()
+    placement.store.traits.add("HW_OF_THE_FUTURE")
+    placement.store.classes.add("FUTURE_THING")
+    if restarted:
+        agent.restart()
+        agent.period()
+    else:
+        calls = [agent.period().calls for _ in range(6)]
+        assert calls[:5] == [1] * 5, "a verification alone asks for no name"
+    assert totals(placement) == {"VCPU": 8, "FUTURE_THING": 1}
+    assert "HW_OF_THE_FUTURE" in placement.stranger.traits(ROOT)
 
 
 def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: Any) -> None:

@@ -187,7 +187,8 @@ def test_standard_names_that_placement_does_not_know_are_left_out_and_the_rest_s
     wish.update_inventory(ROOT, inventory | {name: {"total": 1} for name in classes})
     outcome = world.applied(view, wish)
     assert isinstance(outcome.stopped_by, UnknownNames)
-    assert outcome.view.names.absent == traits | classes
+    names = outcome.view.names
+    assert (names.absent_traits, names.absent_classes) == (traits, classes)
     outcome = world.applied(outcome.view, wish)
     assert outcome.stopped_by is None and not outcome.failed
     assert world.truth() == host_as_created()
@@ -398,6 +399,17 @@ def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(worl
     tree.rename(CHILD, "renamed")
     view = world.applied(view, tree).view
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
+
+
+def test_a_rename_leaves_a_provider_where_a_stranger_has_moved_it(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.move(CHILD, SECOND)
+    tree = view.edit()
+    tree.rename(CHILD, "renamed")
+    outcome = world.applied(view, tree)
+    renamed = world.truth().get(CHILD)
+    assert (renamed.name, renamed.parent_uuid) == ("renamed", SECOND)
+    assert isinstance(outcome.stopped_by, Conflict) and not outcome.view.certain
 
 
 def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(

@@ -6,8 +6,6 @@ the large one in ``tools/test.sh --faults``.
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from drivers.api import ReshapeNeeded
@@ -54,14 +52,7 @@ class Log:
 def allocate(any_placement, consumers: int) -> None:
     """Give each consumer a little of the root."""
     for _ in range(consumers):
-        body = {
-            "allocations": {ROOT: {"resources": {"VCPU": 1}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
-        any_placement.request("PUT", f"/allocations/{uuid.uuid4()}", json=body)
+        any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
 
 
 def settled(any_placement, size, consumers=0, *, aggregate=None, state=None, **rules):

@@ -70,21 +70,21 @@ def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_
 
 
 @pytest.mark.parametrize(
-    ("path", "new", "changed"),
+    ("kind", "path", "new", "changed"),
     [
-        ("/traits/CUSTOM_SECOND", {"CUSTOM_NEW_LEAF": 2}, {"CUSTOM_FIRST"}),
-        ("/resource_classes/CUSTOM_NEW_LEAF", {}, {"CUSTOM_SECOND"}),
+        ("trait", "/traits/CUSTOM_SECOND", {"CUSTOM_NEW_LEAF": 2}, {"CUSTOM_FIRST"}),
+        ("resource class", "/resource_classes/CUSTOM_NEW_LEAF", {}, {"CUSTOM_SECOND"}),
     ],
 )
 def test_one_name_that_may_not_be_made_holds_up_only_who_carries_it(
-    scene: Scene, path: str, new: dict[str, int], changed: set[str]
+    scene: Scene, kind: str, path: str, new: dict[str, int], changed: set[str]
 ):
     """403 on the name: the 400 that would follow must not hide it, nor stop the others."""
     scene.proxy.harm("PUT", path, proxies.answered(in_placements_words(403)), times=10**6)
     agent = scene.agent()
     for _ in range(3):
         report = agent.period()
-        assert isinstance(report.failed[path.split("/")[-1]], Forbidden)
+        assert isinstance(report.failed[f"{kind} {path.split('/')[-1]}"], Forbidden)
         assert report.error is None
     found = seen_in(scene.placement)
     assert found["new"][1:3] == (new, {"CUSTOM_FIRST"})

@@ -18,7 +18,7 @@ import pytest
 from agent import config
 from agent.placement import adapter_from_conf
 from compute_registry.store import SqlRegistry
-from reportclient.errors import AuthenticationFailed, Forbidden
+from reportclient.errors import AuthenticationFailed, Forbidden, Unreachable
 from reportclient.http import PlacementAPI
 from tests import registries
 from tests.integration.switched import status_of
@@ -141,15 +141,26 @@ def test_an_application_credential_with_the_service_role_is_enough(
     assert found["inventories"].keys() == {"VCPU", "MEMORY_MB"}
 
 
+def test_a_placement_that_comes_into_the_catalogue_is_found_without_a_restart(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    api = cloud.api(tmp_path, f"service_type = placement-to-be\n{AGENT}")
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="endpoint_override"):
+            api.request("GET", "/resource_providers?name=x")
+    cloud.keystone.add_endpoint("placement-to-be", cloud.placement.url)
+    assert api.request("GET", "/resource_providers?name=x") == {"resource_providers": []}
+
+
 def test_the_service_role_may_reshape(cloud: Cloud, tmp_path: Path) -> None:
     api = cloud.api(tmp_path, AGENT)
-    made = api.request("POST", "/resource_providers", json={"name": "reshaped"}, needs="1.30")
+    made = api.request("POST", "/resource_providers", json={"name": "reshaped"})
     inventory = {
         "resource_provider_generation": made["generation"],
         "inventories": {"VCPU": {"total": 4}},
     }
     body = {"inventories": {made["uuid"]: inventory}, "allocations": {}}
-    api.request("POST", "/reshaper", json=body, needs="1.30")
+    api.request("POST", "/reshaper", json=body)
     found = api.request("GET", f"/resource_providers/{made['uuid']}/inventories")
     assert found["inventories"]["VCPU"]["total"] == 4
 

@@ -10,7 +10,7 @@ import pytest
 
 from driverkit.scripted import FakeDriver
 from driverkit.testing import DriverContract
-from drivers.api import DriverContext, ProviderTree
+from drivers.api import Device, DeviceDriver, DriverContext, ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
 from tests.integration.test_readme import block
 
@@ -107,6 +107,22 @@ class TestFakeDriverByDefault(DriverContract):
     @pytest.fixture
     def make_driver(self, driver_context):
         return lambda: FakeDriver(driver_context)
+
+
+class TwoSources(DeviceDriver):
+    def devices(self, node):
+        return {
+            "disks": [Device(name, {"CUSTOM_DISK": 1}) for name in ("sda", "sdb")],
+            "gpus": [Device("gpu0", {"VGPU": 4})],
+        }
+
+
+class TestDeviceDriverWhoseLastSourceHasOneDevice(DriverContract):
+    """Without that device the source lists nothing."""
+
+    @pytest.fixture
+    def make_driver(self, driver_context):
+        return lambda: TwoSources(driver_context)
 
 
 class TestLibvirtDriver(DriverContract):

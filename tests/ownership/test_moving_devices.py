@@ -55,6 +55,25 @@ def test_allocations_follow_a_device_to_its_new_provider(placement) -> None:
     assert host.names() == {NODE, NEW}
 
 
+def test_a_device_in_use_gets_no_second_class_by_a_reshape_of_another(placement) -> None:
+    other = f"{NODE}_0000:85:00.0"
+    host = Host(
+        placement,
+        {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), card(other, CUSTOM_A=slots(1)))},
+    )
+    host.settled()
+    moving, guest = uses(host, OLD, CUSTOM_SLOT=3), uses(host, other, CUSTOM_A=1)
+    now = (card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)), card(other, CUSTOM_B=slots(1)))
+    host.restart(libvirt=says(*now))
+    assert host.period().ok and held(host, moving) == {NEW: {"CUSTOM_SLOT": 3}}
+    assert host.totals(other) == {"CUSTOM_A": 1}
+    host.period()
+    assert (host.totals(other), host.reserved(other)) == ({"CUSTOM_A": 1}, {"CUSTOM_A": 1})
+    host.stranger.delete_allocation(guest)
+    host.period()
+    assert host.totals(other) == {"CUSTOM_B": 1}
+
+
 def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -> None:
     host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)))})
     host.settled()

@@ -203,7 +203,9 @@ def test_absent_names_are_left_out_and_everything_else_is_sent(
     before, after = (
         without(snapshot, absent) if n == 0 else snapshot for n, snapshot in enumerate(pair)
     )
-    result = replayed(before, diff(before, after, names=Names(absent=absent)))
+    result = replayed(
+        before, diff(before, after, names=Names(absent_traits=absent, absent_classes=absent))
+    )
     assert result == without(after, absent)
 
 

@@ -146,7 +146,8 @@ class RealPlacement(PlacementServer):
     ) -> dict[str, Any]:
         """One request: its body, or a typed error.  ``roles`` as Keystone would give."""
         headers = {"X-Auth-Token": TOKEN, "Accept": "application/json"}
-        headers["OpenStack-API-Version"] = f"placement {microversion or '1.39'}"
+        version = microversion or self.max_microversion or "1.39"
+        headers["OpenStack-API-Version"] = f"placement {version}"
         if roles is not None:
             headers["X-Roles"] = roles
         body = None if json is None else jsonlib.dumps(json)

@@ -12,12 +12,15 @@ from tests.servers.process import Server
 class TinyKeystone(Server):
     """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password.
 
+    ``endpoints`` are the URLs of the services in the catalog, by their type.
+
     ``token-ROLE`` is a token of a user with that role.
     """
 
     def __init__(self) -> None:
         self.issued: list[str] = []
         self.refuses = False
+        self.endpoints: dict[str, str] = {}
         self._server: ThreadingHTTPServer | None = None
 
     @property
@@ -66,10 +69,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _token(self, role: str) -> dict[str, object]:
         domain = {"id": "default", "name": "Default"}
-        url = f"http://{self.headers['Host']}/v3"
-        faces = [
-            {"id": each, "interface": each, "region": "R", "region_id": "R", "url": url}
-            for each in ("public", "internal", "admin")
+        urls = {"identity": f"http://{self.headers['Host']}/v3", **self.k.endpoints}
+        catalog = [
+            {
+                "id": kind,
+                "type": kind,
+                "name": kind,
+                "endpoints": [
+                    {"id": each, "interface": each, "region": "R", "region_id": "R", "url": url}
+                    for each in ("public", "internal", "admin")
+                ],
+            }
+            for kind, url in urls.items()
         ]
         return {
             "methods": ["password"],
@@ -78,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             "user": {"id": f"id-{role}", "name": role, "domain": domain},
             "project": {"id": "p", "name": "service", "domain": domain},
             "roles": [{"id": f"r-{role}", "name": role}],
-            "catalog": [{"id": "k", "type": "identity", "name": "k", "endpoints": faces}],
+            "catalog": catalog,
         }
 
     def _say(self, status: int, body: dict[str, object], token: str | None = None) -> None:

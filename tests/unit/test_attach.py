@@ -149,6 +149,33 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
     assert "CUSTOM_CARDS" in stranger.traits(AGGREGATE)
 
 
+@pytest.mark.parametrize("orphan", [False, True], ids=["", "a child stays outside"])
+@pytest.mark.parametrize("restarted", ["never", "while it is gone", "when it is back"])
+def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
+    owned, tmp_path, restarted: str, orphan: bool
+) -> None:
+    """Also by an agent that was restarted meanwhile: what was on the deleted root is forgotten."""
+    numbers = (0, 1) if orphan else (0,)
+    agent = Agent(owned, cards(*numbers, traits=("CUSTOM_CARDS",)), THEIRS, state=tmp_path)
+    agent.writes()
+    stranger = owned.stranger
+    if orphan:
+        agent.driver.body = cards(0, traits=("CUSTOM_CARDS",))
+        agent.writes(), agent.writes()
+    for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
+        stranger.delete_provider(uuid)
+    assert "waiting for" in str(agent.period().texts())
+    if restarted == "while it is gone":
+        agent.restart()
+        assert "waiting for" in str(agent.period().texts())
+    own_root(owned)
+    if restarted == "when it is back":
+        agent.restart()
+    agent.writes()
+    assert "CUSTOM_CARDS" in stranger.traits(THEIRS) and "card0" in names(owned)
+    assert not agent.writes(), "and its owner has taken none away"
+
+
 def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, caplog) -> None:
     """Nova deletes the whole tree together with a service."""
     agent = Agent(owned, cards(0))

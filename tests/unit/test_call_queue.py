@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pytest
 
@@ -79,6 +79,21 @@ def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(queue, se
     assert queue.call("another", lambda _: 7, 60) == 7
     assert sessions[0].closed_by is sessions[0].made_by
     assert sessions[1].made_by is not sessions[0].made_by
+
+
+def test_a_call_that_is_stuck_gets_no_second_thread_and_others_go_on_at_once():
+    queue = CallQueue("test-queue", nullcontext, thread_safe=True)
+    release = threading.Event()
+    with pytest.raises(Overdue):
+        queue.call("update(a)", lambda _: release.wait(FOR_EVER), 0.1, at_once=True)
+    assert queue.call("update(b)", lambda _: 7, 60, at_once=True) == 7
+    before = threading.active_count()
+    for _ in range(5):
+        with pytest.raises(Blocked, match=r"update\(a\)"):
+            queue.call("update(a)", lambda _: None, FOR_EVER, at_once=True)
+    assert threading.active_count() == before
+    release.set()
+    queue.close(60)
 
 
 def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(queue):

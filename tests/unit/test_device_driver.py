@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady
+from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from reportclient.errors import Conflict
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import ROOT, Agent
+from tests.agents import OWNER, ROOT, Agent, Small
 
 CLASS = "CUSTOM_LOCAL_DISK"
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"
@@ -169,8 +170,7 @@ def test_a_driver_that_lists_nothing_any_more_is_asked_again_before_the_last_dev
     agent, driver
 ):
     driver.listed = [Device("host1", {"VCPU": 8})]
-    (told,) = agent.period().driver_errors.values()
-    assert "lists none of its 2 devices any more" in str(told)
+    assert "lists none of its 2 devices any more" in agent.period().degraded["driver disks"]
     assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdb"}
     agent.settled()
     assert set(tree(agent)) == {"host1"}
@@ -182,7 +182,7 @@ def test_a_source_that_lists_nothing_any_more_is_asked_again_too(agent, driver):
     driver.listed = lambda: {"disks": [disk("sda")], "gpus": [disk("gpu0")]}
     agent.settled()
     driver.listed = lambda: {"disks": [disk("sda")], "gpus": []}
-    assert "gpus lists none of its 1 devices any more" in agent.period().degraded["host1 gpus"]
+    assert "lists none of its 1 devices any more" in agent.period().degraded["host1 gpus"]
     assert "host1_gpu0" in tree(agent)
     assert agent.settled().degraded == {}
     assert "host1_gpu0" not in tree(agent)
@@ -192,11 +192,100 @@ def test_a_last_device_that_is_in_use_is_drained_and_the_driver_is_asked_once(ag
     uuid = data(agent, "host1_sda").uuid
     agent.placement.stranger.put_allocation({uuid: {CLASS: 1}})
     driver.listed = []
-    assert agent.period().driver_errors
+    assert agent.period().degraded
     for _ in range(3):
         report = agent.period()
-        assert not report.driver_errors and report.draining
+        assert not report.degraded and report.draining
     assert set(tree(agent)) == {"host1", "host1_sda"}
+
+
+def test_a_list_that_is_empty_in_each_try_of_one_period_removes_nothing(agent, driver):
+    driver.listed = []
+    agent.placement.fail_next("PUT", f"{ROOT}/traits", Conflict("another client wrote first"))
+    agent.placement.stranger.remove_trait(ROOT, OWNER)
+    report = agent.period()
+    assert report.tries == 2 and report.degraded
+    assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdb"}
+
+
+def test_a_list_that_is_empty_before_and_in_another_drivers_reshape_removes_nothing(
+    placement, driver, tmp_path
+):
+    def reshaping(tree, allocations):
+        if tree.exists("host1_old") and allocations is None:
+            raise ReshapeNeeded
+        if allocations is not None:
+            driver.listed = []
+            tree.remove("host1_old")
+        tree.update_inventory("host1", {"VCPU": {"total": 8}})
+
+    first = Small(lambda tree: tree.new_child("host1_old", "host1"))
+    agent = Agent(placement, named={"first": first, "disks": driver}, state=tmp_path)
+    agent.period()
+    first.body, driver.listed = reshaping, []
+    agent.restart()
+    assert "driver disks" in agent.period().degraded
+    assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdb"}
+
+
+def test_a_reshape_that_leaves_no_child_moves_all_of_them_in_one_period(placement, tmp_path):
+    def listed(tree):
+        tree.set_own_children({"host1_cell": "host1"})
+        tree.update_inventory("host1_cell", {"VCPU": {"total": 8}})
+
+    def reshaping(tree, allocations):
+        if tree.exists("host1_cell") and allocations is None:
+            raise ReshapeNeeded
+        tree.set_own_children({})
+        tree.update_inventory("host1", {"VCPU": {"total": 8}})
+
+    small = Small(listed)
+    agent = Agent(placement, small, state=tmp_path)
+    agent.period()
+    small.body = reshaping
+    agent.restart()
+    agent.period()
+    assert set(tree(agent)) == {"host1"}
+
+
+def test_a_list_that_is_empty_for_the_second_time_is_waited_for_again(agent, driver):
+    both = driver.listed
+    for _ in range(2):
+        driver.listed = []
+        assert agent.period().degraded and "host1_sda" in tree(agent)
+        driver.listed = both
+        assert not agent.period().degraded
+
+
+def test_a_list_that_is_empty_in_two_runs_is_empty(agent, driver):
+    driver.listed = []
+    assert agent.period().degraded
+    agent.restart()
+    assert not agent.period().degraded
+    assert set(tree(agent)) == {"host1"}
+
+
+def test_what_a_plan_asks_does_not_count_as_a_period(agent, driver):
+    driver.listed = []
+    for _ in range(2):
+        assert not agent.tracker.forecast(agent.now).plan
+    assert agent.period().degraded and "host1_sda" in tree(agent)
+    assert agent.tracker.forecast(agent.now).plan
+
+
+def test_each_node_is_waited_for_by_itself(placement, tmp_path):
+    driver = Listing()
+    nodes = {name: [disk("sda")] for name in ("host1", "host2")}
+    driver.get_available_nodes = lambda: [*nodes]
+    driver.devices = lambda node: nodes[node]
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path)
+    agent.periods()
+    nodes["host1"] = []
+    first, second = agent.periods()
+    assert first.degraded and not second.degraded
+    nodes["host2"] = []
+    first, second = agent.periods()
+    assert second.degraded and not first.degraded
 
 
 @pytest.mark.parametrize(

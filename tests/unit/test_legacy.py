@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,42 @@ def test_the_newest_way_wins_alone(context) -> None:
 def test_a_method_that_is_not_implemented_leaves_it_to_the_next(context) -> None:
     found = asked(load(Declines, context))
     assert found.inventory["VCPU"]["total"] == 8 and "CUSTOM_GOLD" in found.traits
+
+
+@pytest.mark.parametrize("held", [None, {"consumer": {"allocations": {}}}])
+def test_what_was_edited_before_a_method_says_that_it_is_not_implemented_is_undone(
+    context, held
+) -> None:
+    class Late(InventoriesAndTraits):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            with provider_tree.source("cards"):
+                provider_tree.update_inventory(
+                    provider_tree.new_child("node_card", nodename), {"VGPU": {"total": 1}}
+                )
+            provider_tree.update_aggregates(nodename, ["6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"])
+            if allocations:
+                allocations.clear()
+            raise NotImplementedError
+
+    tree, moved = tree_of(), copy.deepcopy(held)
+    load(Late, context).update_provider_tree(tree, "node", moved)
+    root = tree.data("node")
+    assert "CUSTOM_FPGA" in root.inventory and not root.aggregates
+    assert not tree.exists("node_card") and set(tree.claims) == {""}
+    assert moved == held
+    with pytest.raises(ValueError, match="closed"):
+        tree.remove("node")
+
+
+def test_what_was_edited_before_a_method_is_not_implemented_is_not_reported(context) -> None:
+    class Late(Traits):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            provider_tree.new_child("node_card", nodename)
+            raise NotImplementedError
+
+    agent = Agent(FakePlacement(), load(Late, context).driver)
+    agent.settled()
+    assert [each.name for each in agent.view.providers.values()] == ["node"]
 
 
 def test_not_implemented_with_nothing_older_is_the_drivers_error(context) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -31,7 +31,7 @@ providers:
 - {identification: {uuid: $COMPUTE_NODE}, traits: {additional: [CUSTOM_RACK_B7]}}
 """
 
-PATIENT = 600.0
+PATIENT = 60.0
 """Seconds that nothing takes, on whatever machine: who waits so long waits for ever."""
 
 
@@ -261,6 +261,93 @@ def test_a_node_that_comes_back_in_time_is_as_it_was(placement) -> None:
     assert service.calls() == {"GET in_tree": 1}
     service.calls(2 * WAIT)
     assert there(placement, "goes")
+
+
+class Holds:
+    """A Placement that holds the first request of a kind for the node "goes" until it is let go."""
+
+    def __init__(self, placement: Placement) -> None:
+        self.api, self.held, self.let = door_to(placement), threading.Event(), threading.Event()
+        self.what: tuple[str, str] | None = None
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        method_and_part = self.what or ("", "")
+        if method == method_and_part[0] and method_and_part[1] in path and uuid_of("goes") in path:
+            self.what = None
+            self.held.set()
+            self.let.wait(PATIENT)
+        return self.api.request(method, path, **options)
+
+
+@pytest.fixture
+def holds(placement) -> Iterator[Holds]:
+    holds = Holds(placement)
+    yield holds
+    holds.let.set()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [("GET", "in_tree="), ("GET", "/allocations"), ("PUT", "/traits"), ("DELETE", "")],
+    ids=" ".join,
+)
+def test_a_node_that_comes_back_while_its_removal_hangs_is_not_removed(
+    placement, holds: Holds, what: tuple[str, str]
+) -> None:
+    """Before the DELETE is sent; one that hangs itself is carried out, and the node made again."""
+    service = vanished(placement)
+    guest = service.nodes.breaker.api
+    service.nodes.breaker.api, service.nodes.workers.patience = holds, 0.2
+    holds.what = what
+    service.period(WAIT)
+    assert holds.held.is_set()
+    service.driver.names = ["stays", "goes"]
+    late = {report.node: report.texts() for report in service.period()}
+    assert "not finished" in str(late["goes"]), "one job at a root"
+    before = len(placement.writes)
+    holds.let.set()
+    eventually(lambda: service.nodes.workers.busy(uuid_of("goes")) is None)
+    kinds = [_kind(request) for request in placement.writes[before:]]
+    assert kinds == {"PUT": ["PUT traits"], "DELETE": ["DELETE resource_providers"]}.get(
+        what[0], []
+    )
+    service.nodes.breaker.api, service.nodes.workers.patience = guest, PATIENT
+    for _ in range(2):
+        assert all(report.ok for report in service.period(VERIFY))
+    assert there(placement, "goes") and "CUSTOM_BAREMETAL" in placement.stranger.inventory(
+        uuid_of("goes")
+    )
+    assert tag_of(ONE) in placement.stranger.traits(uuid_of("goes"))
+
+
+def test_a_node_whose_period_hangs_is_not_renamed_meanwhile(placement) -> None:
+    """Two nodes exchange their names; the period of the first hangs."""
+    driver = Swapped("one", "two")
+    service = Service(placement, driver)
+    service.calls()
+    driver.hangs = {"one"}
+    service.nodes.workers.patience = 0.2
+    service.period()
+    driver.swapped = True
+    before = len(placement.writes)
+    service.period()
+    assert not [r for r in placement.writes[before:] if uuid_of("one") in r.path]
+    driver.hangs = set()
+    driver.let.set()
+    eventually(lambda: service.nodes.workers.busy(uuid_of("one")) is None)
+    service.nodes.workers.patience = PATIENT
+    for _ in range(3):
+        service.period(VERIFY)
+    assert placement.stranger.provider(uuid_of("one"))["name"] == "two"
+    assert placement.stranger.provider(uuid_of("two"))["name"] == "one"
+
+
+class Swapped(Rack):
+    swapped = False
+
+    def get_nodenames_by_uuid(self):
+        other = {"one": "two", "two": "one"} if self.swapped else {}
+        return {uuid_of(name): other.get(name, name) for name in self.names}
 
 
 def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(placement) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from reportclient import errors
+from reportclient.http import version_for
 from tests.world.scheduler import Scheduler
 
 LATENCY = 0.02
@@ -52,12 +54,13 @@ class Link:
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """As :class:`reportclient.http.API`."""
-        del needs
         self.step()
         self.calls += 1
         fault, seconds = self._fault(method)
         self.scheduler.sleep(self.dice.uniform(0, LATENCY))
-        reply = self._send_with_fault(fault, seconds, lambda: self.send(method, path, json=json))
+        version = version_for(needs)
+        send = functools.partial(self.send, method, path, json=json, microversion=version)
+        reply = self._send_with_fault(fault, seconds, send)
         self.scheduler.sleep(self.dice.uniform(0, LATENCY))
         return reply
 

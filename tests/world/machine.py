@@ -152,7 +152,7 @@ class Machine:
     def verified_at(self) -> float:
         """The time since which the agent has verified all of its roots."""
         nodes = self.process.nodes if self.process is not None else None
-        times = [one.root.verified_at for one in nodes.trackers.values()] if nodes else []
+        times = [one.root.schedule.verified_at for one in nodes.trackers.values()] if nodes else []
         return min((-1.0 if at is None else at for at in times), default=-1.0)
 
     @property

@@ -66,15 +66,13 @@ class Placement:
     def rows(self) -> Mapping[str, Row]:
         return self.fake.store.providers
 
-    def carry_out(
-        self, machine: Machine, method: str, path: str, *, json: Any = None
-    ) -> dict[str, Any]:
+    def carry_out(self, machine: Machine, method: str, path: str, **body: Any) -> dict[str, Any]:
         """Carry out a request of an agent and check the rules for writes."""
-        self.trace.update(f"{machine.label} {method} {path} {json}".encode())
+        self.trace.update(f"{machine.label} {method} {path} {body['json']}".encode())
         if method == "GET":
-            return self._answer(method, path, json=json)
+            return self._answer(method, path, **body)
         try:
-            return self._answer(method, path, json=json)
+            return self._answer(method, path, **body)
         finally:
             machine.writes += 1
             named = _PROVIDER.match(path)

@@ -123,10 +123,9 @@ class NodeDevices:
             (PCI, pci, self.pci.group_devices),
             (MDEV, mdev, self.mdev.group_mdev_devices),
         ):
-            providers, waiting = pool_providers(
+            providers = pool_providers(
                 context.node, pools, context.observed, grouped=grouped, by_cell=context.by_cell
             )
-            notes |= waiting
             children += (
                 replace(child, traits=child.traits | self.owner_traits, source=source)
                 for child in providers

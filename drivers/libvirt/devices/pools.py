@@ -3,9 +3,6 @@
 Many similar providers make searches for allocation candidates slow: with eight or more, Placement
 tries every combination.  So operators can group them.  Changing that moves inventory and
 allocations from one kind of provider to the other.
-
-A device has one class at a time.  When an operator changes it, the new class is reported once
-nothing of the old one is left, or two guests could get the same device.
 """
 
 import hashlib
@@ -18,7 +15,6 @@ from typing import Any
 import os_traits
 
 from drivers.inventory import record
-from drivers.libvirt.facts.numa import waiting_note
 from drivers.libvirt.tree.reported import Observed, ReportedProvider
 
 MANY = 8
@@ -50,8 +46,8 @@ class Pool:
 
 def pool_providers(
     node: str, pools: Sequence[Pool], observed: Observed, *, grouped: bool, by_cell: bool
-) -> tuple[list[ReportedProvider], dict[str, str]]:
-    """Return the providers of pools, and notes, by provider name.
+) -> list[ReportedProvider]:
+    """Return the providers of pools.
 
     ``grouped``: one provider for each kind of device; ``by_cell``: NUMA cells are providers.
     """
@@ -60,28 +56,21 @@ def pool_providers(
         is_grouped = grouped and not _needs_own_provider(pool)
         name = _group_name(node, pool, by_cell) if is_grouped else pool.name
         by_name.setdefault(name, []).append(pool)
-    reported, notes = [], {}
+    reported = []
     for name, members in by_name.items():
-        first, current = members[0], observed.get(name, {})
-        count = sum(pool.count for pool in members)
-        old_classes = sorted(current.keys() - {first.resource_class})
-        if old_classes and first.resource_class not in current:
-            inventory: dict[str, dict[str, Any]] = {}
-            notes[name] = waiting_note(old_classes, first.resource_class)
-        else:
-            current_record = current.get(first.resource_class, {})
-            inventory = {first.resource_class: device_record(count, current_record, first.used)}
+        first, count = members[0], sum(pool.count for pool in members)
+        current = observed.get(name, {}).get(first.resource_class, {})
         reported.append(
             ReportedProvider(
                 name,
-                inventory,
+                {first.resource_class: device_record(count, current, first.used)},
                 first.traits,
                 cell=first.cell,
                 from_root=first.from_root,
                 replaces=_other_names(node, members) - {name},
             )
         )
-    return reported, notes
+    return reported
 
 
 def device_record(total: int, current: Mapping[str, Any], used: bool = False) -> dict[str, Any]:

@@ -14,7 +14,7 @@ says that it waits.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -299,12 +299,6 @@ def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostRe
     return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
 
 
-def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
-    """Return a note that a new class waits until the old ones are gone."""
-    old = ", ".join(old_classes)
-    return f"Placement still has {old}: {new_class} is reported once no guest uses it"
-
-
 def _one_class_per_cpu(
     desired: Mapping[str, Records], observed: Observed
 ) -> tuple[dict[str, Records], dict[str, str]]:
@@ -330,7 +324,7 @@ def _one_class_per_cpu(
             limit = max(_total(current, new), wanted - still_old)
             if limit < wanted:
                 settled[name] = _capped(records, new, limit)
-                notes[name] = waiting_note([old], new)
+                notes[name] = f"Placement still has {old}: {new} is reported once no guest uses it"
     return settled, notes
 
 

@@ -60,8 +60,8 @@ def write_report(
     must_wait = bool(transfers) and allocations is None
     if must_wait:
         report, reported = moving.before_transfers(transfers)
-        sources = {uuid for move in transfers for uuid in move.sources}
-        gone = [provider for provider in gone if provider.uuid not in sources]
+        moved = {uuid for move in transfers for uuid in move.sources}
+        gone = [provider for provider in gone if provider.uuid not in moved]
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root.uuid)}
     placed = _place_all(tree, root, report, reported, gone)
     _write_root(tree, root.uuid, report)
@@ -75,7 +75,9 @@ def write_report(
             consumer: cells.get(number, "") for consumer, number in (guest_cells or {}).items()
         }
         move_allocations(tree, moves, allocations, target_by_consumer)
-        still_used = _keep_used(tree, before, allocations, {provider.uuid for provider in gone})
+        sources = {placed[name]: child.source for name, child in reported.items()}
+        leaving = {provider.uuid for provider in gone}
+        still_used = _keep_used(tree, before, allocations, leaving, sources)
         gone = [provider for provider in gone if provider.uuid not in still_used]
     for provider in gone:
         uuid = provider.uuid
@@ -208,13 +210,15 @@ def _keep_used(
     before: Mapping[str, Records],
     allocations: Allocations,
     gone: Collection[str],
+    sources: Mapping[str, str],
 ) -> frozenset[str]:
     """Keep inventory that is in use and does not move; return the UUIDs of providers with
     allocations.
 
     A reshape is done whole or not at all, and inventory in use can't be removed.  The agent drains
     it from the next period on.  Providers that are ``gone`` keep nothing else, or what moved would
-    exist twice.
+    exist twice.  A child that keeps a class gets no new one, which may be the same device;
+    ``sources`` has the children's sources by UUID.
     """
     held: dict[str, dict[str, list[int]]] = {}
     for consumer in allocations.values():
@@ -228,6 +232,10 @@ def _keep_used(
             for name, amounts in held[uuid].items()
             if name in before[uuid] and not _has_room(desired.get(name), amounts)
         }
+        if uuid in sources and in_use.keys() - desired.keys():
+            with tree.source(sources[uuid]):
+                desired = {n: desired[n] for n in desired if n in before[uuid] or n in held[uuid]}
+                tree.update_inventory(uuid, desired)
         tree.update_inventory(uuid, {**desired, **in_use})
     return frozenset(held)
 

@@ -219,17 +219,10 @@ def test_what_is_left_of_an_earlier_change_is_drained_and_moves_nowhere():
     assert group not in names(written(tree, read_tree, **apart)), "and no reshape is asked for"
 
 
-def test_a_device_gets_another_class_only_after_the_old_one_is_free():
-    """Guests that have it under the old class would get company."""
+def test_a_device_has_one_class():
     tree = written(new_tree(), look(pci(PF)), **chosen({}))
-    other = chosen({"resource_class": "CUSTOM_NEW"})
-    report = report_of(tree, look(pci(PF)), **other)
-    assert "Placement still has CUSTOM_PCI_144D_A80A" in report.notes[ON_CARD]
-    tree = written(tree, look(pci(PF)), **other)
-    assert totals(tree, ON_CARD) == {}
-    tree = written(tree, look(pci(PF)), **other)
+    tree = written(tree, look(pci(PF)), **chosen({"resource_class": "CUSTOM_NEW"}))
     assert totals(tree, ON_CARD) == {"CUSTOM_NEW": 1}
-    assert report_of(tree, look(pci(PF)), **other).notes == {}
 
 
 def test_one_time_use_is_reserved_once_a_guest_has_it_and_stays_so():

@@ -15,7 +15,6 @@ from agent.ownership.ledger import (
     OWN_UUID,
     RESTORED,
     STATUS,
-    Drained,
     Holding,
     Ledger,
     Removed,
@@ -590,29 +589,7 @@ def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
         settled = settle(settled.desired, settled.ledger, said, OWN)
 
 
-# -- drained classes
-
-
-@pytest.mark.parametrize(("total", "reserved"), [(8, 6), (3, 3)])
-def test_a_drained_class_that_is_reported_again_opens_with_at_most_its_total(
-    total: int, reserved: int
-) -> None:
-    """Drained to 8 of 8; 6 were reserved before."""
-    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).with_defaults(None)})
-    drained: Drained = {DEVICE: {"VCPU": 6}}
-    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
-    again = replace(full, inventory={"VCPU": Inventory(total)})
-    settled = settle(there(root(), full), ledger, answers(says(ONE, root(), again)), OWN, drained)
-    record = settled.desired.providers[DEVICE].inventory["VCPU"]
-    assert (record.total, record.reserved) == (total, reserved)
-
-
-@pytest.mark.parametrize(("before", "shown"), [(6, 6), (9, 8)])
-def test_a_driver_is_shown_a_drained_class_as_it_was(before: int, shown: int) -> None:
-    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).with_defaults(None)})
-    ledger = kept((ONE, DEVICE, holding("VCPU", provider=True)))
-    tree = snapshot_for_driver(ONE, there(root(), full), ledger, {DEVICE: {"VCPU": before}})
-    assert tree.providers[DEVICE].inventory["VCPU"].reserved == shown
+# -- what a driver is shown
 
 
 def test_a_driver_is_shown_what_is_its_own_or_nobodys_and_not_what_only_others_report() -> None:
@@ -621,11 +598,11 @@ def test_a_driver_is_shown_what_is_its_own_or_nobodys_and_not_what_only_others_r
         (ONE, DEVICE, holding(traits=A, provider=True)), (TWO, DEVICE, holding("VCPU", f"{A} {B}"))
     )
     whole = there(root(4), full)
-    assert snapshot_for_driver(ONE, whole, ledger, {}).providers == {
+    assert snapshot_for_driver(ONE, whole, ledger).providers == {
         ROOT: root(4),
         DEVICE: device(0, A),
     }
-    assert snapshot_for_driver(TWO, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: full}
+    assert snapshot_for_driver(TWO, whole, ledger).providers == {ROOT: root(4), DEVICE: full}
 
 
 # -- what was removed, and a restored Placement has again

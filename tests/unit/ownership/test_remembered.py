@@ -118,7 +118,7 @@ def test_a_quiet_round_is_settled_once() -> None:
 
     def settled(body: Body) -> object:
         said = driver_statements(ONE, spoken(body), LEDGER, last).statements
-        return results.result_of("all", settle, FULL, LEDGER, answers(*said), OWN, {})
+        return results.result_of("all", settle, FULL, LEDGER, answers(*said), OWN)
 
     assert settled(same) is settled(same)
     assert settled(same) is not settled(change)

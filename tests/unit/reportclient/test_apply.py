@@ -24,6 +24,7 @@ from reportclient.model import Inventory
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
+    EnsureClass,
     EnsureTrait,
     Operation,
     Plan,
@@ -157,7 +158,17 @@ def test_a_provider_is_deleted_though_one_beside_it_could_not_be(placement: Fake
 def test_traits_wait_for_a_name_that_could_not_be_made(placement: FakePlacement) -> None:
     placement.fail_next("PUT", "/traits/CUSTOM_A", Forbidden("x"))
     outcome = applied(placement, EnsureTrait("CUSTOM_A"), SetTraits(ROOT, frozenset({"CUSTOM_A"})))
-    assert outcome.failed.keys() == {"CUSTOM_A", ROOT} and len(sent(placement)) == 1
+    assert outcome.failed.keys() == {"trait CUSTOM_A", ROOT} and len(sent(placement)) == 1
+
+
+def test_a_trait_that_was_refused_holds_up_no_class_of_the_same_name(
+    placement: FakePlacement,
+) -> None:
+    placement.fail_next("PUT", "/traits/CUSTOM_A", Forbidden("x"))
+    of_one_name = SetInventory(OTHER, {"CUSTOM_A": Inventory(1)})
+    outcome = applied(placement, EnsureTrait("CUSTOM_A"), EnsureClass("CUSTOM_A"), of_one_name)
+    assert outcome.failed.keys() == {"trait CUSTOM_A"}
+    assert outcome.done == (EnsureClass("CUSTOM_A"), of_one_name)
 
 
 HELD = {CONSUMER: {"allocations": {CHILD: {"resources": {"VCPU": 1}}}}}
@@ -228,7 +239,7 @@ def test_a_bulk_write_leaves_out_what_failed_before(placement: FakePlacement) ->
     ("operation", "needed"),
     [
         (UpdateProvider(OTHER, "other", CHILD, moved=True), CHILD),
-        (SetInventory(OTHER, {"CUSTOM_A": Inventory(1)}), "CUSTOM_A"),
+        (SetInventory(OTHER, {"CUSTOM_A": Inventory(1)}), "resource class CUSTOM_A"),
         (CreateProvider(BELOW, "below", CHILD), CHILD),
     ],
     ids=lambda one: type(one).__name__,
@@ -265,7 +276,7 @@ def test_names_that_placement_does_not_know_are_left_out_from_then_on(
     names = frozenset({"HW_NEW"})
     placement.fail_next("PUT", "traits$", UnknownNames("x", names=names))
     outcome = applied(placement, SetTraits(ROOT, names))
-    assert outcome.view.names.absent == names
+    assert outcome.view.names.absent_traits == names
     assert isinstance(outcome.stopped_by, UnknownNames)
     assert outcome.stopped_at == SetTraits(ROOT, names)
 

@@ -174,7 +174,7 @@ def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
         Provider(SHARED, "storage", None, records(DISK_GB=20)),
         Provider(BELOW, "below", SHARED),
     )
-    names = Names(absent=frozenset({"HW_NEVER", "HW_LATER"}))
+    names = Names(absent_traits=frozenset({"HW_NEVER"}), absent_classes=frozenset({"HW_LATER"}))
     plan = diff(tree(storage), wanted, names=names, foreign=frozenset({SHARED}))
     form = "only A-Z, 0-9 and _, at most 255 characters, and at least one after CUSTOM_"
     assert {(one.provider, one.text) for one in plan.problems} == {

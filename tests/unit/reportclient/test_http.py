@@ -41,17 +41,36 @@ class Adapter:
         return Answer(200, {"resource_providers": []})
 
 
-def test_an_upgraded_placement_is_noticed_without_a_restart(monkeypatch):
+def test_a_request_is_sent_with_the_version_that_it_needs():
+    adapter = Adapter("1.39")
+    for needs in (None, "1.29", "1.30", "1.37", "1.39"):
+        http.PlacementAPI(adapter).request("GET", "/resource_providers", needs=needs)
+    assert adapter.asked == ["1.30", "1.30", "1.30", "1.37", "1.39"]
+
+
+def test_what_an_older_placement_can_not_do_is_asked_again_once_it_may_be_upgraded(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(http.time, "monotonic", lambda: now[0])
     adapter = Adapter("1.36")
     api = http.PlacementAPI(adapter)
     api.request("GET", "/resource_providers")
-    adapter.newest = "1.39"
-    api.request("GET", "/resource_providers")
-    now[0] = http.UPGRADES_SEEN_WITHIN + 1
-    api.request("GET", "/resource_providers")
-    assert adapter.asked == ["1.39", "1.36", "1.36", "1.39"]
+    for _ in range(3):
+        with pytest.raises(TooOld, match=r"^PUT /x needs microversion 1\.37; Placement has 1\.36$"):
+            api.request("PUT", "/x", needs="1.37")
+    api.request("GET", "/resource_providers", needs="1.36")
+    assert adapter.asked == ["1.30", "1.37", "1.36"]
+    adapter.newest, now[0] = "1.39", http.UPGRADES_SEEN_WITHIN + 1
+    api.request("PUT", "/x", needs="1.37")
+    assert adapter.asked[3:] == ["1.37"]
+
+
+def test_a_tagged_copy_knows_what_the_api_has_learned_and_the_reverse():
+    adapter = Adapter("1.36")
+    api = http.PlacementAPI(adapter)
+    for each in (api.tagged("req-1"), api, api.tagged("req-2")):
+        with pytest.raises(TooOld):
+            each.request("PUT", "/x", needs="1.37")
+    assert adapter.asked == ["1.37"]
 
 
 def test_what_a_placement_below_the_minimum_could_not_do_is_asked_again_later(monkeypatch):
@@ -80,7 +99,7 @@ class Unacceptable:
 
 def test_a_placement_that_has_forgotten_all_of_our_versions_is_too_new():
     api = http.PlacementAPI(Unacceptable(min_version="1.50", max_version="1.60"))
-    with pytest.raises(TooNew, match=r"microversion 1\.50 and later only.*up to 1\.39"):
+    with pytest.raises(TooNew, match=r"microversion 1\.50 and later only.*needs 1\.30"):
         api.request("GET", "/resource_providers")
 
 
@@ -193,12 +212,6 @@ def test_an_error_has_placements_status_code_and_detail():
 def test_a_microversion_is_two_decimal_numbers(text):
     with pytest.raises(ValueError, match="is not a microversion such as '1.39'"):
         parse_microversion(text)
-
-
-def test_a_newest_microversion_can_be_given():
-    adapter = Adapter("1.39")
-    http.PlacementAPI(adapter, max_version="1.35").request("GET", "/resource_providers")
-    assert adapter.asked == ["1.35"]
 
 
 def test_a_callers_request_id_is_in_each_call():

@@ -27,7 +27,7 @@ VIEW = View(
         ]
     ),
     {ROOT: 3, CHILD: 1},
-    Names(frozenset({"CUSTOM_A"}), frozenset({"VCPU"}), frozenset({"HW_X"})),
+    Names(frozenset({"CUSTOM_A"}), frozenset({"VCPU"})),
     frozenset(),
     {ROOT: {"DISK_GB": 2}},
 )

@@ -13,9 +13,11 @@ import pytest
 from agent import config
 from agent.switching.host_status import HostStatus
 from benchmarks.fleet.overload import fleet as overloaded
+from reportclient.errors import Unreachable
 from reportclient.schedule import LONGEST, Schedule, Times
 
 HOSTS = 10_000
+AWAY = Unreachable("no answer")
 PROVIDERS = 33
 VERIFICATION = 2
 """Requests: the tree, and what shares with it, as where there are aggregates."""
@@ -48,17 +50,17 @@ class Host:
         due = (
             min(self.schedule.verify_at, self.schedule.audit_at)
             if self.certain
-            else self.schedule.rest_until
+            else self.schedule.trouble.rest_until
         )
         return ceil((due - self.tick) / self.interval) if due > self.tick else 1
 
     def period(self, now, *, away):
-        if self.schedule.is_resting(now) or (
+        if self.schedule.waits_for(now) or (
             self.certain and not self.schedule.is_due(now, self.times)
         ):
             return 0
         if away:
-            self.schedule.unanswered(now, self.times, pending=not self.certain)
+            self.schedule.unanswered(AWAY, now, self.times, pending=not self.certain)
             return 1
         audit = self.schedule.audits(now, self.times)
         self.schedule.verified(now, self.times)
@@ -103,10 +105,10 @@ class Disabled:
         while self.written_at is None and min(host.tick, self.retry_at) < end:
             now = min(host.tick, self.retry_at)
             if now == host.tick:
-                tries = not host.schedule.is_resting(now)
+                tries = not host.schedule.waits_for(now)
                 host.tick += host.interval
             else:
-                again = now > self.asked_at and host.schedule.silent
+                again = now > self.asked_at and host.schedule.trouble.silent
                 tries = not (again and host.schedule.may_wait_for_period(now, host.times))
                 self.retry_at += self.status.next_pause()
             if tries:
@@ -118,7 +120,7 @@ class Disabled:
         schedule, times = self.host.schedule, self.host.times
         verifies = schedule.is_due(now, times)
         if away:
-            schedule.unanswered(now, times, pending=not verifies)
+            schedule.unanswered(AWAY, now, times, pending=not verifies)
             return 1
         self.written_at = now
         schedule.answered()
@@ -238,21 +240,21 @@ def test_their_traits_are_written_within_two_periods_and_without_a_spike(
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
     times, schedule = defaults().rules, Schedule()
     schedule.verified(0.0, times)
-    schedule.unanswered(1000.0, Times(), pending=False)
+    schedule.unanswered(AWAY, 1000.0, Times(), pending=False)
     assert 1030 <= schedule.verify_at <= 1090
     schedule.answered()
-    schedule.unanswered(2000.0, Times(), pending=False)
+    schedule.unanswered(AWAY, 2000.0, Times(), pending=False)
     assert 2030 <= schedule.verify_at <= 2090
 
 
 def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
     schedule = Schedule()
-    schedule.unanswered(1000.0, Times(), pending=True)
-    assert not schedule.is_resting(1001.0)
-    schedule.unanswered(1000.0, Times(), pending=True)
+    schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
+    assert not schedule.waits_for(1001.0)
+    schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
     for _ in range(20):
-        schedule.unanswered(1000.0, Times(), pending=True)
-        assert schedule.is_resting(1061.0) and not schedule.is_resting(999.0 + TWO_PERIODS)
+        schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
+        assert schedule.waits_for(1061.0) and not schedule.waits_for(999.0 + TWO_PERIODS)
 
 
 def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
@@ -260,15 +262,15 @@ def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
     for _ in range(400):
         schedule = Schedule()
         for _ in range(2):
-            schedule.unanswered(1000.0, Times(), pending=True)
-        rested += schedule.is_resting(1061.0)
+            schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
+        rested += schedule.waits_for(1061.0) is not None
     assert 100 < rested < 300
 
 
 def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
     schedule, times = Schedule(), Times()
     for _ in range(3):
-        schedule.unanswered(1000.0, times, pending=True)
+        schedule.unanswered(AWAY, 1000.0, times, pending=True)
     assert schedule.may_wait_for_period(1060.0 + 60, times)
     assert not schedule.may_wait_for_period(1000.0 + TWO_PERIODS + 30, times)
 

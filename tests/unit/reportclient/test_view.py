@@ -21,8 +21,9 @@ from reportclient.plan import (
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
-ROOT, CARD = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(2))
-FULL = {"VGPU": Inventory(2).with_defaults(None)}
+ROOT, CARD, BELOW = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(3))
+OPEN = {"VGPU": Inventory(2, reserved=1).with_defaults(None)}
+FULL = {"VGPU": Inventory(2, reserved=2).with_defaults(None)}
 VIEW = View(
     Snapshot.build([Provider(ROOT, "host"), Provider(CARD, "card", ROOT, FULL)]),
     {ROOT: 1, CARD: 4},
@@ -63,16 +64,38 @@ def test_of_a_deleted_provider_nothing_is_left() -> None:
     assert after(DeleteProvider(CARD), {}, unknown).generations == {ROOT: 1}
 
 
-def test_a_drained_class_keeps_what_was_reserved_before_until_it_is_written_anew() -> None:
-    more = SetInventory(CARD, FULL, drains={"VGPU": 2, "FPGA": 3})
+def test_a_drained_class_keeps_what_was_reserved_before_until_it_is_opened() -> None:
+    both = {**FULL, "FPGA": Inventory(3, reserved=3).with_defaults(None)}
+    more = SetInventory(CARD, both, drains={"VGPU": 2, "FPGA": 3})
     reply = {"resource_provider_generation": 5}
     drained = after(more, reply)
     assert drained.drained == {CARD: {"VGPU": 1, "FPGA": 3}} and drained.generations[CARD] == 5
     assert after(more, reply, replace(VIEW, drained={})).drained == {CARD: more.drains}
-    assert not after(SetInventory(CARD, FULL), reply).drained
-    assert not after(SetInventory(CARD, FULL), reply, replace(VIEW, drained={})).drained
-    bulk = after(SetInventories({CARD: FULL}), {})
+    one_opened = {**both, **OPEN}
+    assert after(SetInventory(CARD, one_opened), reply, drained).drained == {CARD: {"FPGA": 3}}
+    assert not after(SetInventory(CARD, OPEN), reply).drained
+    bulk = after(SetInventories({CARD: OPEN}), {})
     assert not bulk.drained and bulk.generations == {ROOT: 1, CARD: 6}
+    assert after(SetInventories({CARD: FULL}), {}).drained == VIEW.drained
+
+
+def test_a_tree_to_edit_shows_drained_classes_open_with_at_most_their_total() -> None:
+    assert VIEW.edit().records(CARD) == OPEN
+    more = replace(VIEW, drained={CARD: {"VGPU": 9}, BELOW: {"VGPU": 1}})
+    assert more.edit().records(CARD) == FULL
+
+
+def test_of_an_edit_only_classes_that_were_set_are_opened() -> None:
+    desired, both = VIEW.edit().freeze(), {**FULL, "FPGA": FULL["VGPU"]}
+    nothing_set = VIEW.with_drained(desired, lambda *_: False)
+    assert nothing_set == VIEW.snapshot
+    assert VIEW.with_drained(desired, lambda *set_: set_ == (CARD, "VGPU")) == desired
+    gone = desired.with_changes({CARD: None})
+    assert VIEW.with_drained(gone, lambda *_: False) == gone
+    without = desired.with_changes({CARD: Provider(CARD, "card", ROOT)})
+    assert VIEW.with_drained(without, lambda *_: False) == without
+    other = replace(VIEW, snapshot=Snapshot.build([Provider(CARD, "card", None, both)]))
+    assert other.with_drained(other.edit().freeze(), lambda *_: False) == other.snapshot
 
 
 def test_of_a_reshape_only_expected_generations_count() -> None:
@@ -88,6 +111,9 @@ def test_a_view_without_changes_is_the_desired_one() -> None:
     assert edit.children(ROOT) == [CARD] and edit.children(CARD) == []
     assert edit.freeze(desired, certain=False) == VIEW.stale()
     assert edit.freeze(desired, certain=True).snapshot is desired
-    edit.refused(frozenset({"HW_NEW"}))
-    assert edit.freeze(certain=True).names.absent == {"HW_NEW"}
+    edit.refused(SetTraits(CARD, frozenset({"NEW"})), frozenset({"NEW"}))
+    names = edit.freeze(certain=True).names
+    assert (names.absent_traits, names.absent_classes) == ({"NEW"}, frozenset())
+    edit.refused(SetInventory(CARD, FULL), frozenset({"LATER"}))
+    assert edit.freeze(certain=True).names.absent_classes == {"LATER"}
     assert VIEW.edit().data(CARD).generation == 4

@@ -1,0 +1,151 @@
+"""A device whose class changes while a guest uses it is not given to a second guest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.reporting.reports import Severity
+from drivers.api import Device, DeviceDriver, DriverContext
+from reportclient.client import Client
+from reportclient.errors import PlacementError
+from tests.agents import NODE, ROOT, VERIFY, Agent, child_uuid, door_to
+
+CARD = child_uuid(f"{NODE}_card")
+OLD, NEW, BESIDE = "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_BESIDE"
+
+
+class Listing(DeviceDriver):
+    def __init__(self, name: str, classes: dict[str, int]) -> None:
+        super().__init__(DriverContext(NODE, Path()))
+        self.name, self.classes = name, classes
+
+    def devices(self, node):
+        return [Device(self.name, dict(self.classes))]
+
+
+def started(
+    any_placement, classes: dict[str, int], name: str = "card", state: Path | None = None
+) -> tuple[Agent, Listing]:
+    driver = Listing(name, classes)
+    agent = Agent(any_placement, driver, state=state)
+    agent.settled()
+    return agent, driver
+
+
+def amounts(any_placement, uuid: str = CARD) -> dict[str, tuple[int, int]]:
+    found = any_placement.stranger.inventory(uuid).items()
+    return {name: (row["total"], row["reserved"]) for name, row in found}
+
+
+def test_the_new_class_of_a_card_in_use_comes_when_its_guest_has_gone(any_placement, tmp_path):
+    agent, driver = started(any_placement, {OLD: 1}, state=tmp_path)
+    guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    driver.classes = {NEW: 1}
+    for _ in range(2):
+        report = agent.period()
+        assert report.ok and amounts(any_placement) == {OLD: (1, 1)}
+        with pytest.raises((PlacementError, AssertionError)):
+            any_placement.stranger.put_allocation({CARD: {NEW: 1}})
+    (text,) = report.texts(Severity.INFO)
+    assert f"{OLD} is in use by {guest}" in text and f"{NEW} is reported" in text
+    agent.restart()
+    agent.period()
+    assert amounts(any_placement) == {OLD: (1, 1)}
+    any_placement.stranger.delete_allocation(guest)
+    agent.period()
+    assert amounts(any_placement) == {NEW: (1, 0)}
+
+
+def test_the_new_class_of_a_card_that_nobody_uses_comes_in_one_write(any_placement):
+    agent, driver = started(any_placement, {OLD: 1})
+    driver.classes = {NEW: 1}
+    report = agent.period(1.0)
+    assert [type(each).__name__ for each in report.done] == ["EnsureClass", "SetInventory"]
+    assert amounts(any_placement) == {NEW: (1, 0)}
+
+
+def test_a_class_beside_one_that_stays_is_no_replacement(any_placement):
+    agent, driver = started(any_placement, {OLD: 1})
+    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    driver.classes = {OLD: 1, BESIDE: 2}
+    agent.period()
+    assert amounts(any_placement) == {OLD: (1, 0), BESIDE: (2, 0)}
+
+
+def test_a_class_that_a_card_had_does_not_grow_while_its_other_one_is_in_use(any_placement):
+    agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
+    guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    driver.classes = {BESIDE: 4}
+    agent.period()
+    assert amounts(any_placement) == {OLD: (2, 2), BESIDE: (2, 0)}
+    any_placement.stranger.delete_allocation(guest)
+    agent.period()
+    assert amounts(any_placement) == {BESIDE: (4, 0)}
+
+
+def test_a_class_of_a_card_shrinks_while_its_other_one_is_in_use(any_placement):
+    agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
+    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    driver.classes = {BESIDE: 1}
+    agent.period()
+    assert amounts(any_placement) == {OLD: (2, 2), BESIDE: (1, 0)}
+
+
+def test_a_class_that_a_card_gives_up_for_a_period_before_the_new_one_comes_is_the_same(
+    any_placement,
+):
+    agent, driver = started(any_placement, {OLD: 1})
+    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    for driver.classes in ({}, {NEW: 1}):
+        agent.period(1.0)
+        assert amounts(any_placement) == {OLD: (1, 1)}
+
+
+def test_a_class_that_comes_back_is_open_again(any_placement):
+    agent, driver = started(any_placement, {OLD: 1})
+    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    for driver.classes, left in (({NEW: 1}, 1), ({OLD: 1}, 0)):
+        agent.period()
+        assert amounts(any_placement) == {OLD: (1, left)}
+
+
+def test_the_cpus_of_a_host_change_class_in_the_same_way_and_all_else_at_once(any_placement):
+    agent, driver = started(any_placement, {"VCPU": 8}, NODE)
+    guest = any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
+    driver.classes = {"PCPU": 8, "MEMORY_MB": 1024}
+    agent.period()
+    assert amounts(any_placement, ROOT) == {"VCPU": (8, 8), "MEMORY_MB": (1024, 0)}
+    any_placement.stranger.delete_allocation(guest)
+    agent.period(2 * VERIFY)
+    assert amounts(any_placement, ROOT) == {"PCPU": (8, 0), "MEMORY_MB": (1024, 0)}
+
+
+def test_a_numa_cell_is_no_device(any_placement):
+    agent, driver = started(any_placement, {"VCPU": 8})
+    any_placement.stranger.put_allocation({CARD: {"VCPU": 1}})
+    any_placement.stranger.add_trait(CARD, "HW_NUMA_ROOT")
+    driver.classes = {"PCPU": 8, "MEMORY_MB": 1024}
+    agent.period()
+    assert amounts(any_placement) == {"VCPU": (8, 8), "MEMORY_MB": (1024, 0)}
+
+
+def test_a_program_that_uses_the_library_offers_it_once_too(any_placement):
+    any_placement.stranger.create_provider(NODE, ROOT)
+    client = Client(door_to(any_placement))
+
+    def report(resource_class: str):
+        tree = client.tree(ROOT)
+        if not tree.exists(CARD):
+            tree.new_child(f"{NODE}_card", NODE, CARD)
+        tree.update_inventory(CARD, {resource_class: {"total": 1}})
+        return client.update(tree)
+
+    assert report(OLD).ok
+    guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
+    report(NEW)
+    assert amounts(any_placement) == {OLD: (1, 1)}
+    any_placement.stranger.delete_allocation(guest)
+    report(NEW)
+    assert amounts(any_placement) == {NEW: (1, 0)}
