@@ -7,7 +7,6 @@ unusable.
 
 import logging
 import os
-import random
 import signal
 import socket
 import sys
@@ -31,6 +30,7 @@ from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import RegistryPermissions
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
+from agent.retrying import until_it_works
 from compute_registry import config
 from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
@@ -40,7 +40,6 @@ from compute_registry.heartbeats import Heartbeats
 from compute_registry.rest.server import listen
 from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
-from reportclient.schedule import doubled
 
 if TYPE_CHECKING:
     from compute_registry.metrics import RegistryMonitoring
@@ -222,19 +221,12 @@ class _Process:
 
     def _wait_for_database(self, database: Database) -> None:
         """Upgrade the schema once the database answers, or stop; log each new reason."""
-        logged, tries = "", 0
-        while not self.stop.is_set():
-            try:
-                database.upgrade()
-            except RegistryUnavailable as err:
-                if str(err) != logged:
-                    LOG.warning("Waiting for the database: %s", err)
-                    self.systemd.status(f"waiting for {database.safe_url}")
-                logged = str(err)
-            else:
-                return
-            self.stop.wait(doubled(1.0, tries, LONGEST_PAUSE) * random.uniform(0.5, 1))
-            tries += 1
+
+        def log(error: str) -> None:
+            LOG.warning("Waiting for the database: %s", error)
+            self.systemd.status(f"waiting for {database.safe_url}")
+
+        until_it_works(database.upgrade, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
     def _serve_rpc(
         self, store: SqlRegistry, transport: Any, agents: AgentCalls, stack: ExitStack

@@ -129,6 +129,8 @@ class Counting:
     def __init__(self, api: API, now: float = 0.0) -> None:
         self._api = api
         self.now = now
+        self.needs: str | None = None
+        """The oldest microversion that supports the attempt; ``None``: any."""
         self.calls = 0
         self.tries = 1
         """Number of tries: more than one after conflicts with other clients."""
@@ -150,4 +152,4 @@ class Counting:
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs)
+        return self._api.request(method, path, json=json, needs=needs or self.needs)

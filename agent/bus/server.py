@@ -14,7 +14,6 @@ driver's objects.  With other drivers no call is marked.
 
 import inspect
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -34,13 +33,13 @@ from agent.bus.errors import (
     Permit,
 )
 from agent.loop import in_thread
+from agent.retrying import until_it_works
 from reportclient.plain_text import error_text
-from reportclient.schedule import doubled
 
 LOG = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
-"""Seconds between two attempts to start a server that the broker refuses."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to start a server that the broker refuses, at most."""
 REDELIVERED = "redelivered"
 """AMQP's flag of a second delivery; set here also on calls that waited."""
 
@@ -81,36 +80,24 @@ class RpcServer:
 
     def _start(self) -> None:
         """Try until it works: an operator may correct credentials at the broker."""
-        logged, tries = "", 0
-        while not self._stopping.is_set():
-            try:
-                server = self._make()
-                server.start()
-            except Exception as err:  # noqa: BLE001  it must not end the thread
-                why = str(err) or type(err).__name__
-                if why != logged:
-                    LOG.warning(
-                        "Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, why
-                    )
-                logged = why
-            else:
-                self._server = server
-                self.serving.set()
-                LOG.info("Serving RPC calls on topic %s", self.target.topic)
-                self.on_serving()
-                return
-            pause = doubled(FIRST_PAUSE, tries, LONGEST_PAUSE)
-            self._stopping.wait(pause * random.uniform(0.5, 1))
-            tries += 1
+        topic = self.target.topic
+        log = partial(LOG.warning, "Can't serve RPC calls on topic %s, retrying: %s", topic)
+        self._server = until_it_works(self._started, self._stopping, log, LONGEST_PAUSE)
+        if self._server is not None:
+            self.serving.set()
+            LOG.info("Serving RPC calls on topic %s", topic)
+            self.on_serving()
 
-    def _make(self) -> Any:
-        return messaging.oslo_messaging.get_rpc_server(
+    def _started(self) -> Any:
+        server = messaging.oslo_messaging.get_rpc_server(
             self.transport,
             self.target,
             list(self.endpoints),
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
             server_cls=partial(_Server, rpc=self),
         )
+        server.start()
+        return server
 
     def is_connected(self) -> bool:
         """Return whether calls arrive: the server has started and is connected to the broker."""

@@ -34,10 +34,10 @@ from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
-from reportclient.apply import never
+from reportclient.apply import Outcome, never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
+from reportclient.errors import PlacementError, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import first_few
@@ -162,8 +162,10 @@ class Tracker:
     def _once(
         self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
+        attached = self.rules.attached
+        api.needs = attach.NEEDS if attached else None
         self._refresh(api, now)
-        attached, before, ledger = self.rules.attached, self.view.snapshot, self.ledger
+        before, ledger = self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
@@ -175,7 +177,6 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = decide(repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
-        too_old = frozenset[str]()
         try:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
@@ -183,12 +184,10 @@ class Tracker:
         finally:  # also if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-                too_old = self._note_too_old()
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             raise outcome.stopped_by
-        failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
-        report = self._report(decision, failed, outcome.stopped_by)
+        report = self._report(decision, outcome)
         # Not before the end of the period: drivers may be called several times in it.
         if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
             self.ledger = replace(self.ledger, emptied=emptied)
@@ -411,33 +410,7 @@ class Tracker:
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
-    def _note_too_old(self) -> frozenset[str]:
-        """Return the children that this Placement can't take out of the tree: they stay, empty."""
-        refused = self.root.refusals.by_subject
-        inside = frozenset(
-            uuid
-            for uuid, (operation, err, *_) in refused.items()
-            if isinstance(err, TooOld)
-            and isinstance(operation, UpdateProvider)
-            and operation.parent_uuid is None
-        )
-        if inside:
-            LOG.info(
-                "Node %s: Placement is older than microversion 1.37: removed children stay below "
-                "the root, empty",
-                self.node,
-            )
-            self.rules = replace(self.rules, remove_child_after=None)
-            for uuid in inside:
-                del refused[uuid]
-        return inside
-
-    def _report(
-        self,
-        decision: Decision,
-        failed: Mapping[str, PlacementError],
-        stopped_by: PlacementError | None,
-    ) -> Report:
+    def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
         degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
         degraded |= self.competing.degraded(self.uuid, self.node)
@@ -454,11 +427,11 @@ class Tracker:
             self.node,
             plan=decision.plan,
             driver_errors=answer.errors,
-            failed=self.root.refusals.causes(failed),
+            failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded=degraded,
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=stopped_by or self.root.schedule.unreachable,
+            error=outcome.stopped_by or self.root.schedule.unreachable,
         )

@@ -14,6 +14,7 @@ OTHER = "c0ffee00-0000-4000-8000-0000000000b2"
 POOL = "eeeeeeee-0000-4000-8000-000000000001"
 SECOND = "eeeeeeee-0000-4000-8000-000000000002"
 RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+ROW = "aaaaaaaa-0000-4000-8000-000000000002"
 
 
 def mounts(node: str, *pools: str) -> Body:
@@ -36,10 +37,10 @@ def mounts(node: str, *pools: str) -> Body:
 
 
 class Host(Agent):
-    def __init__(self, placement: Any, node: str, root: str, *pools: str) -> None:
+    def __init__(self, placement: Any, node: str, root: str, *pools: str, **rules: Any) -> None:
         self.driver = Small(mounts(node, *pools), [node])
         self.node = node
-        super().__init__(placement, self.driver, root=root, audit_every=None)
+        super().__init__(placement, self.driver, root=root, audit_every=None, **rules)
 
     def mounts(self, *pools: str) -> None:
         self.driver.body = mounts(self.node, *pools)
@@ -94,9 +95,18 @@ def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> No
     assert host.period().ok
     assert not there(any_placement, POOL) and there(any_placement, SECOND)
 
+    strangers = "eeeeeeee-0000-4000-8000-00000000000f"
+    any_placement.stranger.create_provider("theirs", strangers)
+    any_placement.stranger.add_trait(strangers, "MISC_SHARES_VIA_AGGREGATE")
+    any_placement.stranger.set_aggregates(strangers, [ROW])
+    any_placement.stranger.set_aggregates(SECOND, [RACK, ROW])
+    host.mounts()
+    host.period(), host.period()
+    assert not there(any_placement, SECOND), "though another one is in an aggregate of its"
+
 
 def test_while_other_hosts_use_it_they_are_looked_for_at_doubled_gaps(fake_placement) -> None:
-    first = Host(fake_placement, NODE, ROOT, POOL)
+    first = Host(fake_placement, NODE, ROOT, POOL, verify_every=1e6)
     second = Host(fake_placement, "h2", OTHER, POOL)
     first.period(), second.period()
     first.mounts()
