@@ -85,8 +85,8 @@ class RegistryEndpoint:
         self, _: Context, host: str, address: str, version: int, **_unknown: Any
     ) -> None:
         """Note a heartbeat that reports nothing new; nobody awaits an answer."""
-        checks.heartbeat(host, address, None, ())
-        checks.version("version", version)
+        checks.report(host, address)
+        checks.versions(version)
         self.received.put((host, address, version))
 
     @_answered

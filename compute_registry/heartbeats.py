@@ -43,10 +43,10 @@ class Heartbeats:
             beats[host] = (address, version)
         try:
             changed = self.store.keep_alive(beats) if beats or self.connected() else []
-            for row in changed:
-                host, version = row["host"], row["version"]
+            for each in changed:
+                host, version = each.host, each.version
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
-                self.agents.repeat_host_enabled(host, not row["disabled"], version)
+                self.agents.repeat_host_enabled(host, not each.disabled, version)
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:

@@ -34,7 +34,6 @@ from agent.retrying import until_it_works
 from compute_registry import config
 from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
-from compute_registry.database.protocol import Database
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
 from compute_registry.rest.server import listen
@@ -219,7 +218,7 @@ class _Process:
             )
         return transport
 
-    def _wait_for_database(self, database: Database) -> None:
+    def _wait_for_database(self, database: FleetDatabase) -> None:
         """Upgrade the schema once the database answers, or stop; log each new reason."""
 
         def log(error: str) -> None:

@@ -1,4 +1,4 @@
-"""Service records in a database.
+"""Service records in the fleet's database.
 
 Each change is one conditional UPDATE, so concurrent writers lose no change.  Heartbeats write
 columns of their own, so they undo no change by an operator.  All times are the database's.
@@ -7,23 +7,21 @@ columns of their own, so they undo no change by an operator.  All times are the 
 import logging
 import time
 import uuid as uuidlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
 from math import inf
 from typing import Any, TypeVar
 
+import sqlalchemy as sa
+
 from agent.registry import checks, errors
-from agent.registry.checks import LARGEST_VERSION
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
-from agent.registry.record import (
-    BINARY,
-    DOWN_AFTER,
-    RECREATE,
-    ServiceRecord,
-    record_from_row,
-    unreadable,
-)
-from compute_registry.database.protocol import Database, Duplicate, Transaction
+from agent.registry.record import BINARY, DOWN_AFTER, RECREATE, ServiceRecord, unreadable
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
+from reportclient.plain_text import plain
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
@@ -31,22 +29,64 @@ COUNTED_EVERY = 60.0
 """Seconds for which the number of hosts that are up is used again."""
 AT_ONCE = 100
 """Heartbeats in one statement."""
-_SENDERS = " OR ".join(f"(host = :h{each} AND address = :a{each})" for each in range(AT_ONCE))
-_UNAWARE = " OR ".join(
-    f"(host = :h{each} AND address = :a{each} AND version <> :v{each})" for each in range(AT_ONCE)
-)
+ROOTS_AT_ONCE = 1000
+"""Root providers in one statement."""
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
 """Called after each transaction with its duration in seconds and whether the database answered."""
 
+_ROW = SERVICES.c
+_HELD = {"last_seen": NOW, "heard": CLOCK}
+"""The columns that each heartbeat writes."""
+_DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
+_REPORT = SERVICES.update().where(
+    _ROW.host == sa.bindparam("of_host"),
+    sa.or_(
+        _ROW.address == sa.bindparam("address"),
+        _ROW.address.is_(None),
+        _DOWN,
+    ),
+)
+# A version that is new even after a restore of the database from a backup.
+_LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
+
+
+def _records(table: Any = SERVICES) -> sa.Select[Any]:
+    """Return the statement for the records of these rows of ``services``, a row for each root."""
+    column = table.c
+    own = [each for each in column if each.name not in {"heard", "contested_by", "contested_at"}]
+    contested = sa.case((column.contested_at > CLOCK - DOWN_AFTER, column.contested_by))
+    return (
+        sa.select(
+            *own,
+            ROOTS.c.root,
+            (CLOCK - column.heard).label("silent_for"),
+            contested.label("contested_by"),
+        )
+        .select_from(table.outerjoin(ROOTS, ROOTS.c.service_id == column.id))
+        .order_by(column.host, ROOTS.c.root)
+    )
+
+
+_BY_HOST = _records().where(_ROW.host == sa.bindparam("of_host"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unaware:
+    """A host whose agent has not seen the last version of its record."""
+
+    host: str
+    version: int
+    disabled: bool
+
 
 @dataclass(slots=True)
 class SqlRegistry:
     """See :class:`agent.registry.client.RegistryClient`; its schema has to be up to date."""
 
-    database: Database
+    database: FleetDatabase
     down_after: float = DOWN_AFTER
     binary: str = BINARY
     unreadable: set[str] = field(default_factory=set)
@@ -59,23 +99,23 @@ class SqlRegistry:
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """Return all records sorted by host, or at most ``limit`` of those after a host."""
         checks.page(after, limit)
-        wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
-        most = limit or LARGEST_VERSION
-        return self._run(
-            lambda sql: [self._listed(row) for row in sql.rows(wanted, after=after, most=most)]
-        )
+        page = SERVICES.select().where(_ROW.host > after).order_by(_ROW.host).limit(limit)
+        return self._run(lambda sql: self._select(sql, _records(page.subquery())))
 
     def get_service(self, host: str) -> ServiceRecord:
         checks.require_host(host)
         return self._run(lambda sql: self._existing(sql, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        checks.require_uuid(uuid)
-        wanted = f"{self._select} WHERE uuid = :uuid"
-        rows = self._run(lambda sql: sql.rows(wanted, uuid=uuid))
-        if not rows:
-            raise UnknownHost(f"no service has the UUID {uuid}")
-        return self._record(rows[0])
+        wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
+        return self._only(self._run(lambda sql: self._select(sql, wanted)), f"the UUID {uuid}")
+
+    def find_by_root(self, root: str) -> ServiceRecord:
+        """Return the record that has this root provider.  :raises UnknownHost: none has it."""
+        owner = sa.select(ROOTS.c.service_id).where(ROOTS.c.root == checks.require_uuid(root))
+        wanted = _records().where(_ROW.id == owner.scalar_subquery())
+        found = self._run(lambda sql: self._select(sql, wanted))
+        return self._only(found, f"the root provider {root}")
 
     def heartbeat(  # noqa: PLR0913  what an agent reports
         self,
@@ -89,24 +129,16 @@ class SqlRegistry:
         degraded: str = "",
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
-        checks.heartbeat(host, address, rpc_version, roots)
-        checks.flag("attached", attached)
-        checks.short_text("agent_version", agent_version)
-        checks.short_text("degraded", degraded)
-        reported = {
-            "address": address,
-            "rpc_version": rpc_version,
-            "roots": " ".join(roots),
-            "attached": attached,
-            "agent_version": agent_version,
-            "degraded": degraded,
-        }
-        for _ in range(3):  # another process may create or delete the record in between
-            if (record := self._beat(host, reported)) is not None:
-                break
-            self._insert(host)
-        else:
-            raise UnknownHost(f"the record of {host} was deleted during its heartbeat")
+        report = checks.report(
+            host,
+            address,
+            rpc_version,
+            roots,
+            attached=attached,
+            agent_version=agent_version,
+            degraded=degraded,
+        )
+        record = self._run(lambda sql: self._report(sql, report))
         if record.address != address:
             raise errors.HostTaken(
                 f"host name {host} is used by another agent, which is up: that agent runs at "
@@ -114,134 +146,111 @@ class SqlRegistry:
             )
         return replace(record, hosts=self._number_up())
 
-    def keep_alive(self, beats: Mapping[str, tuple[str, int]]) -> list[Mapping[str, Any]]:
+    def keep_alive(self, beats: Mapping[str, tuple[str, int]]) -> list[Unaware]:
         """Record heartbeats that report nothing new, and keep the database's clock going.
 
         ``beats`` has by host the address of its agent, and the version of the record that the agent
-        has seen.  Return host, version and ``disabled`` of the records with another version; those
-        of agents in attach mode are left out.
+        has seen.  Return the hosts whose records have another version; those of agents in attach
+        mode are left out.
         """
-        now, clock, changed = self.database.now, self.database.clock, list[Mapping[str, Any]]()
-        if self.database.tick:  # a transaction of its own: others wait for the row of the clock
-            self._run(lambda sql: sql.change(self.database.tick))
-        alive = f"UPDATE services SET last_seen = {now}, heard = {clock} WHERE {_SENDERS}"
-        unaware = (
-            f"SELECT host, version, disabled FROM services WHERE NOT attached AND ({_UNAWARE})"
-        )
-        items = list(beats.items())
-        for first in range(0, len(items), AT_ONCE):
-            part = items[first : first + AT_ONCE]
-            part += part[-1:] * (AT_ONCE - len(part))  # so that the statement is always the same
-            values: dict[str, Any] = {}
-            for number, (host, (address, version)) in enumerate(part):
-                values |= {f"h{number}": host, f"a{number}": address, f"v{number}": version}
+        # A transaction of its own: others wait for the row of the clock.
+        self._run(lambda sql: sql.execute(TICK))
+        unaware: list[Unaware] = []
+        for hosts in _parts(beats, AT_ONCE):
 
-            def work(
-                sql: Transaction, values: dict[str, Any] = values
-            ) -> Sequence[Mapping[str, Any]]:
-                sql.change(alive, **values)
-                return sql.rows(unaware, **values)
+            def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Unaware]:
+                wanted = sa.select(SERVICES).where(_ROW.host.in_(hosts))
+                alive = [
+                    row for row in sql.execute(wanted).all() if row.address == beats[row.host][0]
+                ]
+                numbers = [row.id for row in alive]
+                sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
+                return [
+                    Unaware(row.host, row.version, row.disabled)
+                    for row in alive
+                    if not row.attached and row.version != beats[row.host][1]
+                ]
 
-            changed += self._run(work)
-        return changed
+            unaware += self._run(work)
+        return unaware
 
     def _number_up(self) -> int:
         """Return the number of hosts that are up, counted at most once a minute."""
         counted_at, number = self._hosts
         if time.monotonic() - counted_at > COUNTED_EVERY:
-            wanted = (
-                f"SELECT COUNT(*) AS up FROM services WHERE NOT (forced_down OR {self._is_silent})"
-            )
-            rows = self._run(lambda sql: sql.rows(wanted, down_after=self.down_after))
-            number = int(rows[0]["up"])
+            wanted = sa.select(sa.func.count()).where(sa.not_(sa.or_(_ROW.forced_down, _DOWN)))
+            values = {"down_after": self.down_after}
+            number = self._run(lambda sql: sql.execute(wanted, values).scalar_one())
             self._hosts = time.monotonic(), number
         return number
 
-    def _beat(self, host: str, reported: dict[str, Any]) -> ServiceRecord | None:
-        """Return the record after the heartbeat, ``None`` if there is no record.
+    def _report(self, sql: sa.Connection, report: checks.Report) -> ServiceRecord:
+        """Return the record after the heartbeat.
 
         If the record has another address, the heartbeat was refused.
         """
-        beat = (
-            "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
-            "attached = :attached, agent_version = :agent_version, degraded = :degraded, "
-            f"last_seen = {self.database.now}, heard = {self.database.clock} WHERE host = :host "
-            f"AND (address = :address OR address IS NULL OR {self._is_silent})"
-        )
-        contest = (
-            "UPDATE services SET contested_by = :address, "
-            f"contested_at = {self.database.clock} WHERE host = :host"
-        )
+        values = {name: getattr(report, name) for name in _REPORTED}
+        key = {"of_host": report.host, "down_after": self.down_after}
+        beat = _REPORT.values({**_HELD, **{name: sa.bindparam(name) for name in _REPORTED}})
+        for _ in range(3):  # another process may create or delete the record in between
+            changed = sql.execute(beat, {**values, **key}).rowcount
+            found = self._select(sql, _BY_HOST, of_host=report.host)
+            if not found:
+                sql.execute(SERVICES.insert().values(self._new(report.host)))
+                continue
+            record = self._readable(found[0])
+            if changed and report.roots != record.roots:
+                return replace(record, roots=self._claim(sql, record, report.roots))
+            if changed or record.address not in (None, report.address):
+                break
+        else:
+            raise UnknownHost(f"the record of {report.host} was deleted during its heartbeat")
+        if not changed:
+            contest = {"contested_by": report.address, "contested_at": CLOCK}
+            sql.execute(SERVICES.update().where(_ROW.id == record.id).values(contest))
+        return record
 
-        def work(sql: Transaction) -> ServiceRecord | None:
-            key = {"host": host, "down_after": self.down_after}
-            changed = sql.change(f"{beat} AND roots = :roots", **key, **reported)
-            row = self._row(sql, host)
-            if row is not None and not changed:
-                recorded, claimed = str(row["roots"]).split(), reported["roots"].split()
-                roots = " ".join(self._granted(sql, host, recorded, claimed))
-                changed = sql.change(beat, **key, **{**reported, "roots": roots})
-                row = self._row(sql, host)
-            if row is None or (not changed and row["address"] in (None, reported["address"])):
-                return None  # created by another process after the UPDATE: try again
-            if not changed:
-                sql.change(contest, host=host, address=reported["address"])
-            return self._record(row)
+    def _new(self, host: str) -> dict[str, Any]:
+        flags = dict.fromkeys(("disabled", "forced_down", "attached"), False)
+        texts = dict.fromkeys(("agent_version", "degraded"), "")
+        own = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "version": 1}
+        return own | flags | texts
 
-        return self._run(work)
-
-    def _granted(
-        self, sql: Transaction, host: str, recorded: Sequence[str], roots: Sequence[str]
-    ) -> list[str]:
-        """Return the roots without those of other hosts that are up; ``recorded``: in the record.
+    def _claim(
+        self, sql: sa.Connection, record: ServiceRecord, claimed: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Give the record these roots, without those of other hosts that are up; return them.
 
         A root of a host that is down moves to this host.
         """
-        granted = list(roots)
-        for root in (root for root in roots if root not in recorded):
-            for rival in sql.rows(
-                f"{self._select} WHERE host <> :host AND roots LIKE :part",
-                host=host,
-                part=f"%{root}%",
-            ):
-                owner, silent_for = rival["host"], rival["silent_for"]
+        host, own, new = record.host, set(record.roots), set(claimed).difference(record.roots)
+        rivals = sa.select(ROOTS.c.root, _ROW.host, CLOCK - _ROW.heard).join(SERVICES)
+        for part in _parts(own.difference(claimed), ROOTS_AT_ONCE):
+            gone = ROOTS.delete().where(ROOTS.c.service_id == record.id, ROOTS.c.root.in_(part))
+            sql.execute(gone)
+        for part in _parts(new, ROOTS_AT_ONCE):
+            for root, owner, silent_for in sql.execute(rivals.where(ROOTS.c.root.in_(part))).all():
                 if silent_for is None or silent_for > self.down_after:
-                    left = [other for other in str(rival["roots"]).split() if other != root]
-                    sql.change(
-                        "UPDATE services SET roots = :roots WHERE host = :host",
-                        roots=" ".join(left),
-                        host=owner,
-                    )
-                    LOG.info(
-                        "Root provider %s: moved to the record of %s from %s, which is down",
+                    sql.execute(ROOTS.delete().where(ROOTS.c.root == root))
+                    text = "Root provider %s: moved to the record of %s from %s, which is down"
+                    LOG.info(text, root, host, owner)
+                    continue
+                new.remove(root)
+                if (root, host) not in self.refused:
+                    LOG.warning(
+                        "Root provider %s: not added to the record of %s: it is in that of %s, "
+                        "which is up",
                         root,
                         host,
                         owner,
                     )
-                elif root in granted:
-                    granted.remove(root)
-                    if (root, host) not in self.refused:
-                        LOG.warning(
-                            "Root provider %s: not added to the record of %s: it is in that of %s, "
-                            "which is up",
-                            root,
-                            host,
-                            owner,
-                        )
-                    self.refused.add((root, host))
+                self.refused.add((root, host))
+        if new:
+            rows = [{"root": root, "service_id": record.id} for root in sorted(new)]
+            sql.execute(ROOTS.insert(), rows)
+        granted = own.intersection(claimed) | new
         self.refused -= {(root, host) for root in granted}
-        return granted
-
-    def _insert(self, host: str) -> None:
-        new = (
-            f"INSERT INTO services (uuid, host, {self.database.binary}, version, disabled, "
-            "forced_down, roots) VALUES (:uuid, :host, :binary, 1, :no, :no, '')"
-        )
-        row = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "no": False}
-        try:
-            self._run(lambda sql: sql.change(new, **row))
-        except Duplicate:
-            return  # another process has created the record
+        return tuple(sorted(granted))
 
     def set_status(
         self,
@@ -253,41 +262,38 @@ class SqlRegistry:
         new_version: int | None = None,
     ) -> ServiceRecord:
         checks.flag("disabled", disabled)
-        checks.version("expected_version", expected_version)
-        checks.version("new_version", new_version)
+        checks.versions(expected_version, new_version)
         text = checks.reason(disabled=disabled, reason=reason)
-        now = self.database.now
-        keeps = f"disabled AND (disabled_at IS NULL OR disabled_at BETWEEN 0 AND {now})"
-        since = f"CASE WHEN {keeps} THEN disabled_at ELSE {now} END"
+        at = _ROW.disabled_at
+        keeps = sa.and_(_ROW.disabled, sa.or_(at.is_(None), at.between(0, NOW)))
         # In this order: in MySQL an assignment sees the results of those before it.
-        assignments = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
-        values = {"disabled": disabled, "disabled_reason": text}
-        assignments += "disabled_reason = :disabled_reason"
-        return self._set(host, assignments, values, expected_version, new_version)
+        changes = [
+            (at, sa.case((keeps, at), else_=NOW) if disabled else None),
+            (_ROW.disabled, disabled),
+            (_ROW.disabled_reason, text),
+        ]
+        return self._set(host, changes, expected_version, _LATER if new_version is None else None)
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         checks.flag("forced_down", forced_down)
-        checks.version("expected_version", expected_version)
-        values = {"forced_down": forced_down}
-        return self._set(host, "forced_down = :forced_down", values, expected_version)
+        checks.versions(expected_version)
+        return self._set(host, [(_ROW.forced_down, forced_down)], expected_version)
 
     def delete(self, host: str) -> None:
         """Delete a record, unless its service is up and not forced down."""
         checks.require_host(host)
-        deletion = (
-            "DELETE FROM services WHERE host = :host "
-            f"AND (last_seen IS NULL OR forced_down OR {self._is_silent})"
-        )
+        row = SERVICES.delete().where(_ROW.host == host)
+        deletion = row.where(sa.or_(_ROW.last_seen.is_(None), _ROW.forced_down, _DOWN))
 
-        def work(sql: Transaction) -> ServiceRecord | None:
-            if sql.change(deletion, host=host, down_after=self.down_after):
+        def work(sql: sa.Connection) -> ServiceRecord | None:
+            if sql.execute(deletion, {"down_after": self.down_after}).rowcount:
                 return None
             try:
                 return self._existing(sql, host)
             except Unreadable:
-                sql.change("DELETE FROM services WHERE host = :host", host=host)
+                sql.execute(row)
                 return None
 
         record = self._run(work)
@@ -301,22 +307,20 @@ class SqlRegistry:
     def _set(
         self,
         host: str,
-        assignments: str,
-        values: dict[str, Any],
+        changes: Sequence[tuple[Any, Any]],
         expected: int | None,
-        new: int | None = None,
+        version: Any = _LATER,
     ) -> ServiceRecord:
+        """Change the record, if it has the ``expected`` version; ``None`` as version: the next."""
         checks.require_host(host)
-        version = self._later if new is None else ":new"
-        change = f"UPDATE services SET {assignments}, version = {version} WHERE host = :host"
+        version = _ROW.version + 1 if version is None else version
+        change = SERVICES.update().where(_ROW.host == host)
+        change = change.ordered_values(*changes, (_ROW.version, version))
         if expected is not None:
-            change += " AND version = :expected"
-            values = {**values, "expected": expected}
-        if new is not None:
-            values = {**values, "new": new}
+            change = change.where(_ROW.version == expected)
 
-        def work(sql: Transaction) -> tuple[int, ServiceRecord]:
-            return sql.change(change, host=host, **values), self._existing(sql, host)
+        def work(sql: sa.Connection) -> tuple[int, ServiceRecord]:
+            return sql.execute(change).rowcount, self._existing(sql, host)
 
         changed, record = self._run(work)
         if not changed:
@@ -326,56 +330,67 @@ class SqlRegistry:
             )
         return record
 
-    def _run(self, work: Callable[[Transaction], R]) -> R:
+    def _run(self, work: Callable[[sa.Connection], R]) -> R:
         return self.database.run(work)
 
-    def _existing(self, sql: Transaction, host: str) -> ServiceRecord:
-        row = self._row(sql, host)
-        if row is None:
-            raise UnknownHost(f"no service has the host name {host}")
-        return self._record(row)
+    def _existing(self, sql: sa.Connection, host: str) -> ServiceRecord:
+        return self._only(self._select(sql, _BY_HOST, of_host=host), f"the host name {host}")
 
-    def _row(self, sql: Transaction, host: str) -> Mapping[str, Any] | None:
-        return next(iter(sql.rows(f"{self._select} WHERE host = :host", host=host)), None)
+    def _only(self, found: Sequence[ServiceRecord], which: str) -> ServiceRecord:
+        if not found:
+            raise UnknownHost(f"no service has {which}")
+        return self._readable(found[0])
 
-    def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
-        """Return the record of a row.  :raises Unreadable: a column can't be read."""
-        record = self._listed(row)
+    def _readable(self, record: ServiceRecord) -> ServiceRecord:
+        """Return the record.  :raises Unreadable: a column can't be read."""
         if record.unreadable:
             raise Unreadable(f"{unreadable(record.host)}: {RECREATE}")
         return record
 
-    def _listed(self, row: Mapping[str, Any]) -> ServiceRecord:
-        """Return the record of a row; log once that it can't be read, and once that it can."""
-        record = record_from_row(row)
-        if record.unreadable and record.host not in self.unreadable:
-            LOG.warning("%s: %s", unreadable(record.host), RECREATE)
-            self.unreadable.add(record.host)
-        elif not record.unreadable and record.host in self.unreadable:
-            LOG.info("The record of %s can be read again", record.host)
-            self.unreadable.discard(record.host)
-        return record
+    def _select(
+        self, sql: sa.Connection, wanted: sa.Select[Any], **values: Any
+    ) -> list[ServiceRecord]:
+        """Return the records; log once that one can't be read, and once that it can."""
+        records = list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
+        for record in records:
+            if record.unreadable and record.host not in self.unreadable:
+                LOG.warning("%s: %s", unreadable(record.host), RECREATE)
+                self.unreadable.add(record.host)
+            elif not record.unreadable and record.host in self.unreadable:
+                LOG.info("The record of %s can be read again", record.host)
+                self.unreadable.discard(record.host)
+        return records
 
-    @property
-    def _select(self) -> str:
-        clock = self.database.clock
-        return (
-            f"SELECT id, uuid, host, {self.database.binary}, disabled, disabled_reason, "
-            "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, attached, "
-            f"agent_version, degraded, {clock} - heard AS silent_for, "
-            f"CASE WHEN contested_at > {clock} - {DOWN_AFTER} THEN contested_by END "
-            "AS contested_by FROM services"
-        )
 
-    @property
-    def _later(self) -> str:
-        """SQL for a version that is new even after a restore of the database from a backup."""
-        now = f"ROUND({self.database.now} - {VERSION_EPOCH})"
-        return f"CASE WHEN version + 1 > {now} THEN version + 1 ELSE {now} END"
+def _parts(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield parts of at most this size, sorted, so that transactions lock in the same order."""
+    ordered = sorted(items)
+    return (ordered[first : first + size] for first in range(0, len(ordered), size))
 
-    @property
-    def _is_silent(self) -> str:
-        return f"heard < {self.database.clock} - :down_after"
+
+_REPORTED = ("address", "rpc_version", "attached", "agent_version", "degraded")
+
+
+def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
+    """Yield the records of rows, which are sorted by host and have a root each, or none."""
+    for _, group in groupby(rows, lambda row: row["id"]):
+        of_host = list(group)
+        values = {**of_host[0]}
+        del values["root"]
+        try:
+            for name in ("disabled_at", "last_seen"):
+                at = values[name]
+                values[name] = None if at is None else datetime.fromtimestamp(at, UTC)
+        except (TypeError, ValueError, OverflowError, OSError):
+            uuid, host = values["uuid"], values["host"]
+            yield ServiceRecord(values["id"], uuid, host, disabled=True, unreadable=True)
+            continue
+        for name in ("disabled_reason", "agent_version", "degraded"):
+            values[name] = values[name] and plain(values[name])  # for one line of a terminal
+        if values["silent_for"] is not None:  # negative after the database's clock was set back
+            values["silent_for"] = max(0.0, float(values["silent_for"]))
+        values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)
+        yield ServiceRecord(**values)
 
 
 @dataclass(slots=True)
@@ -388,7 +403,7 @@ class WatchedRegistry(SqlRegistry):
     listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
 
-    def _run(self, work: Callable[[Transaction], R]) -> R:
+    def _run(self, work: Callable[[sa.Connection], R]) -> R:
         began, answered = time.monotonic(), True
         try:
             return self.database.run(work)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any
 
+import sqlalchemy as sa
+
+from agent.bus import messaging
+from agent.bus.server import RpcServer
+from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_record import HostRecord
 from agent.state.document import Document
-from compute_registry.database.fleet_database import FleetDatabase
-from compute_registry.database.protocol import Duplicate, R, Transaction
+from compute_registry.database.fleet_database import FleetDatabase, R, add_functions
+from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import SqlRegistry
+from tests.servers.rabbitmq import RabbitMQ
 
 FILE = "registry.sqlite"
 """In a directory."""
@@ -57,37 +62,38 @@ def registry(where: Path | str, down_after: float = 60.0) -> Iterator[SqlRegistr
     opened.database.dispose()
 
 
-class MemoryDatabase:
-    """See :class:`compute_registry.database.protocol.Database`."""
+@contextmanager
+def served(directory: Path, broker: RabbitMQ, down_after: float = 60.0) -> Iterator[SqlRegistry]:
+    """A fleet's, in this process, and answered over that broker until the end of the block."""
+    broker.empty(wire.TOPIC)  # calls that an earlier test's agent has sent
+    bus = messaging.transport(broker.url)
+    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="tests")
+    with registry(directory, down_after) as store:
+        server = RpcServer(bus, target, [RegistryEndpoint(store)])
+        server.start()
+        assert server.serving.wait(60)
+        yield store
+        assert server.stop(30)
+    bus.cleanup()
 
-    now: ClassVar[str] = "world_now()"
-    clock: ClassVar[str] = now
-    tick: ClassVar[str] = ""
-    binary: ClassVar[str] = "binary"
-    safe_url: ClassVar[str] = "memory"
+
+class MemoryDatabase(FleetDatabase):
+    """In memory, with another clock; it may be away, and restored from a backup."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
         self.away = False
         self._backup = _empty()
-        self._connection = sqlite3.connect(":memory:")
-        self._connection.row_factory = sqlite3.Row
-        self._connection.create_function("world_now", 0, clock)
+        add_functions(self._connection, None)
+        self._connection.create_function("now_in_seconds", 0, clock)
+        # Time passes for hosts though nothing ticks.
+        self._connection.create_function("LEAST", 2, lambda passed, _longest: passed)
         self.restore()
 
-    def upgrade(self) -> None:
-        """The table is made."""
-
-    def run(self, work: Callable[[Transaction], R]) -> R:
+    def run(self, work: Callable[[sa.Connection], R]) -> R:
         if self.away:
             raise RegistryUnavailable("the database does not answer")
-        try:
-            with self._connection:
-                return work(_Transaction(self._connection))
-        except sqlite3.IntegrityError as err:
-            raise Duplicate(str(err)) from err
-
-    def dispose(self) -> None:
-        self._connection.close()
+        return super().run(work)
 
     # -- what happens to it
 
@@ -97,16 +103,10 @@ class MemoryDatabase:
     def restore(self) -> None:
         self._connection.deserialize(self._backup)
 
-
-class _Transaction:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
-        return [dict(row) for row in self._connection.execute(sql, values)]
-
-    def change(self, sql: str, **values: Any) -> int:
-        return self._connection.execute(sql, values).rowcount
+    @property
+    def _connection(self) -> Any:
+        with self.engine.connect() as connection:
+            return connection.connection.driver_connection
 
 
 @cache

@@ -9,7 +9,7 @@ import logging
 import os
 import uuid as uuidlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,7 @@ class HostRecord:
         return _required(self._read(Document(self.path)), host).seen()
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        checks.require_uuid(uuid)
-        saved = self._read(Document(self.path))
+        uuid, saved = checks.require_uuid(uuid), self._read(Document(self.path))
         if saved is None or saved.record.uuid != uuid:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return saved.seen()
@@ -85,25 +84,24 @@ class HostRecord:
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         """Write what has changed, if anything has; the agent alone calls this."""
-        checks.heartbeat(host, address, rpc_version, roots)
+        report = checks.report(
+            host,
+            address,
+            rpc_version,
+            roots,
+            attached=attached,
+            agent_version=agent_version,
+            degraded=degraded,
+        )
 
-        def report(saved: _Saved | None) -> _Saved:
+        def reported(saved: _Saved | None) -> _Saved:
             before = saved or _Saved(self._new(host))
-            record = replace(
-                before.record,
-                host=host,
-                address=address,
-                rpc_version=rpc_version,
-                roots=tuple(roots),
-                attached=attached,
-                agent_version=agent_version,
-                degraded=degraded,
-            )
+            record = replace(before.record, **asdict(report))
             pid = os.getpid()
             after = _Saved(record, pid, started_at(pid))
             return before if after == before else _now(after)
 
-        return replace(self._change(report, own=True), hosts=1)
+        return replace(self._change(reported, own=True), hosts=1)
 
     def set_status(
         self,
@@ -112,8 +110,10 @@ class HostRecord:
         disabled: bool,
         reason: str | None = None,
         expected_version: int | None = None,
-        new_version: int | None = None,  # noqa: ARG002  it is the next one
+        new_version: int | None = None,
     ) -> ServiceRecord:
+        checks.flag("disabled", disabled)
+        checks.versions(expected_version, new_version)
         text = checks.reason(disabled=disabled, reason=reason)
 
         def change(record: ServiceRecord) -> ServiceRecord:
@@ -125,6 +125,8 @@ class HostRecord:
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
+        checks.flag("forced_down", forced_down)
+        checks.versions(expected_version)
         return self._set(
             host, lambda record: replace(record, forced_down=forced_down), expected_version
         )

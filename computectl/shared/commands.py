@@ -67,7 +67,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
     (
         registry.RecordUnusable,
-        "run it as the user of compute-agent; for a fleet, see [registry] and transport_url.",
+        "run it as the user of compute-agent, which replaces a damaged file",
         PROBLEMS,
     ),
     (

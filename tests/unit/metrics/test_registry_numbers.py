@@ -14,6 +14,7 @@ from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
 from compute_registry.store import WatchedRegistry
 from compute_registry.web import route_of
+from tests.servers import records
 from tests.unit.registry.fakes import EmptyDatabase, record
 
 UUID = record().uuid
@@ -31,7 +32,7 @@ def watched() -> RegistryMonitoring:
 def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     watched: RegistryMonitoring, tmp_path
 ) -> None:
-    database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/services.sqlite")
+    database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
     database.upgrade()
     store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
@@ -50,7 +51,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
         ("down", "enabled"): 1,
         ("down", "disabled"): 0,
     }
-    database.run(lambda sent: sent.change("UPDATE services SET version = 'new' WHERE host = 'c'"))
+    records.write(database, "c", disabled_at=1e300)
     unreadable = {"state": "down", "status": "unreadable"}
     assert value(watched.collected, "hosts", **unreadable) == 1
     assert value(watched.collected, "database_transaction_seconds_count") > 5

@@ -148,7 +148,7 @@ def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
         text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
         text += "\nendpoint = http://127.0.0.1:1"
     if option == "transport_url" and program != "agent.main":
-        text += "\n[registry]\nconnection = sqlite://"
+        text += "\n[registry]\nconnection = sqlite:////none"
     done = start(tmp_path, text, program)
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr
