@@ -23,9 +23,9 @@ from agent.loop import Loop, in_thread
 from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
-from agent.registry.store import SqlRegistry
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, status_document
+from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
