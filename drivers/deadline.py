@@ -36,7 +36,9 @@ class Overdue(Exception):
 
 
 class Blocked(Exception):
-    """The call was not started: an earlier call has not returned, or others took too long."""
+    """The call was not started: an earlier one has not returned, others took too long, or there is
+    no thread for it.
+    """
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +149,8 @@ class CallQueue(Generic[S]):
         ``deadline`` is in seconds.
 
         :raises Overdue: the job did not return within the deadline.
-        :raises Blocked: an earlier call has not returned, or others used up the deadline.
+        :raises Blocked: an earlier call has not returned, others used up the deadline, or no thread
+            can be started.
         """
         with self._alone(deadline, at_once=at_once and self._thread_safe):
             self._refuse_if_blocked(name)
@@ -187,7 +190,10 @@ class CallQueue(Generic[S]):
         try:
             worker = self._idle.pop()
         except IndexError:
-            worker = _Worker(self._name, self._make)
+            try:
+                worker = _Worker(self._name, self._make)
+            except RuntimeError as err:  # no thread can be started now
+                raise Blocked(str(err)) from None
         worker.jobs.put(call)
         if not call.done.wait(deadline):
             call.abandoned = worker.thread
