@@ -234,6 +234,8 @@ class Calls(CallQueue[None]):
         self.within = within
         self.on_call: CallObserver = _ignore
         """Called when a call has ended or missed its deadline, in the caller's thread."""
+        self.left: set[threading.Thread] = set()
+        """Threads that were started during calls and still run; a few may be of others."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
         """Return the result of ``function``, or raise its exception.
@@ -246,7 +248,7 @@ class Calls(CallQueue[None]):
             is ``async def``.
         """
         name = f"{method}({node})" if node else method
-        began, failed = time.monotonic(), True
+        began, failed, before = time.monotonic(), True, set(threading.enumerate())
         try:
             job = _guarded(name, function)
             answer = self.call(name, job, self.within, at_once=bool(node))
@@ -257,6 +259,8 @@ class Calls(CallQueue[None]):
         except Blocked as err:
             raise DriverHangs(f"{name} was not called: {err}") from None
         finally:
+            started = {one for one in threading.enumerate() if one.name != self._name} - before
+            self.left = {one for one in self.left | started if one.is_alive()}
             self.on_call(method, time.monotonic() - began, failed)
         return answer
 
