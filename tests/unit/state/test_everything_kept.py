@@ -161,6 +161,20 @@ def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: s
     assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
 
 
+@pytest.mark.parametrize("name", ["other/../x", "../x", "/x", "a/b", "", "a\0b", "a" * 201])
+def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(
+    tmp_path: Path, name: str
+) -> None:
+    state = tmp_path / "state"
+    (state / "driver-other").mkdir(parents=True)
+    for store in (InMemory(), DriverStore(state)):
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.save(name, {})
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.load(name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["state", "driver-other"]
+
+
 def test_a_driver_gets_back_what_it_saved_whatever_its_fields_are_called(tmp_path: Path) -> None:
     """As from the store that tests and the kit have."""
     saved = {"version": 7, "sha256": "x", "lanes": [1]}
