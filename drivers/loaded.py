@@ -177,8 +177,8 @@ class LoadedDriver:
                 raise DriverError(f"{call}: {name!r} has two UUIDs")
         return uuids
 
-    def degraded(self) -> dict[str, str]:
-        """Return the driver's problems by part, ``{part: reason}``.
+    def degraded(self, node: str) -> dict[str, str]:
+        """Return the driver's problems with a node by part, ``{part: reason}``.
 
         Raises nothing: a failure of ``degraded()`` is a problem itself.
         """
@@ -186,7 +186,7 @@ class LoadedDriver:
             return {}
         part = f"driver {self.name}"
         try:
-            answer: object = self.call(Degradable.degraded)
+            answer: object = self.call(Degradable.degraded, node)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
             return {part: f"degraded() failed: {error_text(err)}"}
         if not isinstance(answer, Mapping):

@@ -21,6 +21,8 @@ from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
+from computectl.shared.errors import CommandError
+from computectl.status import observed_status
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.observed_tree import AT_ONCE, ReadAhead
@@ -63,9 +65,8 @@ class HostAudit:
         if root not in tree and not self.session.reports(root):
             return tree
         if root not in tree:
-            step = "start compute-agent; computectl plan shows what it will report"
-            condition = Condition("this root provider is not in Placement", root, next_step=step)
-            self.audit.add(REPORTING, [condition])
+            text = "this root provider is not in Placement"
+            self.audit.add(REPORTING, [self._not_reported(text, root)])
             return tree
         others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
         ours = [provider for provider in tree.walk() if provider.uuid not in others]
@@ -94,8 +95,8 @@ class HostAudit:
         settings = self.session.settings
         record = _record_of(self.session)
         if record is None:
-            text, step = "the registry has no service record of this host", "start compute-agent"
-            self.audit.add(REPORTING, [Condition(text, settings.host, next_step=step)])
+            text = "the registry has no service record of this host"
+            self.audit.add(REPORTING, [self._not_reported(text, settings.host)])
             return
         present = {root for root in record.roots if root in trees.get(root, ())}
         disabled = sum(DISABLED in trees[root].providers[root].traits for root in present)
@@ -105,6 +106,21 @@ class HostAudit:
         self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
         if len(present) == len(record.roots):
             self.audit.add(STATUS, checks.status(seen, alive=alive))
+
+    def _not_reported(self, text: str, subject: str) -> Condition:
+        """Return the finding that something of this host is missing, by what its agent does now."""
+        try:
+            agent = observed_status(self.session)
+        except CommandError:
+            agent = None
+        if agent is None or not agent.alive:
+            step = "start compute-agent; computectl plan shows what it will report"
+        elif agent.written.first_due is None:
+            step = "computectl status shows why: compute-agent runs"
+        else:
+            wait = f"wait for compute-agent: {agent.last_period}"
+            return Condition(text, subject, Severity.INFO, wait)
+        return Condition(text, subject, next_step=step)
 
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
         for item in marked:
