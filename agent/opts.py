@@ -164,7 +164,8 @@ COMPUTE: list[cfg.Opt] = [
         default=False,
         mutable=True,
         help="Let a driver move inventory with its allocations (a reshape) at any time. Otherwise "
-        "a reshape is done only at start, and shown as pending until then.",
+        "a reshape is done only at start, until the driver has reported once after it, and shown "
+        "as pending until then.",
     ),
 ]
 

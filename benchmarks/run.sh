@@ -44,7 +44,7 @@ read_arguments() {
 }
 
 read_arguments "$@"
-set_up dev,bus
+set_up dev
 REFERENCE=()
 if [ ${#QUICK[@]} -eq 0 ]; then
     install_reference

@@ -16,7 +16,7 @@ from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
 from reportclient.diff import diff
-from reportclient.errors import Conflict, PlacementError, TooOld, Unreachable
+from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.plain_text import ago, plain
 from reportclient.reader import refresh
@@ -235,9 +235,9 @@ def removed_in_steps(
         verb = "stays" if len(going) - len(gone) == 1 else "stay"
         if gone == going:
             return gone, failed
-        if failed and not any(isinstance(err, TooOld) for err in failed):
+        if failed:
             return gone, failed
-        if wait is None or failed:
+        if wait is None:
             progress(
                 f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "
                 "--nova-stopped"

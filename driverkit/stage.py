@@ -224,7 +224,10 @@ class Root:
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:
-        return Tracker(self.reported, self.node, [loaded], RULES, ledger=self.ledger, started=True)
+        started = frozenset({loaded.name})
+        return Tracker(
+            self.reported, self.node, [loaded], RULES, ledger=self.ledger, started=started
+        )
 
     def _raise_any(self, errors: Iterable[BaseException]) -> None:
         for err in errors:

@@ -2,7 +2,7 @@
 
 A driver has an ability if it defines the protocol's methods.  The agent checks this once, when
 it loads the driver (:class:`drivers.loaded.LoadedDriver`).  The first line of each method says when
-it is called; ``computectl driver port-check`` prints it.
+it is called.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -203,7 +203,7 @@ def _no_subclass(candidate: object) -> str:
     if inspect.isclass(candidate) and any(hasattr(candidate, name) for name in _NOVAS):
         return (
             f"{problem}, though it has methods of a Nova driver: derive it from ComputeDriver"
-            " (`computectl driver port-check FILE` says what else has to change)"
+            " (docs/porting.rst says what else has to change)"
         )
     return problem
 

@@ -18,12 +18,14 @@ from reportclient.errors import (
     NotSent,
     PlacementError,
     ServerFault,
+    Shared,
     TooOld,
     UnknownNames,
     Unreachable,
     without_frames,
 )
 from reportclient.http import API
+from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -38,6 +40,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
+from reportclient.reader import other_hosts
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
@@ -167,9 +170,20 @@ class _Run:
 
     def _send_once(self, operation: Operation) -> Result:
         try:
+            if isinstance(operation, DeleteProvider):
+                self._refuse_if_shared(operation.uuid)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
+
+    def _refuse_if_shared(self, uuid: str) -> None:
+        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
+        provider = self.edit.tree.provider(uuid)
+        if provider is None or not provider.shares:
+            return
+        if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
+            text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
+            raise Shared(text)
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:

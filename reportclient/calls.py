@@ -129,6 +129,8 @@ class Counting:
     def __init__(self, api: API, now: float = 0.0) -> None:
         self._api = api
         self.now = now
+        self.needs: str | None = None
+        """The oldest microversion that supports the attempt; ``None``: any."""
         self.calls = 0
         self.tries = 1
         """Number of tries: more than one after conflicts with other clients."""
@@ -138,8 +140,6 @@ class Counting:
         """Whether Placement did not answer a write."""
         self.faulted = False
         """Whether a write met a server fault."""
-        self.fails_again = False
-        """Whether a create failed as before the last verification, so that a new try is useless."""
         self.stopped: tuple[Operation, View] | None = None
         """The operation at which the previous try stopped, and the view at that time."""
         self.met: tuple[Any, ...] | None = None
@@ -150,4 +150,4 @@ class Counting:
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs)
+        return self._api.request(method, path, json=json, needs=needs or self.needs)

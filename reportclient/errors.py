@@ -83,6 +83,10 @@ class InUse(PlacementError):
     """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
 
 
+class Shared(InUse):
+    """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""
+
+
 class NameTaken(PlacementError):
     """409 ``placement.duplicate_name``: another provider has this name.  Next: see the message."""
 

@@ -5,7 +5,7 @@ breaks that forge a log line, marks that reverse the direction of writing.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
 from reportclient.model import Provider
@@ -22,6 +22,12 @@ def plain(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+
+
+def first_few(names: Sequence[str], shown: int = 5) -> str:
+    """Return the first names, and the number of the others: ``a, b and 3 more``."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def columns(text: str) -> int:

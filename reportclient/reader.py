@@ -5,7 +5,7 @@ the next write would overwrite another client's change.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -62,7 +62,7 @@ def refresh(
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
-    seen = {read.provider.uuid for read in (*members, *sharing)}
+    seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
     for uuid in (*lone, *sorted(ours)):
         if uuid not in seen:
             subtree = _subtree(uuid, api)
@@ -143,6 +143,20 @@ def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[
         )
     except (AttributeError, LookupError, TypeError) as err:
         raise _not_from_placement(path) from err
+
+
+def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
+    """Return the names of the hosts that use a sharing provider with these aggregates; 1 GET.
+
+    Those are the members that don't share themselves and are not in ``tree`` (UUIDs).
+    """
+    listed = _in_aggregates(aggregates, f"!{SHARES_VIA_AGGREGATE}", api)
+    return sorted({item["name"] for item in listed if item["uuid"] not in tree})
+
+
+def aggregates_of(uuid: str, api: API) -> frozenset[str]:
+    """Return the aggregates of a provider; 1 GET."""
+    return frozenset(part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api))
 
 
 def provider_by_name(name: str, api: API) -> Listed | None:
@@ -232,9 +246,9 @@ def _check_is_root(listed: Iterable[Listed], root: str) -> None:
     for item in listed:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
-                f"provider {item['name']} ({root}) has to be a root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}: make it a root again in Placement; until "
-                "then nothing is reported"
+                f"provider {item['name']} ({root}) is not a root: it is below "
+                f"{item['parent_provider_uuid']} in Placement. Nothing is reported for it: name "
+                "the root of its tree instead, or make it a root again"
             )
 
 
@@ -263,14 +277,18 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
 
 def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
     ours = {read.provider.uuid for read in members}
-    aggregates = sorted({agg for read in members for agg in read.provider.aggregates})
+    aggregates = {agg for read in members for agg in read.provider.aggregates}
     seen: set[str] = set()
-    for chunk in _chunks(aggregates):
-        query = f"member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
-        for item in _listing(query, api):
-            if item["uuid"] not in ours and item["uuid"] not in seen:
-                seen.add(item["uuid"])
-                yield item
+    for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api):
+        if item["uuid"] not in ours and item["uuid"] not in seen:
+            seen.add(item["uuid"])
+            yield item
+
+
+def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
+    """Yield the members of any of the aggregates with a trait; several times if in several."""
+    for chunk in _chunks(sorted(aggregates)):
+        yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
 
 
 def _chunks(aggregates: list[str]) -> Iterator[list[str]]:

@@ -10,7 +10,6 @@ removed are drained as well.  Classes that other clients own are left unchanged.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import NamedTuple
 
 from reportclient.apply import Outcome, subject_of
@@ -23,10 +22,12 @@ from reportclient.errors import (
     NotFound,
     PlacementError,
     ServerFault,
+    Shared,
     UnknownNames,
 )
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -39,9 +40,16 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import Listed, consumers_of, provider_by_name, provider_by_uuid
-from reportclient.schedule import RETRY_REFUSED_EVERY, Times, doubled
+from reportclient.reader import (
+    Listed,
+    consumers_of,
+    other_hosts,
+    provider_by_name,
+    provider_by_uuid,
+)
+from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
+from reportclient.view import View
 
 ForeignClasses = Callable[[Provider], Collection[str]]
 """A function that returns the classes of a provider that another client owns."""
@@ -62,14 +70,14 @@ RESHAPE = "reshape"
 class Refusal(NamedTuple):
     """A refused operation and its error, without frames.
 
-    If consumers use what the operation removes, they are looked at again at ``look_at`` (seconds of
-    a monotonic clock), and for the ``looks``-th time.
+    Who uses what the operation removes is looked for at ``look_at`` (seconds of a monotonic clock),
+    after ``looks`` looks in vain.
     """
 
     operation: Operation
     error: PlacementError
     looks: int = 0
-    look_at: float = inf
+    look_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -107,12 +115,19 @@ class Refusals:
         return self.failed_reshape if refusal is None else refusal.error
 
     def remember(
-        self, refused: Mapping[str, Operation], errors: Mapping[str, PlacementError]
+        self,
+        refused: Mapping[str, Operation],
+        errors: Mapping[str, PlacementError],
+        now: float,
+        times: Times,
     ) -> None:
         """Remember operations that were refused now, each with the error of the same key."""
         for subject, operation in refused.items():
             if not isinstance(errors[subject], AlreadyThere):
-                self.by_subject[subject] = Refusal(operation, errors[subject])
+                earlier = self.before.get(subject)
+                looks = earlier.looks if earlier and earlier.operation == operation else 0
+                due = now + times.gap(looks)
+                self.by_subject[subject] = Refusal(operation, errors[subject], looks, due)
 
     def suppress(self, plan: Plan) -> Plan:
         """Return the plan without refused operations; forget refusals that it does not have."""
@@ -127,29 +142,23 @@ class Refusals:
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
         return replace(plan, operations=tuple(left))
 
-    def look_at_consumers(self, now: float, times: Times, api: API) -> None:
-        """Forget refused removals whose last consumer has gone, so that they are sent again.
+    def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
+        """Forget refused removals whose last user has gone, so that they are sent again.
 
-        The consumers are looked at after one period, and then at doubled gaps: 1 GET each.
+        Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
+        each.
 
         :raises reportclient.errors.PlacementError: a GET failed.
         """
+        draining = self.draining()
         for subject, refusal in list(self.by_subject.items()):
-            operation, err = refusal.operation, refusal.error
-            if not isinstance(err, InUse) or not isinstance(operation, _REMOVALS):
+            if subject not in draining or now < refusal.look_at:
                 continue
-            if refusal.look_at == inf:
-                earlier = self.before.get(subject)
-                looks = earlier.looks if earlier and earlier.operation == operation else 0
-            elif now < refusal.look_at:
-                continue
+            if _users(refusal, view, api):
+                looks, due = refusal.looks + 1, now + times.gap(refusal.looks + 1)
+                self.by_subject[subject] = refusal._replace(looks=looks, look_at=due)
             else:
-                looks = refusal.looks + 1
-                if not _consumers(operation, api):
-                    del self.by_subject[subject]
-                    continue
-            gap = doubled(times.period, looks, times.verify_every or RETRY_REFUSED_EVERY)
-            self.by_subject[subject] = refusal._replace(looks=looks, look_at=now + gap)
+                del self.by_subject[subject]
 
     def blocking(self) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""
@@ -201,7 +210,7 @@ class Refusals:
         self, snapshot: Snapshot, leaving: Collection[str], foreign: ForeignClasses
     ) -> Iterator[SetInventory]:
         for operation, err, *_ in self.by_subject.values():
-            if not isinstance(err, InUse):
+            if not isinstance(err, InUse) or isinstance(err, Shared):
                 continue
             if isinstance(operation, DeleteProvider):
                 provider = snapshot.get(operation.uuid)
@@ -244,10 +253,6 @@ def _waiting(
     return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
-SHOWN = 5
-"""Maximum number of consumers named in one error."""
-
-
 def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
     """Return the errors of ``outcome.failed`` with details, by the same keys; up to 2 GETs each.
 
@@ -266,8 +271,10 @@ def _explained(
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
+        case Shared(), _:
+            return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = list_consumers(_consumers(operation, api)) or "consumers that are gone now"
+            users = first_few(_consumers(operation, api)) or "consumers that are gone now"
             held, then = "it is", ""
             if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
                 removed = provider.inventory.keys() - operation.inventory.keys()
@@ -287,16 +294,20 @@ def _explained(
             return err
 
 
+def _users(refusal: Refusal, view: View, api: API) -> list[str]:
+    """Return who uses what a refused operation removes: consumers, or other hosts."""
+    removal = refusal.operation
+    assert isinstance(removal, _REMOVALS)
+    if isinstance(refusal.error, Shared):
+        provider = view.snapshot.get(removal.uuid)
+        return other_hosts(provider.aggregates, view.generations, api) if provider else []
+    return _consumers(removal, api)
+
+
 def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
     """Return the UUIDs of the consumers of what an operation removes."""
     kept = removal.inventory if isinstance(removal, SetInventory) else ()
     return consumers_of(removal.uuid, api, besides=kept)
-
-
-def list_consumers(consumers: list[str]) -> str:
-    """Return the UUIDs of the first few consumers, and the number of the others, as text."""
-    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
-    return ", ".join(consumers[:SHOWN]) + more
 
 
 def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:

@@ -60,6 +60,10 @@ class Times:
     pause: Callable[[float], None] | None = None
     period: float = PERIOD
 
+    def gap(self, tries: int) -> float:
+        """Return the seconds until the next try: a period, doubled up to a verification."""
+        return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -170,7 +174,7 @@ class Schedule:
 
         ``why``: the attempt wrote nothing because of it, and nothing else is sent meanwhile.
         """
-        gap = doubled(times.period, self.trouble.faulty, times.verify_every or RETRY_REFUSED_EVERY)
+        gap = times.gap(self.trouble.faulty)
         self.trouble = replace(self.trouble, faulty=self.trouble.faulty + 1, faults_until=now + gap)
         if why is not None:
             self.trouble = replace(self.trouble, error=why, rest_until=now + gap)

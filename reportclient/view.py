@@ -112,14 +112,14 @@ class ViewEdit:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._tree = ProviderTree(view.snapshot, view.generations)
+        self.tree = ProviderTree(view.snapshot, view.generations)
         self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
-        replay(operation, self._tree)
+        replay(operation, self.tree)
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
@@ -146,22 +146,22 @@ class ViewEdit:
 
     def children(self, uuid: str) -> list[str]:
         """Return the UUIDs of all acknowledged providers below this one."""
-        return self._tree.get_provider_uuids(uuid)[1:]
+        return self.tree.get_provider_uuids(uuid)[1:]
 
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
         """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
         return replace(
             self._view,
-            snapshot=self._tree.freeze(desired),
+            snapshot=self.tree.freeze(desired),
             generations=self.generations,
             names=self._names,
-            drained=still_drained(self._drained, self._tree.provider),
+            drained=still_drained(self._drained, self.tree.provider),
             certain=certain,
         )
 
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
-        if not self._tree.exists(uuid):
+        if not self.tree.exists(uuid):
             self.generations.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation

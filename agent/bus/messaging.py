@@ -6,7 +6,6 @@ longer than its own time-out.  The threading backend has to be chosen before osl
 is imported, and eventlet, which it would otherwise load where it is installed, is blocked.
 
 It takes some 6 MiB and half a second, so it is imported only where there is a message bus.
-Importing it raises TransportUnavailable without the extra "bus".
 """
 
 import re
@@ -21,20 +20,16 @@ from oslo_config import cfg
 
 sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there"
 
+from oslo_service import backend  # noqa: E402  without eventlet
+
 from agent.bus.errors import NoAnswer, RemoteFault, Sign, TransportUnavailable  # noqa: E402
+from agent.bus.listener import refuse_malformed_replies  # noqa: E402
 from agent.loop import in_thread  # noqa: E402
 
-try:
-    from oslo_service import backend  # without eventlet
+backend.init_backend(backend.BackendType.THREADING)
 
-    backend.init_backend(backend.BackendType.THREADING)
-
-    import oslo_messaging  # after the backend
-    from oslo_messaging.rpc import dispatcher, server
-except ModuleNotFoundError as missing:
-    raise TransportUnavailable(
-        f"transport_url needs oslo.messaging: install compute-agent[bus] ({missing})"
-    ) from missing
+import oslo_messaging  # noqa: E402  after the backend
+from oslo_messaging.rpc import dispatcher, server  # noqa: E402
 
 __all__ = ["RpcClient", "Target", "dispatcher", "oslo_messaging", "server", "transport"]
 
@@ -170,6 +165,7 @@ class RpcClient:
         """
         try:
             client.prepare(topic=PROBE).cast({}, PROBE)
+            refuse_malformed_replies(self.transport)
         except Exception as err:
             raise TransportUnavailable(f"{to}: {str(err) or type(err).__name__}") from err
         self.reached.set()

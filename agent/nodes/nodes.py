@@ -6,7 +6,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -20,6 +20,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.root_file import is_new, saved_roots
 from agent.state.saved_root import SavedRoot
+from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API
@@ -122,9 +123,12 @@ class Nodes:
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
             self._free_names(now)
+        starting = not any(tracker.started for tracker in trackers)
         reports = self.workers.each(
             trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
         )
+        if starting:
+            reports = [_with_failed_reshape(report) for report in reports]
         self.provider_files.warn_unmatched(self.trackers, reports)
         return reports + self._check_vanished(now) + awaited
 
@@ -149,6 +153,15 @@ class Nodes:
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
+
+    def save_again(self) -> None:
+        """Save identity, nodes, and the state of their roots; a state directory is new."""
+        if self.state_path is not None and self.compute_id:
+            keep_compute_id(self.state_path, self.compute_id)
+        self.table.save()
+        for tracker in self.trackers.values():
+            if tracker.saved is not None:
+                tracker.saved.save_again()
 
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
@@ -353,3 +366,10 @@ class Nodes:
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]
+
+
+def _with_failed_reshape(report: Report) -> Report:
+    """Return the report of a start, which a driver's failed reshape ends."""
+    errors = report.driver_errors.values()
+    failed = next((err for err in errors if isinstance(err, ReshapeFailed)), None)
+    return report if failed is None else replace(report, error=failed, fatal=True)

@@ -19,9 +19,9 @@ from agent.period.tracker import Tracker
 from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
+from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
-from reportclient.refusals import list_consumers
 
 LOG = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Vanished:
                 return f"not removed: {name} ({uuid}) below it is owned by another service"
         stocked = [each.uuid for each in tracker.view.snapshot.walk(root) if each.inventory]
         consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
-        return f"not removed: in use by {list_consumers(consumers)}" if consumers else None
+        return f"not removed: in use by {first_few(consumers)}" if consumers else None
 
     def _remove(self, api: Counting) -> None:
         tracker = self.tracker

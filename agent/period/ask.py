@@ -6,7 +6,7 @@ they are.  ``ReshapeNeeded`` is caught here: :class:`DriverAnswers` has it as a 
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -70,7 +70,7 @@ class DriverAnswers:
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that may not be done now.  ``emptied`` are the managers that list no provider any more,
+    reshape that is not done now.  ``emptied`` are the managers that list no provider any more,
     with the number of those they had.
     """
 
@@ -123,51 +123,56 @@ class DriverQueries:
         """What the drivers edit: Placement's state, but with drained classes shown open."""
         return self.last.result_of("opened", opened, self.view.snapshot, self.view.drained)
 
-    def collect(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
-        """Call all drivers, and again with the allocations if one needs a reshape.
+    def collect(
+        self, allocations: Callable[[], Allocations], may_reshape: Container[str]
+    ) -> DriverAnswers:
+        """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
 
-        ``allocations`` reads the allocations; without it no reshape is done now.
+        ``allocations`` reads the allocations, which only those drivers are passed.
         """
         first = self._call_each(None)
-        if not first.reshape_pending or allocations is None:
+        moving = [name for name in first.reshape_pending if name in may_reshape]
+        if not moving:
             return first
         before = allocations()
-        moved = dict(before)  # each driver edits a deep copy
-        second = self._call_each(moved, first.reshape_pending)
-        for name in first.reshape_pending:
+        moved = copy.deepcopy(before)  # edited in place by the drivers, one after the other
+        second = self._call_each(moved, moving)
+        for name in moving:
             # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
-                return self.collect_without_reshape(second.errors[name])
+                return self.collect_without_reshape(second.errors[name], may_reshape)
             if name in second.reshape_pending:
                 again = DriverError("raised ReshapeNeeded although the allocations were passed")
-                return self.collect_without_reshape(again)
+                return self.collect_without_reshape(again, may_reshape)
         return replace(second, allocations=moved, allocations_before=before)
 
-    def collect_without_reshape(self, err: BaseException) -> DriverAnswers:
+    def collect_without_reshape(
+        self, err: BaseException, may_reshape: Container[str]
+    ) -> DriverAnswers:
         """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
 
         The answers before the reshape would be older than those that a driver gave since.
         """
         answer = self._call_each(None)
-        failed = dict.fromkeys(answer.reshape_pending, err)
+        failed = {name: err for name in answer.reshape_pending if name in may_reshape}
         return replace(answer, errors={**answer.errors, **failed})
 
     def _call_each(
         self, allocations: Allocations | None, moving: Sequence[str] = ()
     ) -> DriverAnswers:
-        """Call all drivers; ``moving`` are those that asked for the allocations."""
+        """Call all drivers, those in ``moving`` with the allocations."""
         collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
         emptied: dict[str, int] = {}
         pending = []
         for loaded in self.drivers:
             manager = DRIVER + loaded.name
-            # A copy: if the driver fails, its edits of the allocations are dropped.
-            edited, needs_reshape = copy.deepcopy(allocations), False
+            needs_reshape = False
             try:
                 tree = self._tree(manager, collected)
                 try:
-                    loaded.update_provider_tree(tree, self.node, edited)
+                    given = allocations if loaded.name in moving else None
+                    loaded.update_provider_tree(tree, self.node, given)
                 except ReshapeNeeded:
                     needs_reshape = True
                 self._refuse(manager, tree)
@@ -187,9 +192,6 @@ class DriverQueries:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
                 silent |= {manager}  # what it left out is not removed
-            elif allocations is not None and edited is not None:
-                allocations.clear()
-                allocations.update(edited)
             collected = collected.with_answer(statements, silent)
         return DriverAnswers(collected, None, errors, tuple(pending), emptied=emptied)
 

@@ -29,6 +29,8 @@ from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
 
+NEEDS = "1.37"
+"""The microversion from which a provider can be taken out of its tree."""
 KEPT_NAME_LENGTH = 150
 """Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
 

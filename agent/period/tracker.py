@@ -35,12 +35,13 @@ from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
-from reportclient.apply import never
+from reportclient.apply import Outcome, never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, TooOld, Unreachable, without_frames
+from reportclient.errors import PlacementError, Unreachable, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
@@ -80,8 +81,8 @@ class Tracker:
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     activity: str = ""
     """What the tracker is doing now, for messages; empty between two periods."""
-    started: bool = False
-    """Whether the start is over: every driver has answered once, and no reshape is pending."""
+    started: frozenset[str] = frozenset()
+    """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
@@ -109,10 +110,7 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
-        left = report.driver_errors or report.reshape_pending or RESHAPE in report.failed
-        self.started = self.started or (report.error is None and not left)
-        return report
+        return self.attempt(now, lambda api: self._once(api, now, disabled, stop))
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
@@ -165,8 +163,10 @@ class Tracker:
     def _once(
         self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
+        attached = self.rules.attached
+        api.needs = attach.NEEDS if attached else None
         self._refresh(api, now)
-        attached, before, ledger = self.rules.attached, self.view.snapshot, self.ledger
+        before, ledger = self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
@@ -178,7 +178,6 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = decide(repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
-        too_old = frozenset[str]()
         try:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
@@ -186,15 +185,16 @@ class Tracker:
         finally:  # also if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-                too_old = self._note_too_old()
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             raise outcome.stopped_by
-        failed = {key: err for key, err in outcome.failed.items() if key not in too_old}
         self._log_foreign(decision, before, ledger, now)
-        report = self._report(decision, failed, outcome.stopped_by)
+        report = self._report(decision, outcome)
         # Not before the end of the period: drivers may be called several times in it.
         if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
             self.ledger = replace(self.ledger, emptied=emptied)
+        if report.error is None and RESHAPE not in report.failed:
+            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
+            self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
 
     def _log_foreign(
@@ -205,6 +205,8 @@ class Tracker:
         ``before`` and ``ledger`` are from before the write.
         """
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
+        if taken := self.competing.taken_from(decision.answer.statements):
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
         for text in self.competing.overwritten(before, after, ledger):
             LOG.warning(
                 "Node %s: overwrote values that another service had set: %s", self.node, text
@@ -274,7 +276,7 @@ class Tracker:
         try:
             ours = set(self.ledger.holders)
             if not self.rules.attached:  # else this agent itself takes children out of the tree
-                ours &= before.providers.keys()
+                ours &= {*before.children(None)}
             was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
             if not self.view.certain:
@@ -311,13 +313,15 @@ class Tracker:
         view, rules = self.view, self.rules
         ledger = self.ledger.with_restored(view, self.uuid)
         policy = self._policy(ledger, now, repeats_only=repeats_only)
-        may_reshape = rules.reshape_when_running or not self.started
-        may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
-        read = (lambda: dict(LazyAllocations(view, api))) if may_reshape else None
+        may_reshape = frozenset(loaded.name for loaded in self.drivers)
+        if repeats_only or self.root.refusals.reshape() is not None:
+            may_reshape = frozenset()
+        elif not rules.reshape_when_running:
+            may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
         self.activity = "calling the drivers"
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
-        answer = queries.collect(read)
+        answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
@@ -329,7 +333,7 @@ class Tracker:
                     moved = answer.moved(view.snapshot, settled, policy)
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
-                    answer = queries.collect_without_reshape(failed)
+                    answer = queries.collect_without_reshape(failed, may_reshape)
                     settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
@@ -407,37 +411,8 @@ class Tracker:
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
-    def _note_too_old(self) -> frozenset[str]:
-        """Return the children that this Placement can't take out of the tree: they stay, empty."""
-        refused = self.root.refusals.by_subject
-        inside = frozenset(
-            uuid
-            for uuid, (operation, err, *_) in refused.items()
-            if isinstance(err, TooOld)
-            and isinstance(operation, UpdateProvider)
-            and operation.parent_uuid is None
-        )
-        if inside:
-            LOG.info(
-                "Node %s: Placement is older than microversion 1.37: removed children stay below "
-                "the root, empty",
-                self.node,
-            )
-            self.rules = replace(self.rules, remove_child_after=None)
-            for uuid in inside:
-                del refused[uuid]
-        return inside
-
-    def _report(
-        self,
-        decision: Decision,
-        failed: Mapping[str, PlacementError],
-        stopped_by: PlacementError | None,
-    ) -> Report:
+    def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
-        broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
-        fatal = next((err for err in broken if isinstance(err, ReshapeFailed)), None)
-        fatal = None if self.started else fatal
         ill = (driver.degraded(self.node).items() for driver in self.drivers)
         degraded = self.competing.degraded(self.uuid, self.node)
         for manager in answer.emptied.keys() - self.ledger.emptied:
@@ -453,13 +428,12 @@ class Tracker:
             self.node,
             plan=decision.plan,
             driver_errors=answer.errors,
-            failed=self.root.refusals.causes(failed),
+            failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded=degraded,
             ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or stopped_by or self.root.schedule.unreachable,
-            fatal=fatal is not None,
+            error=outcome.stopped_by or self.root.schedule.unreachable,
         )

@@ -12,12 +12,11 @@ from agent.registry.errors import RegistryError
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Severity, with_agents_step
-from computectl.reading.retirement import SHOWN
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.plain_text import ago
+from reportclient.plain_text import ago, first_few
 from reportclient.reader import Listed, part_of
 from reportclient.usage import amounts_of
 
@@ -207,5 +206,4 @@ def _beyond(
 
 
 def _named(users: list[str]) -> str:
-    more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-    return f"{counted(len(users), 'consumer')}: {', '.join(users[:SHOWN])}{more}"
+    return f"{counted(len(users), 'consumer')}: {first_few(users)}"

@@ -15,13 +15,20 @@ from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.reports import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
-from computectl.reading.retirement import sharing_with
 from computectl.reading.services import Services
 from computectl.reading.trees import MANY_HOSTS, all_providers, inventory_of, is_root
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.observed_tree import AT_ONCE
-from reportclient.reader import Listed, members_of, part_of, provider_by_uuid, providers_with_trait
+from reportclient.reader import (
+    Listed,
+    aggregates_of,
+    members_of,
+    other_hosts,
+    part_of,
+    provider_by_uuid,
+    providers_with_trait,
+)
 
 TREES = 32
 """Trees that are read at the same time."""
@@ -134,7 +141,9 @@ class FleetAudit:
                 for uuid, offered in left_inventory(item, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
         for item in left:
-            if item["uuid"] not in hosts and not sharing_with(item["uuid"], self.api):
+            if item["uuid"] in hosts:
+                continue
+            if not other_hosts(aggregates_of(item["uuid"], self.api), (), self.api):
                 text, step = "no host uses this sharing provider", f"{DELETE} {item['uuid']}"
                 condition = Condition(text, item["name"], next_step=step)
                 self.audit.add(ORPHANS, [condition], item["uuid"])

@@ -137,7 +137,7 @@ def forecast_root(  # noqa: PLR0913  one caller
 
     ``besides``: conditions of the host, which a forecast with a plan has, too.
     """
-    tracker.started = not at_start
+    tracker.started = frozenset(() if at_start else [each.name for each in tracker.drivers])
     plan, reshape_pending = ops.Plan(), False
     try:
         decision = tracker.forecast(time.monotonic(), disabled=disabled)

@@ -11,12 +11,14 @@ from agent.period.traits import tag_of, tags_of_others
 from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider
+from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
 from reportclient.reader import (
     Listed,
+    aggregates_of,
     consumers_of,
     members_of,
-    part_of,
+    other_hosts,
     provider_by_uuid,
     traits_of,
 )
@@ -24,8 +26,6 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 NODE = "COMPUTE_NODE"
-SHOWN = 5
-"""Consumers that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,8 @@ class Leaver:
             step = f"remove it with the service that created it, or {take_over}"
             yield Condition("was created by another service", name, next_step=step)
         if self.fate == "in use":
-            more = f" and {len(self.users) - SHOWN} more" if len(self.users) > SHOWN else ""
-            users = ", ".join(self.users[:SHOWN]) + more
             step = "move these guests away, or delete them"
-            yield Condition(f"is in use by {users}", name, next_step=step)
+            yield Condition(f"is in use by {first_few(self.users)}", name, next_step=step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +161,10 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     item = provider_by_uuid(uuid, api)
     if item is None:
         return
-    if any(other["uuid"] not in listed for other in sharing_with(uuid, api)):
+    if other_hosts(aggregates_of(uuid, api), listed, api):
         yield Leaver(_provider(item), "shared")
     else:
         yield Leaver.unless_used(item, api)
-
-
-def sharing_with(uuid: str, api: API) -> list[Listed]:
-    """Return the other providers in the aggregates of a provider; 2 GETs."""
-    aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
-    path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
-    members = part_of(path, "resource_providers", api) if aggregates else []
-    return [member for member in members if member["uuid"] != uuid]
 
 
 def _provider(item: Listed) -> Provider:

@@ -1,1 +1,1 @@
-"""computectl driver check, new and port-check."""
+"""computectl driver check and new."""

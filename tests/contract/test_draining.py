@@ -99,7 +99,6 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
     agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
     without_leaf(driver)
     agent.period(1.0)
-    agent.period(1.0)
     gap = agent.rules.period
     looked = [agent.period(gap).calls for _ in range(7)]
     assert looked == [1, 0, 1, 0, 0, 0, 1]

@@ -131,7 +131,7 @@ def test_a_refresh_keeps_the_filter_and_the_switch(chromium: Browser, fleet: str
 
 def test_what_others_wrote_is_text_and_the_tree_a_list(chromium: Browser, fleet: str) -> None:
     chromium.open(fleet)
-    chromium.click("a[href='fleet/host7']")
+    chromium.click("a[href='/fleet/host7']")
     assert chromium.run("document.title") == "host7 · compute-registry"
     assert HOSTILE in chromium.run("document.querySelector('dl').textContent")
     assert "host7 <b>&" in chromium.run("document.querySelector('.tree li').textContent")

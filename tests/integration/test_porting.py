@@ -7,15 +7,12 @@ import re
 import textwrap
 from pathlib import Path
 
-import pytest
 from stevedore.extension import Extension
 
 from agent import config
 from drivers.api import DriverContext
 from drivers.loader import driver_from
 from tests.agents import ROOT, VERIFY, Agent
-from tests.integration.agent_host import AgentHost
-from tests.integration.transcripts import Command, steps
 from tests.unit.test_legacy import Nodes as NamesNode
 from tests.unit.test_legacy import asked, load
 
@@ -25,44 +22,6 @@ BLOCKS = [
     for block in re.findall(r"\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)", DOCUMENT)
 ]
 BEFORE, AFTER, OLDER, NEWER = BLOCKS
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch) -> AgentHost:
-    monkeypatch.chdir(tmp_path)
-    return AgentHost(tmp_path, "http://unused")
-
-
-def test_the_check_says_of_the_driver_before_what_the_document_shows(host, tmp_path):
-    (tmp_path / "acme.py").write_text(BEFORE)
-    (command,) = (step for step in steps(DOCUMENT) if isinstance(step, Command))
-    said = host.bare_ctl(*command.words.split()[1:])
-    assert said.out.strip() == command.output
-    assert said.code == 1
-
-
-def test_the_check_has_nothing_against_the_driver_after_and_says_so_to_programs(host, tmp_path):
-    (tmp_path / "after.py").write_text(AFTER)
-    said = host.bare_ctl("driver", "port-check", "-f", "json", "after.py")
-    assert said.code == 0, said.err
-    assert {row["verdict"] for row in said.json()} == {"fine"}
-    assert set(said.json()[0]) == {"line", "verdict", "what", "advice"}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "No such file"),
-        ("def x(:\n", "source.py:1: "),
-        ("X = 1\n", "has no class that derives from ComputeDriver"),
-    ],
-)
-def test_what_is_no_driver_is_one_line_that_names_the_file(host, tmp_path, text, words):
-    if text is not None:
-        (tmp_path / "source.py").write_text(text)
-    said = host.bare_ctl("driver", "port-check", "source.py")
-    assert said.code == 2 and not said.out
-    assert words in said.err and "source.py" in said.err and len(said.err.splitlines()) == 1
 
 
 def test_the_tree_s_part_is_the_same_text_but_for_the_names_that_are_listed():

@@ -29,6 +29,8 @@ BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
 NO_CODE = {"CHANGELOG.rst", "LICENSE", "README.rst", "pyproject.toml"}
 """Files of the folder reportclient that no wheel installs in it."""
+LIBRARY = (Requirement("keystoneauth1"), Requirement("tenacity"))
+"""All that the library needs."""
 PIP = [sys.executable, "-m", "pip", "-q"]
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 ALL_BUT_TESTING = """
@@ -131,7 +133,7 @@ def test_the_librarys_wheel_and_sdist_have_the_library_only(source: Path, wheels
     folder = {each.removeprefix("reportclient/") for each in files(source, "reportclient")}
     assert inside == {f"reportclient/{each}" for each in folder - NO_CODE}
     needed = {each.name for each in map(Requirement, required) if not each.marker}
-    assert needed <= set(with_what_they_need([Requirement("keystoneauth1")]))
+    assert needed <= set(with_what_they_need([*LIBRARY]))
     subprocess.run(
         [sys.executable, "-P", "-c", SDIST, str(wheels)], cwd=source / "reportclient", check=True
     )
@@ -169,10 +171,10 @@ class Environment:
         ).stdout
 
 
-def test_the_library_runs_with_keystoneauth_alone_and_is_typed(
+def test_the_library_runs_with_keystoneauth_and_tenacity_alone_and_is_typed(
     tmp_path: Path, wheels: Path
 ) -> None:
-    needed = with_what_they_need([Requirement("keystoneauth1")])
+    needed = with_what_they_need([*LIBRARY])
     environment = Environment(tmp_path / "alone", needed)
     (wheel,) = wheels.glob("reportclient-*.whl")
     environment.install(str(wheel))

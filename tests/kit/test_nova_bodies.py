@@ -13,10 +13,10 @@ from oslo_config import cfg
 
 from driverkit.broken import Broken
 from driverkit.judges.periods import second_period
-from driverkit.porting.nova_api import LIVE_NAMES, TREE_METHODS
 from driverkit.rulebook import RULES
 from driverkit.stage import Stage
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
+from reportclient.live_provider import OF_THE_TREE, LiveProvider
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small
 from tests.servers.reference import REPOSITORY, reference_python
@@ -62,9 +62,10 @@ def test_the_same_calls_on_novas_tree_and_on_ours_give_the_same(trees: dict) -> 
 
 
 def test_what_novas_tree_and_its_live_providers_have_in_public_is_here(trees: dict) -> None:
-    assert set(trees["tree"]) <= TREE_METHODS
+    assert set(trees["tree"]) <= set(dir(ProviderTree))
     # These are the tree's own hands: a driver says new_child and remove.
-    assert set(trees["node"]) - LIVE_NAMES == {"add_child", "from_dict", "remove_child"}
+    live = OF_THE_TREE.union(["uuid"], dir(LiveProvider))
+    assert set(trees["node"]) - live == {"add_child", "from_dict", "remove_child"}
 
 
 @pytest.mark.parametrize("driver", TREES)

@@ -20,8 +20,6 @@ from tests.servers.process import Server, end, wait_for
 SERVERS = Path("/usr/lib/rabbitmq/lib")
 CONFIGURATION = """\
 listeners.tcp.1 = 127.0.0.1:{port}
-distribution.listener.port_range.min = {distribution}
-distribution.listener.port_range.max = {distribution}
 log.file.level = warning
 vm_memory_high_watermark.absolute = 512MB
 disk_free_limit.absolute = 50MB
@@ -110,7 +108,7 @@ class RabbitMQ(Server):
     def _prepare(self) -> None:
         for name in ("mnesia", "log", "home"):
             (self.directory / name).mkdir(exist_ok=True)
-        text = CONFIGURATION.format(port=self.port, distribution=self.distribution)
+        text = CONFIGURATION.format(port=self.port)
         (self.directory / "rabbitmq.conf").write_text(text)
         (self.directory / "enabled_plugins").write_text("[].")
 
@@ -130,6 +128,7 @@ class RabbitMQ(Server):
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(here / "advanced.config"),
             "RABBITMQ_CTL_DIST_PORT_MIN": ctl,
             "RABBITMQ_CTL_DIST_PORT_MAX": ctl,
+            "RABBITMQ_DIST_PORT": str(self.distribution),
             "RABBITMQ_MNESIA_BASE": str(here / "mnesia"),
             "RABBITMQ_LOG_BASE": str(here / "log"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(here / "enabled_plugins"),

@@ -368,19 +368,11 @@ def test_a_provider_file_adds_to_an_own_child_and_not_to_the_owners_root(owned, 
     assert "CUSTOM_GOLD" not in owned.stranger.traits(THEIRS)
 
 
-@pytest.mark.parametrize("version", ["1.36", "1.39"])
-def test_only_of_an_old_placement_it_is_said_that_removed_children_stay(version, caplog) -> None:
-    caplog.set_level("INFO")
-    placement = FakePlacement(version)
+def test_nothing_is_sent_to_a_placement_that_can_not_take_a_child_out_of_its_tree() -> None:
+    placement = FakePlacement("1.36")
     own_root(placement)
     agent = Agent(placement, cards(0))
-    agent.writes()
-    agent.driver.body = cards()
-    agent.period()  # takes the inventory of the child away
-    for _ in range(4):
-        if version == "1.39":
-            path = f"/resource_providers/{own_uuid(THEIRS, 'card0')}"
-            placement.fail_next("PUT", path, REFUSED)
-        agent.period()
-    told = "Placement is older than microversion 1.37: removed children stay below the root"
-    assert (told in caplog.text) is (version == "1.36")
+    mark = placement.mark()
+    report = agent.period()
+    assert "needs microversion 1.37" in str(report.texts())
+    assert not [request for request in placement.since(mark) if request.is_write]

@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent.reporting.reports import Report
 from agent.state.document import Document, Unusable
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
-from agent.switching.hypervisor import Hypervisor
+from agent.switching.hypervisor import MEMORY, STEADY, Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus, State, Verdict, verdict
 from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
@@ -505,6 +505,26 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
     assert world.known.reason == "by hand" and world.known.acknowledged
 
 
+class Overtaken(threading.Event):
+    """``then`` happens just before it is set."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        super().__init__()
+        self.then = then
+
+    def set(self) -> None:
+        self.then()
+        super().set()
+
+
+def test_a_decision_while_the_registrys_answer_is_noted_is_one_that_it_does_not_have(world) -> None:
+    world.status.registered = Overtaken(lambda: world.status.switch(disabled=True))
+    world.beat()
+    assert not world.status.in_step(within=0)
+    world.beat()
+    assert world.registry.record.disabled and world.status.in_step(within=0)
+
+
 def test_asked_again_while_the_registry_was_told(world) -> None:
     world.status.switch(disabled=True)
     world.registry.before_write.append(lambda: world.status.switch(disabled=False))
@@ -804,6 +824,21 @@ def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
         waits.append(world.now - since)
     assert waits[:4] == [5, 10, 20, 40]
     assert max(waits) <= 300
+
+
+def test_losses_are_forgotten_after_a_time(world) -> None:
+    """Whatever happened last year, a single loss is followed by a short wait."""
+    waits = []
+    for _ in range(3):
+        world.told("gone")
+        world.step(1)
+        world.told(None)
+        since = world.now
+        while world.placement:
+            world.step(1)
+        waits.append(world.now - since)
+        world.step(MEMORY)
+    assert waits == [STEADY] * 3
 
 
 def test_a_return_that_is_told_twice_counts_from_the_first(world) -> None:

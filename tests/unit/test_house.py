@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1548,
-    "agent/bus": 747,
+    "agent": 1603,
+    "agent/bus": 728,
     "agent/metrics": 746,
-    "agent/nodes": 902,
-    "agent/ownership": 1114,
-    "agent/period": 1294,
+    "agent/nodes": 918,
+    "agent/ownership": 1127,
+    "agent/period": 1308,
     "agent/provider_config": 549,
     "agent/registry": 1810,
     "agent/reporting": 872,
-    "agent/state": 1003,
+    "agent/state": 1006,
     "agent/switching": 1070,
-    "compute_registry": 2802,
-    "computectl": 7088,
-    "driverkit": 4741,
-    "drivers": 2250,
-    "drivers/libvirt": 5537,
-    "reportclient": 7733,
+    "compute_registry": 2794,
+    "computectl": 7083,
+    "driverkit": 4036,
+    "drivers": 2232,
+    "drivers/libvirt": 5517,
+    "reportclient": 7910,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -16,7 +16,7 @@ from agent.period.attach import (
     name_outside,
 )
 from agent.period.rules import Rules
-from reportclient.errors import TooOld, Unreachable
+from reportclient.errors import Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
@@ -277,14 +277,6 @@ def test_by_an_option_a_child_stays_in_the_tree_empty(owned) -> None:
     agent.driver.body = cards(1)
     assert agent.writes() == [("PUT", f"{place(CARD)}/inventories")]
     assert [agent.writes() for _ in range(5)] == [[]] * 5
-    assert "card0" in names(owned) and not owned.stranger.inventory(CARD)
-
-
-def test_with_a_placement_that_can_not_move_it_a_child_stays_empty(agent: Agent, owned) -> None:
-    agent.writes(after=60)
-    owned.fail_next("PUT", f"{CARD}$", TooOld("PUT needs microversion 1.37; Placement has 1.36"))
-    assert agent.writes(after=60) == [("PUT", place(CARD))], "refused, and not told as a failure"
-    assert [agent.writes() for _ in range(3)] == [[]] * 3
     assert "card0" in names(owned) and not owned.stranger.inventory(CARD)
 
 

@@ -23,6 +23,7 @@ from tests.ownership.world import Door
 from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
+RACK_UUID = "c0ffee00-0000-4000-8000-00000000000b"
 TWO = "c0ffee00-0000-4000-8000-000000000002"
 VERIFY, WAIT = 300.0, 900.0
 RACK_B7 = """\
@@ -165,6 +166,19 @@ def test_roots_with_children_are_verified_one_by_one_and_changed_ones_are_read(p
     placement.stranger.add_trait(uuid_of("node5"), "HW_CPU_X86_AVX")
     parts = {"GET inventories": 1, "GET traits": 1, "GET aggregates": 1}
     assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 2, **parts}
+
+
+def test_a_root_that_another_service_put_below_a_provider_is_read_and_named(placement) -> None:
+    """Moving a provider changes no generation."""
+    service = Service(placement, Rack(*(f"node{number}" for number in range(20))))
+    service.calls()
+    moved = placement.stranger.provider(uuid_of("node5"))
+    placement.stranger.create_provider("rack", RACK_UUID)
+    placement.stranger.move(uuid_of("node5"), RACK_UUID)
+    assert placement.stranger.provider(uuid_of("node5"))["generation"] == moved["generation"]
+    reports = service.period(2 * VERIFY)
+    wrong = {report.node: report.texts() for report in reports if not report.ok}
+    assert list(wrong) == ["node5"] and RACK_UUID in str(wrong)
 
 
 def test_a_roll_call_that_fails_leaves_each_root_to_verify_itself(placement) -> None:

@@ -174,6 +174,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
     class Ends:
         node = uuid = "a"
         service_tag = ""
+        started = frozenset[str]()
 
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.state.root_file import root_path
-from drivers.api import DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests import agents
@@ -383,8 +384,7 @@ def test_no_driver_closes_a_host_of_which_nobody_knows_the_status(placement) -> 
     assert "COMPUTE_STATUS_DISABLED" not in placement.stranger.traits(ROOT)
 
 
-def test_allocations_that_a_failing_driver_edited_are_not_moved(placement, tmp_path) -> None:
-    """The other driver's reshape is done, and nothing of the one that failed in its midst."""
+def test_the_allocations_are_passed_only_to_the_driver_that_needs_them(placement, tmp_path) -> None:
     child = own_uuid(ROOT, "gpu")
 
     def needs_reshape(tree: Any, allocations: Any) -> None:
@@ -401,21 +401,111 @@ def test_allocations_that_a_failing_driver_edited_are_not_moved(placement, tmp_p
             if held["resources"]:
                 one["allocations"][ROOT] = held
 
-    def fails_halfway(tree: Any, allocations: Any) -> None:
+    def needs_none(tree: Any, allocations: Any) -> None:
+        assert allocations is None
         tree.update_inventory(NODE, {"FPGA": {"total": 2}})
-        for one in (allocations or {}).values():
-            one["allocations"][ROOT]["resources"]["FPGA"] = 2
-        if allocations is not None:
-            raise RuntimeError("halfway")
 
     Agent(placement, tmp_path, gpus=whole_root(VGPU=4), cards=whole_root(FPGA=2)).settled()
     consumer = placement.stranger.put_allocation({ROOT: {"VGPU": 1, "FPGA": 1}})
     agent = Agent(placement, tmp_path, gpus=lambda _: None, cards=lambda _: None)
-    for name, body in (("gpus", needs_reshape), ("cards", fails_halfway)):
+    for name, body in (("gpus", needs_reshape), ("cards", needs_none)):
         ask = lambda tree, _, allocations=None, body=body: body(tree, allocations)  # noqa: E731
         agent.named[name].update_provider_tree = ask
     report = agent.period()
-    assert report.driver_errors.keys() == {"cards"}
+    assert report.ok, report.texts()
     found = placement.stranger.allocation(consumer)["allocations"]
     held = {uuid: one["resources"] for uuid, one in found.items()}
     assert held == {child: {"VGPU": 1}, ROOT: {"FPGA": 1}}
+
+
+class Moving(Small):
+    """Reports CUSTOM_OLD; once ``moves``, CUSTOM_NEW in its place, with the allocations on it."""
+
+    def __init__(self, old: str, new: str, *, ready: bool = True) -> None:
+        super().__init__(lambda _: None)
+        self.old, self.new, self.ready = old, new, ready
+        self.moves = False
+        self.gives_up = False
+
+    def update_provider_tree(self, tree: Any, node: str, allocations: Any = None) -> None:
+        if not self.ready:
+            raise DriverNotReady("not now")
+        inventory = {
+            name: {"total": record["total"]} for name, record in tree.data(node).inventory.items()
+        }
+        if self.moves and self.old in inventory:
+            if allocations is None:
+                raise ReshapeNeeded
+            if self.gives_up:
+                raise ReshapeFailed("guest 1 fits nowhere")
+            for one in allocations.values():
+                held = one["allocations"][ROOT]["resources"]
+                held[self.new] = held.pop(self.old)
+        inventory.pop(self.old, None)
+        name = self.new if self.moves else self.old
+        tree.update_inventory(node, {**inventory, name: {"total": 4}})
+
+
+def moving(placement: FakePlacement, state: Path, **drivers: Moving) -> Agent:
+    agent = Agent(placement, state, **dict.fromkeys(drivers, fails))
+    agent.named = dict(drivers)
+    agent.restart()
+    return agent
+
+
+def test_a_driver_that_never_answers_does_not_keep_the_start_of_the_others_open(
+    placement, tmp_path
+) -> None:
+    silent = Moving("CUSTOM_SILENT", "CUSTOM_AWAKE", ready=False)
+    other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
+    agent = moving(placement, tmp_path, silent=silent, other=other)
+    agent.period()
+    consumer = placement.stranger.put_allocation({ROOT: {"CUSTOM_OLD": 1}})
+
+    other.moves = True
+    report = agent.period()
+    assert report.reshape_pending == ("other",)
+    assert agent.totals() == {"CUSTOM_OLD": 4}
+
+    silent.ready = True
+    assert agent.period().reshape_pending == ("other",)
+    assert agent.totals() == {"CUSTOM_OLD": 4, "CUSTOM_SILENT": 4}
+    agent.restart()
+    agent.settled()
+    held = placement.stranger.allocation(consumer)["allocations"][ROOT]["resources"]
+    assert held == {"CUSTOM_NEW": 1}
+
+
+def test_a_reshape_at_the_start_of_a_driver_is_done_beside_one_that_has_started(
+    placement, tmp_path
+) -> None:
+    late = Moving("CUSTOM_LATE", "CUSTOM_READY")
+    other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
+    agent = moving(placement, tmp_path, late=late, other=other)
+    agent.settled()
+    agent.restart()
+    late.ready = False
+    agent.period()
+    consumer = placement.stranger.put_allocation({ROOT: {"CUSTOM_OLD": 1, "CUSTOM_LATE": 1}})
+    late.ready = late.moves = other.moves = True
+    assert agent.period().reshape_pending == ("other",)
+    assert agent.totals() == {"CUSTOM_OLD": 4, "CUSTOM_READY": 4}
+    held = placement.stranger.allocation(consumer)["allocations"][ROOT]["resources"]
+    assert held == {"CUSTOM_OLD": 1, "CUSTOM_READY": 1}
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_reshape_that_fails_after_others_have_started_ends_no_agent(
+    placement, tmp_path, silent: bool
+) -> None:
+    """Also days later, and by the first answer of a driver."""
+    first, other = Moving("CUSTOM_FIRST", "CUSTOM_X"), Moving("CUSTOM_OLD", "CUSTOM_NEW")
+    agent = moving(placement, tmp_path, first=first, other=other)
+    agent.settled()
+    agent.restart()
+    first.ready = not silent
+    agent.period()
+    first.ready = first.moves = first.gives_up = True
+    agent.tracker.rules = replace(agent.rules, reshape_when_running=True)
+    report = agent.period()
+    assert not report.fatal and "guest 1" in str(report.texts())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 
@@ -19,8 +17,7 @@ from agent.registry.errors import RegistryUnavailable, Unreadable
 from agent.registry.observed_service import ObservedService
 from agent.registry.opts import RegistrySettings
 from agent.registry.store import SqlRegistry
-from compute_registry.rest.application import ComputeApplication
-from compute_registry.web import with_discovery
+from compute_registry.web import registry_app
 from tests import registries
 from tests.registries import FILE, registry_at
 
@@ -41,15 +38,11 @@ def damage(registry: SqlRegistry, said: str) -> None:
     registry.database.run(lambda sent: sent.change(change))
 
 
-def get(registry: SqlRegistry, path: str, status: str = "200 OK") -> Any:
-    application = with_discovery(ComputeApplication(Control(registry, None)))
-    environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
-    environ |= {"wsgi.input": io.BytesIO(), "HTTP_OPENSTACK_API_VERSION": "compute 2.100"}
-    setup_testing_defaults(environ)
-    statuses: list[str] = []
-    answer = b"".join(application(environ, lambda status, _: statuses.append(status)))
-    assert statuses == [status], answer
-    return json.loads(answer)
+def get(registry: SqlRegistry, path: str, status: int = 200) -> Any:
+    version = {"OpenStack-API-Version": "compute 2.100"}
+    answer = registry_app(Control(registry, None)).test_client().get(path, headers=version)
+    assert answer.status_code == status, answer.text
+    return answer.json
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
 ) -> None:
     uuid = registry.get_service("host2").uuid
     damage(registry, "version = 'new', last_seen = 'now'")
-    conflict = get(registry, f"/v2.1/os-services/{uuid}", "409 Conflict")["conflictingRequest"]
+    conflict = get(registry, f"/v2.1/os-services/{uuid}", 409)["conflictingRequest"]
     assert "computectl service delete" in conflict["message"]
     for call in (
         lambda: registry.get_service("host2"),

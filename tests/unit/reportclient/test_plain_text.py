@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reportclient.plain_text import plain
+from reportclient.plain_text import first_few, plain
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_line_breaks_may_be_kept() -> None:
 def test_whatever_it_was_it_can_be_printed(text: str) -> None:
     assert plain(text).isprintable()
     plain(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "c0"), (5, "c0, c1, c2, c3, c4"), (7, "c0, c1, c2, c3, c4 and 2 more")],
+)
+def test_the_first_few_names_are_told(number: int, text: str) -> None:
+    assert first_few([f"c{each}" for each in range(number)]) == text

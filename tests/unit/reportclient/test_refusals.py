@@ -31,9 +31,9 @@ from reportclient.refusals import (
     Refusal,
     Refusals,
     explain_errors,
-    list_consumers,
     nothing_foreign,
 )
+from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -44,7 +44,8 @@ TRAITS, OTHER = SetTraits(ROOT, frozenset({"HW_A"})), SetTraits(CARD, frozenset(
 
 def refusing(*refused: tuple[str, Operation, PlacementError]) -> Refusals:
     found = Refusals()
-    found.remember({s: one for s, one, _ in refused}, {s: err for s, _, err in refused})
+    errors = {s: err for s, _, err in refused}
+    found.remember({s: one for s, one, _ in refused}, errors, 0.0, Times())
     return found
 
 
@@ -177,7 +178,8 @@ def test_only_what_is_in_use_is_drained() -> None:
     assert not list(refusals.drains(HOST, [DeleteProvider(CARD)], nothing_foreign))
     assert not refusals.draining()
     gone, used = SetInventory("gone", {}), SetInventory(BELOW, {})
-    refusals.remember({"gone": gone, BELOW: used}, dict.fromkeys(("gone", BELOW), InUse("guests")))
+    errors = dict.fromkeys(("gone", BELOW), InUse("guests"))
+    refusals.remember({"gone": gone, BELOW: used}, errors, 0.0, Times())
     assert [each.uuid for each in refusals.drains(HOST, [], nothing_foreign)] == [BELOW]
 
 
@@ -205,14 +207,6 @@ def explained(
 ) -> PlacementError:
     outcome = Outcome(View(), failed={subject: err}, refused={subject: operation})
     return explain_errors(outcome, placement)[subject]
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(1, "c0"), (5, "c0, c1, c2, c3, c4"), (7, "c0, c1, c2, c3, c4 and 2 more")],
-)
-def test_the_first_few_consumers_are_named(number: int, text: str) -> None:
-    assert list_consumers([f"c{each}" for each in range(number)]) == text
 
 
 @pytest.mark.parametrize("used", [True, False])

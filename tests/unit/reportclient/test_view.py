@@ -117,3 +117,15 @@ def test_a_view_without_changes_is_the_desired_one() -> None:
     edit.refused(SetInventory(CARD, FULL), frozenset({"LATER"}))
     assert edit.freeze(certain=True).names.absent_classes == {"LATER"}
     assert VIEW.edit().data(CARD).generation == 4
+
+
+def test_a_drained_class_is_shown_with_what_was_reserved_and_at_most_its_total() -> None:
+    """Another client may have made it smaller meanwhile."""
+    assert VIEW.edit().data(CARD).inventory["VGPU"]["reserved"] == 1
+    shrunk = Provider(CARD, "card", ROOT, {"VGPU": Inventory(2, reserved=2).with_defaults(None)})
+    view = replace(
+        VIEW,
+        snapshot=VIEW.snapshot.with_changes({CARD: shrunk}),
+        drained={CARD: {"VGPU": 6}},
+    )
+    assert view.edit().data(CARD).inventory["VGPU"]["reserved"] == 2

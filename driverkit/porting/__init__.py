@@ -1,1 +1,0 @@
-"""Advice on porting a Nova driver, from its source."""

@@ -1,0 +1,162 @@
+"""A sharing provider that several hosts use: it goes with the last of them, and nobody is misled."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from reportclient.client import Client
+from tests.agents import NODE, ROOT, Agent, Body, Small, door_to
+
+OTHER = "c0ffee00-0000-4000-8000-0000000000b2"
+POOL = "eeeeeeee-0000-4000-8000-000000000001"
+SECOND = "eeeeeeee-0000-4000-8000-000000000002"
+RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+ROW = "aaaaaaaa-0000-4000-8000-000000000002"
+
+
+def mounts(node: str, *pools: str) -> Body:
+    """A host that mounts these storages, as other hosts of its rack may."""
+
+    def body(tree: Any) -> None:
+        tree.update_inventory(node, {"VCPU": {"total": 8}})
+        for uuid in tree.get_provider_uuids():
+            if tree.exists(uuid) and tree.data(uuid).name.startswith("pool-") and uuid not in pools:
+                tree.remove(uuid)
+        for uuid in pools:
+            if not tree.exists(uuid):
+                tree.new_root(f"pool-{uuid[-1]}", uuid)
+            tree.update_inventory(uuid, {"DISK_GB": {"total": 900}})
+            tree.add_traits(uuid, "MISC_SHARES_VIA_AGGREGATE")
+            tree.add_aggregates(uuid, RACK)
+        tree.set_own_aggregates(node, [RACK] if pools else [])
+
+    return body
+
+
+class Host(Agent):
+    def __init__(self, placement: Any, node: str, root: str, *pools: str, **rules: Any) -> None:
+        self.driver = Small(mounts(node, *pools), [node])
+        self.node = node
+        super().__init__(placement, self.driver, root=root, audit_every=None, **rules)
+
+    def mounts(self, *pools: str) -> None:
+        self.driver.body = mounts(self.node, *pools)
+
+
+@pytest.fixture
+def hosts(any_placement) -> tuple[Host, Host]:
+    """Two agents whose hosts mount the same storage."""
+    first, second = Host(any_placement, NODE, ROOT, POOL), Host(any_placement, "h2", OTHER, POOL)
+    for host in (first, second, first, second):
+        assert host.period().ok
+    assert not second.period().done
+    return first, second
+
+
+def pool(placement: Any, uuid: str = POOL) -> dict[str, Any]:
+    return placement.stranger.inventory(uuid)["DISK_GB"]
+
+
+def there(placement: Any, uuid: str) -> bool:
+    return bool(placement.request("GET", f"/resource_providers?uuid={uuid}")["resource_providers"])
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["free", "with a guest"])
+def test_a_storage_that_one_host_unmounts_stays_as_it_is_for_the_others(
+    any_placement, hosts, used: bool
+) -> None:
+    first, second = hosts
+    before = pool(any_placement)
+    guest = any_placement.stranger.put_allocation({POOL: {"DISK_GB": 10}}) if used else None
+    first.mounts()
+    report = first.period()
+    assert report.ok, report.texts()
+    assert "pool-1: kept: used by h2 too; removed with the last host that uses it" in report.texts()
+    assert pool(any_placement) == before
+    assert not second.period().done
+
+    second.mounts()
+    second.period()
+    if guest is not None:
+        assert pool(any_placement)["reserved"] == 900, "drained: no other host uses it now"
+        any_placement.stranger.delete_allocation(guest)
+    first.period(), second.period(), first.period()
+    assert not there(any_placement, POOL)
+    assert not first.period().texts() and not second.period().texts()
+
+
+def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> None:
+    host = Host(any_placement, NODE, ROOT, POOL, SECOND)
+    host.period()
+    host.mounts(SECOND)
+    assert host.period().ok
+    assert not there(any_placement, POOL) and there(any_placement, SECOND)
+
+    strangers = "eeeeeeee-0000-4000-8000-00000000000f"
+    any_placement.stranger.create_provider("theirs", strangers)
+    any_placement.stranger.add_trait(strangers, "MISC_SHARES_VIA_AGGREGATE")
+    any_placement.stranger.set_aggregates(strangers, [ROW])
+    any_placement.stranger.set_aggregates(SECOND, [RACK, ROW])
+    host.mounts()
+    host.period(), host.period()
+    assert not there(any_placement, SECOND), "though another one is in an aggregate of its"
+
+
+def test_while_other_hosts_use_it_they_are_looked_for_at_doubled_gaps(fake_placement) -> None:
+    first = Host(fake_placement, NODE, ROOT, POOL, verify_every=1e6)
+    second = Host(fake_placement, "h2", OTHER, POOL)
+    first.period(), second.period()
+    first.mounts()
+    first.period()
+    calls = [first.calls_of(lambda: first.periods(30.0)) for _ in range(8)]
+    looks = [number for number, sent in enumerate(calls, 1) if sent]
+    assert looks == [2, 6], "60 s and 120 s later"
+    assert {len(sent) for sent in calls} == {0, 1}
+
+
+def test_a_client_that_removes_it_keeps_it_for_the_other_hosts(any_placement, hosts) -> None:
+    client = Client(door_to(any_placement), owns=lambda provider: True)
+    tree = client.tree(ROOT)
+    tree.remove(POOL)
+    result = client.update(tree)
+    assert not result.ok and "used by h2 too" in str(result.failed[POOL])
+    assert there(any_placement, POOL)
+
+
+def test_who_takes_a_storage_from_a_host_is_told_there_once(any_placement, hosts, caplog) -> None:
+    _, second = hosts
+    caplog.set_level(logging.WARNING)
+    record = pool(any_placement)
+    any_placement.stranger.set_inventory(POOL, {"DISK_GB": {**record, "reserved": 900}})
+    for _ in range(3):
+        second.period()
+    any_placement.stranger.delete_provider(POOL)
+    for _ in range(3):
+        second.period()
+    assert [each.getMessage() for each in caplog.records] == [
+        f"Node h2: another service reserved all DISK_GB of provider pool-1 ({POOL})",
+        f"Node h2: another service deleted provider pool-1 ({POOL})",
+    ]
+    assert there(any_placement, POOL), "created again"
+
+
+def test_after_a_kill_nobody_else_is_said_to_have_taken_what_this_host_removed(
+    any_placement, tmp_path, caplog
+) -> None:
+    """The saved view is from before the removal, and before what is in use was drained."""
+    host = Host(any_placement, NODE, ROOT, POOL, SECOND, state=tmp_path)
+    host.settled()
+    saved = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    any_placement.stranger.put_allocation({SECOND: {"DISK_GB": 10}})
+    host.mounts()
+    host.period(), host.period()
+    assert not there(any_placement, POOL) and pool(any_placement, SECOND)["reserved"] == 900
+    for path, data in saved.items():
+        path.write_bytes(data)
+    caplog.clear()
+    host.restart()
+    host.period(), host.period()
+    assert "another service" not in caplog.text
