@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import partial
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
@@ -26,8 +27,9 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
+from compute_registry.bounded import Bounded
 from compute_registry.page.blueprint import PATH, add_page, error_page, is_page
-from compute_registry.page.login import GROUP, TOKEN, keystone_login
+from compute_registry.page.login import GROUP, TOKEN, keystone_login, unreachable
 from compute_registry.page.trees import PlacementReads
 from compute_registry.rest.blueprint import add_api
 from compute_registry.rest.errors import http_error, json_error
@@ -60,9 +62,10 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Flas
     if conf.audit.enabled:
         served = split(is_page, flask_app, with_audit(flask_app, conf))
     if keystone:
-        served = with_keystone(served, conf)
+        refuse = partial(refused, app)
+        served = checks = TokenChecks(served, conf, refuse)
         if settings.page:
-            login = keystone_login(served, conf, partial(refused_page, app))
+            login = keystone_login(served, conf, checks.calls, refuse)
             served = split(is_page, login, served)
         served = split(is_discovery, flask_app, served)
     app.wsgi_app = RequestIds(served)  # type: ignore[method-assign]
@@ -109,13 +112,17 @@ def _refused(err: Exception) -> Response:
         err.description = f"{request.path!a} does not support the method {request.method}"
         if is_page(request.environ):
             err.description = "this page is read-only"
-    return error_page(err) if is_page(request.environ) else json_error(err)
+    return _error(err)
 
 
-def refused_page(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
-    """Return a page with an error that was met outside the application."""
+def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
+    """Return the answer to a request that was refused before the application got it."""
     with app.request_context(environ):
-        return error_page(err)
+        return _error(err)
+
+
+def _error(err: HTTPException) -> Response:
+    return error_page(err) if is_page(request.environ) else json_error(err)
 
 
 def _placement(conf: Any) -> API | None:
@@ -143,26 +150,56 @@ NEEDS_TOKEN = (
 )
 KEYSTONE_WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
+KEYSTONE_AT_ONCE = 8
+"""Calls to Keystone at the same time, a quarter of the server's threads."""
+Refuse = Callable[[dict[str, Any], HTTPException], Response]
 
 
-def with_keystone(application: WSGIApplication, conf: Any) -> WSGIApplication:
-    """Return the application behind keystonemiddleware, with the options [keystone_authtoken]."""
-    for group, options in keystone_opts.list_auth_token_opts():
-        conf.register_opts(options, group)
-    # Without it the middleware, and a thread of the server with it, would wait without a limit.
-    conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
-    authenticated: WSGIApplication = auth_token.AuthProtocol(
-        application, {"oslo_config_config": conf, "log_name": __name__}
-    )
+class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
+    """keystonemiddleware, with the options [keystone_authtoken].
 
-    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
-            challenge = WWWAuthenticate("keystone", {"uri": conf[GROUP].www_authenticate_uri})
-            err = Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
-            return json_error(err)(environ, start_response)
-        return authenticated(environ, start_response)
+    A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
+    the cache wait for no others.
+    """
 
-    return answer
+    def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
+        for group, options in keystone_opts.list_auth_token_opts():
+            conf.register_opts(options, group)
+        conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
+        group = conf[GROUP]
+        self.refuse, self.uri = refuse, group.www_authenticate_uri
+        self.calls = Bounded("Keystone", KEYSTONE_AT_ONCE, group.http_connect_timeout)
+        super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        try:
+            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
+                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
+                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
+            answer: Iterable[bytes] = super().__call__(environ, start_response)
+        except HTTPException as err:
+            return self.refuse(environ, err)(environ, start_response)
+        return answer
+
+    def _create_identity_server(self) -> Any:
+        server = super()._create_identity_server()
+        bounded = copy(server)  # the server calls its own method again after an error
+        bounded.verify_token = partial(self._verify, server.verify_token)
+        return bounded
+
+    def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Return what Keystone says about a token.
+
+        :raises ServiceUnavailable: nothing, or nothing in time.
+        """
+        try:
+            return self.calls(partial(verify, *args, **more))
+        except auth_token.InvalidToken:
+            raise
+        except Exception as err:
+            LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
+            raise unreachable(err) from err
 
 
 def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:

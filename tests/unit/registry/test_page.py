@@ -21,11 +21,13 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry import config
+from compute_registry.bounded import Bounded
 from compute_registry.page.blueprint import HOSTS, TREES, is_page
 from compute_registry.page.login import Login
 from compute_registry.page.selection import Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.web import refused_page, registry_app, split, with_keystone
+from compute_registry.rest.errors import json_error
+from compute_registry.web import TokenChecks, refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
 from reportclient.snapshot import Snapshot
@@ -292,7 +294,9 @@ class Door:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
-        self.login = Login(self._behind, self._log_in, None, partial(refused_page, Site().app))
+        self.login = Login(
+            self._behind, self._log_in, None, Bounded("Keystone", 1), partial(refused, Site().app)
+        )
 
     def _log_in(self, given: tuple[str, str]) -> Plugin:
         self.given.append(given)
@@ -366,7 +370,7 @@ def test_the_api_says_that_an_application_credential_has_to_become_a_token(tmp_p
     file = tmp_path / "r.conf"
     file.write_text("[keystone_authtoken]\nauth_url = http://127.0.0.1:1\n")
     conf = config.load_config(["--config-file", str(file)])
-    api = Client(with_keystone(Response("let in"), conf))
+    api = Client(TokenChecks(Response("let in"), conf, lambda _, err: json_error(err)))
     answer = api.get("/v2.1/os-services", headers={"Authorization": basic("id:s3cret")})
     assert answer.status_code == 401 and "Keystone" in answer.headers["WWW-Authenticate"]
     assert "openstack token issue" in answer.text and "s3cret" not in answer.text
