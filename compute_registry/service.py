@@ -21,7 +21,7 @@ from agent.bus import messaging
 from agent.bus.errors import MessagingError, Sign
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import files_of, open_secrets, option_place
+from agent.config import open_secrets, option_place
 from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
@@ -68,11 +68,13 @@ def main(args: Sequence[str] | None = None) -> None:
             paths = config.write_host_keys(conf, sys.stdin.read().split())
             sys.stdout.writelines(f"{path}\n" for path in paths)
             return
+        if conf.broker_users:
+            lines = config.broker_users(conf, sys.stdin.read().split())
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+            return
         logs.start(conf, config.PROG)
         logs.quiet_bus()
         LOG.info("%s %s", config.PROG, version())
-        for warning in open_secrets(files_of(conf)):
-            LOG.warning("%s", warning)
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
@@ -153,6 +155,8 @@ class _Process:
                 self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, stack)
+            for warning in open_secrets(self.conf):  # Keystone's options are registered now
+                LOG.warning("%s", warning)
             LOG.info("Serving the service records in %s", database.safe_url)
             self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
-from agent.state.files import give_to_owner, set_aside
+from agent.state.files import give_to_owner, require_regular, set_aside
 
 LOG = logging.getLogger(__name__)
 _SUFFIXES = ("-wal", "-shm")
@@ -112,6 +112,7 @@ class HostDatabase:
         self._idle.append(connection)
 
     def _open(self) -> sqlite3.Connection:
+        self._refuse_links()
         connection = sqlite3.connect(self.path, BUSY_WITHIN, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
@@ -124,6 +125,16 @@ class HostDatabase:
             connection.close()
             raise
         return connection
+
+    def _refuse_links(self) -> None:
+        """:raises RegistryUnavailable: a file, which SQLite would create or change, is a link."""
+        for suffix in ("", "-journal", *_SUFFIXES):
+            try:
+                require_regular(Path(self.path + suffix))
+            except FileNotFoundError:
+                continue
+            except OSError as err:
+                raise RegistryUnavailable(f"{self.safe_url}{suffix}: {err.strerror}") from err
 
     def _ensure_table(self, connection: sqlite3.Connection) -> None:
         [(version,)] = connection.execute("PRAGMA user_version")

@@ -15,16 +15,32 @@ from pathlib import Path
 MODE = 0o644
 """The mode of new files, less the umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
+_IRREGULAR = "is not a regular file"
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
 
 
-def read(path: Path) -> bytes:
-    """Return the content of a regular file; others are an error, so that no read blocks."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def read(path: Path, *, links: bool = False) -> bytes:
+    """Return the content of a regular file; others are an error, so that no read blocks.
+
+    ``links``: a link to a regular file is followed, as of a file that operators write.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags if links else flags | os.O_NOFOLLOW)
+    except OSError as err:
+        if err.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.EINVAL, _IRREGULAR, str(path)) from None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+            raise OSError(errno.EINVAL, _IRREGULAR, str(path))
         return file.read()
+
+
+def require_regular(path: Path) -> None:
+    """:raises OSError: there is no file, or something else, such as a link to another file."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.EINVAL, _IRREGULAR, str(path))
 
 
 def describe_error(err: OSError) -> str:
@@ -82,6 +98,11 @@ def open_file(path: Path, flags: int) -> int:
     return descriptor
 
 
+def touch(path: Path) -> None:
+    """Create an empty file, unless it exists."""
+    os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW))
+
+
 def give_to_owner(path: Path) -> None:
     """Give a file that root created to the owner of its directory.
 
@@ -108,7 +129,7 @@ def unusable_files(directory: Path) -> list[str]:
             if not path.name.endswith(_OURS):
                 continue
             if not stat.S_ISREG(path.lstat().st_mode):
-                problems.append(f"{path} is not a regular file")
+                problems.append(f"{path} {_IRREGULAR}")
             elif not os.access(path, os.R_OK | os.W_OK):
                 problems.append(f"{path} can't be read and written by {_user(os.geteuid())}")
     return problems

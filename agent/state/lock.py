@@ -7,6 +7,8 @@ however the process ends.
 import fcntl
 import logging
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 LOG = logging.getLogger(__name__)
@@ -47,6 +49,63 @@ def lock_directory(directory: Path) -> int | None:
             err.strerror,
         )
     return descriptor
+
+
+@dataclass(slots=True)
+class StateDirectory:
+    """The locked state directory of a running agent; somebody may remove, rename or replace it."""
+
+    path: Path
+    problem: str = ""
+    """What became of it, until the next start; empty if nothing did."""
+    _descriptor: int | None = None
+
+    @classmethod
+    def locked(cls, path: Path) -> "StateDirectory":
+        """Return the directory, created and locked if possible; see :func:`lock_directory`."""
+        return cls(path, _descriptor=lock_directory(path))
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def renew(self, save: Callable[[], object]) -> None:
+        """Create and lock the directory again if another one, or none, has its name.
+
+        ``save`` writes what has to be there at the next start.
+        """
+        if self._is_there():
+            return
+        try:
+            descriptor = lock_directory(self.path)
+        except InUse as err:
+            self._note(f"another directory has its name, and {err}")
+            return
+        if descriptor is None:
+            self._note("it can't be created again, so nothing is saved")
+            return
+        self.close()
+        self._descriptor = descriptor
+        self._note(
+            "it has this host's identity again; stop compute-agent, move back the former directory "
+            "if there is one, start compute-agent"
+        )
+        save()
+
+    def _is_there(self) -> bool:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return self._descriptor is not None and os.path.samestat(found, os.fstat(self._descriptor))
+
+    def _note(self, what: str) -> None:
+        problem = f"state_path {self.path} was removed, renamed or replaced: {what}"
+        if problem != self.problem:
+            LOG.warning("%s", problem)
+        self.problem = problem
 
 
 def _holder(inode: int) -> str:

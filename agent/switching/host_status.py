@@ -129,6 +129,11 @@ class HostStatus:
         """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
         return self.current.disabled
 
+    def save_again(self) -> None:
+        """Save the status: the file is gone."""
+        with self.lock:
+            self._keep(self.current)
+
     # -- events
 
     def switch(
@@ -178,8 +183,7 @@ class HostStatus:
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
         if self.unsaved is not None:
-            with self.lock:
-                self._keep(self.current)
+            self.save_again()
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
         if has_trait is not None:

@@ -108,6 +108,7 @@ PURE = (
     "agent/provider_config/entries.py",
     "reportclient/usage.py",
     "agent/bus/errors.py",
+    "agent/bus/incoming.py",
     "computectl/asking/constraints.py",
     "computectl/asking/request_file.py",
     "computectl/drawing/fold.py",
