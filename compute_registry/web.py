@@ -36,7 +36,7 @@ from compute_registry.rest.errors import http_error, json_error
 from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
 from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
-from reportclient.http import API, PlacementAPI
+from reportclient.http import PlacementAPI
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Flas
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
-    placement = PlacementReads(_placement(conf)) if settings.page else None
+    placement = _placement(conf) if settings.page else None
     app = registry_app(control, allowed, placement)
     flask_app: WSGIApplication = app.wsgi_app
     served = flask_app
@@ -125,14 +125,15 @@ def _error(err: HTTPException) -> Response:
     return error_page(err) if is_page(request.environ) else json_error(err)
 
 
-def _placement(conf: Any) -> API | None:
-    """Return the client that reads trees, which gets a token at its first request."""
+def _placement(conf: Any) -> PlacementReads:
+    """Return what reads trees; its client gets a token at its first request."""
     if not conf.placement.auth_type:
-        return None
+        return PlacementReads(None)
     try:
-        return PlacementAPI(adapter_from_conf(conf))
+        adapter = adapter_from_conf(conf)
     except AuthenticationFailed as err:
         raise RegistryConfigError(with_agents_step(err)) from err
+    return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
 
 
 def route_of(routes: Map, path: str) -> str | None:
