@@ -38,7 +38,7 @@ from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.files import unusable_files
-from agent.state.lock import InUse, lock_directory
+from agent.state.lock import InUse, StateDirectory
 from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
@@ -91,12 +91,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     LOG.info("compute-agent %s", version())
-    for warning in config.open_secrets(config.files_of(conf)):
-        LOG.warning("%s", warning)
     settings = config.settings(conf)
-    locked = lock_directory(settings.state_path)
-    if locked is not None:
-        stack.callback(os.close, locked)
+    directory = StateDirectory.locked(settings.state_path)
+    stack.callback(directory.close)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     store = DriverStore(settings.state_path)
@@ -109,6 +106,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
+    for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
+        LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
@@ -129,12 +128,12 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (status.unsaved, calls.problem)),
+        *filter(None, (directory.problem, status.unsaved, calls.problem)),
         *nodes.problems(),
         *store.problems(),
         *unusable_files(settings.state_path),
     ]
-    service.listeners.append(status_file)
+    service.listeners += [lambda _: directory.renew(service.save_again), status_file]
     switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problem
     if monitoring is not None:
         monitoring.listen(service, switches, loop, lambda: status_file.written)

@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from agent.reporting import status as schema
 from agent.reporting.reports import Check
+from agent.state import files
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
@@ -96,7 +97,7 @@ def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     path = session.settings.state_path / schema.FILE_NAME
     try:
-        written = schema.from_json(json.loads(path.read_text(encoding="utf-8")))
+        written = schema.from_json(json.loads(files.read(path)))
     except FileNotFoundError:
         raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
     except OSError as err:

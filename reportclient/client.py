@@ -20,13 +20,14 @@ from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
 from reportclient.claims import any_sets
 from reportclient.diff import diff
-from reportclient.errors import NotFound, PlacementError, Rejected
+from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
-from reportclient.model import Allocations, Provider
+from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.rebase import foreign_changes, rebased
+from reportclient.rebase import foreign_changes, not_removed, rebased
+from reportclient.refusals import Refusals
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
@@ -36,7 +37,7 @@ Change = Callable[[ProviderTree], None]
 
 
 class NotOwned(PlacementError):
-    """The tree changes a provider for which ``owns`` is false; nothing was sent."""
+    """The tree changes a provider for which ``owns`` is false: nothing more was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +166,13 @@ class Client:
 
         def write_tree(api: Counting) -> Result:
             new = _rebased(base, desired, tracked.view.edit().base)
-            if allocations is None:
-                return self._write(tracked, tree, new, api)
-            new = tracked.view.with_drained(new, partial(any_sets, tree.claims))
-            moves = Moves.from_allocations(held, allocations, tracked.view.snapshot, new)
-            return self._write(tracked, tree, new, api, moves)
+            left = tuple(not_removed(base, desired, new))
+            moves = None
+            if allocations is not None:
+                new = tracked.view.with_drained(new, partial(any_sets, tree.claims))
+                moves = Moves.from_allocations(held, allocations, tracked.view.snapshot, new)
+            result = self._write(tracked, tree, new, api, moves)
+            return replace(result, problems=(*result.problems, *left))
 
         return self._attempt_write(tracked, write_tree, request_id)
 
@@ -198,8 +201,9 @@ class Client:
 
         They are read on access, which may raise :class:`reportclient.errors.PlacementError`.
         """
-        self._held[root] = LazyAllocations(self._root(root).view, self.api)
-        return self._held[root]
+        tracked = self._root(root)
+        self._held[tracked.uuid] = LazyAllocations(tracked.view, self.api)
+        return self._held[tracked.uuid]
 
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
@@ -232,9 +236,11 @@ class Client:
         with suppress(NotFound):
             self.api.request("DELETE", path)
 
-    def _root(self, uuid: str) -> Root:
+    def _root(self, root: str) -> Root:
+        uuid = canonical_uuid(root, "root")
         if uuid not in self._roots:
-            tracked = Root(uuid, self.api, self._times, self._bulk, self._store)
+            inside = self._owns is None
+            tracked = Root(uuid, self.api, self._times, self._bulk, self._store, inside=inside)
             tracked.load_saved_view()
             learned = [other.view.names for other in list(self._roots.values())]
             if not tracked.view.generations and learned:
@@ -249,6 +255,7 @@ class Client:
         raise ValueError("this tree is not one that Client.tree() returned")
 
     def _root_uuid_of(self, provider: str) -> str:
+        provider = canonical_uuid(provider, "provider")
         for uuid, root in list(self._roots.items()):
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
@@ -276,7 +283,7 @@ class Client:
         self, tracked: Root, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
         now = self._clock()
-        tracked.refusals.forget()  # the caller decides when to retry
+        tracked.refusals = Refusals()  # the caller decides when to retry
 
         def read_first(api: Counting) -> Result:
             tracked.refresh(api, now)
@@ -317,7 +324,7 @@ class Client:
             ours = (each.uuid for each in view.snapshot.walk() if self._owns(each))
             for foreign in foreign_changes(view.snapshot, new, ours):
                 text = f"provider {foreign.name} ({foreign.uuid}) is owned by another service"
-                raise NotOwned(f"{text}: nothing was sent")
+                raise NotOwned(f"{text}: not changed")
         return diff(
             view.snapshot,
             new,
@@ -356,7 +363,7 @@ def _rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     try:
         return rebased(base, desired, now)
     except ValueError as err:
-        raise Rejected(f"the tree conflicts with another client's change: {err}") from err
+        raise Conflict(f"the tree conflicts with another client's change: {err}") from err
 
 
 def _raise_any(result: Result) -> None:

@@ -204,6 +204,8 @@ class Tracker:
         ``before`` and ``ledger`` are from before the write.
         """
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
+        if taken := self.competing.taken_from(decision.answer.statements):
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
         for text in self.competing.overwritten(before, after, ledger):
             LOG.warning(
                 "Node %s: overwrote values that another service had set: %s", self.node, text
@@ -273,7 +275,7 @@ class Tracker:
         try:
             ours = set(self.ledger.holders)
             if not self.rules.attached:  # else this agent itself takes children out of the tree
-                ours &= before.providers.keys()
+                ours &= {*before.children(None)}
             was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
             if not self.view.certain:
@@ -286,9 +288,7 @@ class Tracker:
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
-        taken = self.competing.note_records(before, self.view.snapshot, self.ledger)
-        if taken and self.uuid in self.view.snapshot:  # else its owner deleted the whole tree
-            LOG.warning("Node %s: %s", self.node, first_few(taken))
+        self.competing.note_records(before, self.view.snapshot)
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""

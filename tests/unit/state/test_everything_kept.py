@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
+from agent.registry.errors import RegistryError
+from agent.registry.host_record import HostRecord
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
+from agent.state.driver_calls import DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
@@ -92,6 +97,55 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
     use(tmp_path)
     assert victim.read_text() == "precious"
     assert (tmp_path / name).exists()
+
+
+def outdated(state: Path) -> None:
+    """The mark of a view that could not be saved."""
+    saved = SavedRoot.in_directory(state, ROOT)
+    saved.file.is_unread = False
+    saved.file.path.mkdir()
+    saved.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
+
+
+def calls(state: Path) -> None:
+    DriverCalls(state / "driver-calls", []).watch()
+
+
+def identity(state: Path) -> None:
+    try:
+        compute_id(state)
+    except IdentityError as err:
+        assert "precious" not in str(err)
+
+
+def records(state: Path) -> None:
+    with suppress(RegistryError):
+        HostRecord(state).heartbeat("host1", "here", "6.5", [])
+
+
+OTHERS = {
+    f"outdated-{ROOT}": outdated,
+    "driver-calls": calls,
+    "compute_id": identity,
+    "record.json": records,
+    "record.json.lock": records,
+}
+
+
+@pytest.mark.parametrize("name", [*FILES, *OTHERS])
+def test_a_link_in_place_of_a_file_is_never_followed(tmp_path: Path, name: str) -> None:
+    """Root runs computectl in a directory that belongs to another user."""
+    use = {**FILES, **OTHERS}[name]
+    elsewhere, state = tmp_path / "elsewhere", tmp_path / "state"
+    elsewhere.mkdir()
+    for target, content in (("there", "precious"), ("to be created", None)):
+        state.mkdir()
+        if content:
+            (elsewhere / target).write_text(content)
+        (state / name).symlink_to(elsewhere / target)
+        use(state)
+        shutil.rmtree(state)
+    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"there": "precious"}
 
 
 @pytest.mark.parametrize("kind", ["view", "ledger"])
