@@ -23,6 +23,7 @@ from reportclient.diff import diff
 from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
+from reportclient.one_provider import OneProvider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
@@ -114,6 +115,7 @@ class Client:
         self._strict = strict
         self._clock = clock
         self._roots: dict[str, _Tree] = {}
+        self._providers: dict[str, OneProvider] = {}
 
     def find_provider(self, name: str) -> str | None:
         """Return the UUID of the provider with this name, in any tree, or ``None``; 1 GET.
@@ -210,6 +212,24 @@ class Client:
         tracked = self._root(root)
         tracked.held = LazyAllocations(tracked.view, self.api)
         return tracked.held
+
+    def provider(self, uuid: str) -> OneProvider:
+        """Return one provider, of which nothing else is read; it need not exist.  Sends no call.
+
+        ``owns`` is not asked: the caller names the provider itself.
+        """
+        key = canonical_uuid(uuid, "provider")
+        if key not in self._providers:
+            self._providers[key] = OneProvider(key, self.api, self._times)
+        return self._providers[key]
+
+    def forget(self, uuid: str) -> None:
+        """Forget a root or one provider (UUID), also in the store; sends no call."""
+        key = canonical_uuid(uuid, "provider")
+        self._roots.pop(key, None)
+        self._providers.pop(key, None)
+        if self._store is not None:
+            self._store.forget(key)
 
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
