@@ -62,7 +62,7 @@ def refresh(
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
-    seen = {read.provider.uuid for read in (*members, *sharing)}
+    seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
     for uuid in (*lone, *sorted(ours)):
         if uuid not in seen:
             subtree = _subtree(uuid, api)

@@ -275,7 +275,7 @@ class Tracker:
         try:
             ours = set(self.ledger.holders)
             if not self.rules.attached:  # else this agent itself takes children out of the tree
-                ours &= before.providers.keys()
+                ours &= {*before.children(None)}
             was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
             if not self.view.certain:

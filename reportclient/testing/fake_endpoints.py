@@ -136,7 +136,7 @@ class Endpoints:
             members = call.body["aggregates"]
         if len(set(members)) != len(members):
             raise Rejected("JSON does not validate: aggregates has non-unique elements")
-        wanted = {canonical(member) for member in members}
+        wanted = {member for member in members if canonical(member)}  # as they are written
         if call.version >= AGGREGATE_GENERATIONS:
             row.expect(call.body["resource_provider_generation"])
             row.generation += 1

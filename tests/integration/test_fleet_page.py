@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from driverkit.placement.server import TOKEN
+from tests.registries import FILE
 from tests.servers import browser
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
@@ -54,7 +55,7 @@ def write_hosts(directory: Path, root: str) -> None:
     hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
     names = ", ".join(hosts[0])
     values = ", ".join(f":{name}" for name in hosts[0])
-    with closing(sqlite3.connect(directory / "services.sqlite", timeout=60)) as database:
+    with closing(sqlite3.connect(directory / FILE, timeout=60)) as database:
         with database:
             database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
 
@@ -131,7 +132,7 @@ def test_a_refresh_keeps_the_filter_and_the_switch(chromium: Browser, fleet: str
 
 def test_what_others_wrote_is_text_and_the_tree_a_list(chromium: Browser, fleet: str) -> None:
     chromium.open(fleet)
-    chromium.click("a[href='fleet/host7']")
+    chromium.click("a[href='/fleet/host7']")
     assert chromium.run("document.title") == "host7 · compute-registry"
     assert HOSTILE in chromium.run("document.querySelector('dl').textContent")
     assert "host7 <b>&" in chromium.run("document.querySelector('.tree li').textContent")

@@ -6,22 +6,26 @@ import base64
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import render_template
 from keystoneauth1 import exceptions as ksa
+from werkzeug.test import Client
+from werkzeug.wrappers import Response
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry import config
-from compute_registry.page.application import HOSTS, TREES, FleetPage, Pages
+from compute_registry.page.blueprint import HOSTS, TREES, is_page
 from compute_registry.page.login import Login
 from compute_registry.page.selection import Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.web import page_or_api, with_keystone
+from compute_registry.web import refused_page, registry_app, split, with_keystone
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
 from reportclient.snapshot import Snapshot
@@ -55,20 +59,16 @@ class Registry(OneRecord):
 class Site:
     def __init__(self, placement: Any = None, rules: frozenset[str] | None = None) -> None:
         self.registry = Registry()
-        self.page = FleetPage(
+        self.app = registry_app(
             Control(self.registry, None),
-            PlacementReads(placement),
-            Pages(),
             lambda _, rule: rules is None or rule in rules,
+            PlacementReads(placement),
         )
 
-    def __call__(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str]:
-        path, _, query = path.partition("?")
-        environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
-        heard: list[Any] = []
-        body = b"".join(self.page({**environ, **more}, lambda *said: heard.extend(said)))
-        self.headers = dict(heard[1])
-        return int(heard[0][:3]), body.decode()
+    def __call__(self, path: str, method: str = "GET") -> tuple[int, str]:
+        answer = self.app.test_client().open(path, method=method)
+        self.headers = answer.headers
+        return answer.status_code, answer.text
 
 
 def names(query: str) -> list[str]:
@@ -258,14 +258,15 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
     for number in range(1, sys.getrecursionlimit() + 10):
         deep.append(Provider(uuid_of(str(number)), str(number), deep[-1].uuid))
     tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
-    text = Pages().render(
-        "host.html",
-        service=observed_services(RECORDS, 60, None)[0],
-        root=deep[0].uuid,
-        tree=tree,
-        not_read="",
-        now=SEEN,
-    )
+    with Site().app.test_request_context("/fleet/b10"):
+        text = render_template(
+            "host.html",
+            service=observed_services(RECORDS, 60, None)[0],
+            root=deep[0].uuid,
+            tree=tree,
+            not_read="",
+            now=SEEN,
+        )
     assert text.count("<ul") == text.count("</ul>") == len(deep)
     assert text.count("<li") == text.count("</li>") == len(deep)
 
@@ -291,7 +292,7 @@ class Door:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
-        self.login = Login(self._behind, self._log_in, None, Pages().error_page)
+        self.login = Login(self._behind, self._log_in, None, partial(refused_page, Site().app))
 
     def _log_in(self, given: tuple[str, str]) -> Plugin:
         self.given.append(given)
@@ -303,10 +304,10 @@ class Door:
         return [token.encode()]
 
     def __call__(self, **more: str) -> tuple[int, dict[str, str], bytes]:
-        environ = {"PATH_INFO": "/fleet", "REMOTE_ADDR": "127.0.0.1", **more}
-        heard: list[Any] = []
-        body = b"".join(self.login(environ, lambda *said: heard.extend(said)))
-        return int(heard[0][:3]), dict(heard[1]), body
+        answer = Client(self.login).get(
+            "/fleet", environ_overrides={"REMOTE_ADDR": "127.0.0.1", **more}
+        )
+        return answer.status_code, dict(answer.headers), answer.data
 
 
 def basic(text: str) -> str:
@@ -365,15 +366,14 @@ def test_the_api_says_that_an_application_credential_has_to_become_a_token(tmp_p
     file = tmp_path / "r.conf"
     file.write_text("[keystone_authtoken]\nauth_url = http://127.0.0.1:1\n")
     conf = config.load_config(["--config-file", str(file)])
-    api, heard = with_keystone(lambda *_: [b"let in"], conf), []
-    environ = {"PATH_INFO": "/v2.1/os-services", "HTTP_AUTHORIZATION": basic("id:s3cret")}
-    body = b"".join(api(environ, lambda *said: heard.append(said[0])))
-    assert heard == ["401 Unauthorized"]
-    assert b"openstack token issue" in body and b"s3cret" not in body
+    api = Client(with_keystone(Response("let in"), conf))
+    answer = api.get("/v2.1/os-services", headers={"Authorization": basic("id:s3cret")})
+    assert answer.status_code == 401 and "Keystone" in answer.headers["WWW-Authenticate"]
+    assert "openstack token issue" in answer.text and "s3cret" not in answer.text
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:
-    chosen_for = page_or_api(lambda e, s: "page", lambda e, s: "others")
+    chosen_for = split(is_page, lambda e, s: "page", lambda e, s: "others")
     assert chosen_for({"PATH_INFO": "/fleet/x"}, None) == "page"
     assert chosen_for({"PATH_INFO": "/v2.1/os-services"}, None) == "others"
     assert chosen_for({"PATH_INFO": "/fleetx"}, None) == "others"

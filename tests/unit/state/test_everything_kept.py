@@ -13,7 +13,7 @@ import pytest
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
 from agent.registry.errors import RegistryError
-from agent.registry.host_database import HostDatabase
+from agent.registry.host_record import HostRecord
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_calls import DriverCalls
@@ -120,17 +120,15 @@ def identity(state: Path) -> None:
 
 def records(state: Path) -> None:
     with suppress(RegistryError):
-        HostDatabase(str(state / "services.sqlite"), own=True).upgrade()
+        HostRecord(state).heartbeat("host1", "here", "6.5", [])
 
 
 OTHERS = {
     f"outdated-{ROOT}": outdated,
     "driver-calls": calls,
     "compute_id": identity,
-    "services.sqlite": records,
-    "services.sqlite-wal": records,
-    "services.sqlite-shm": records,
-    "services.sqlite-journal": records,
+    "record.json": records,
+    "record.json.lock": records,
 }
 
 
