@@ -231,6 +231,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     else:  # also while Placement is away
         why = "the first report is not finished yet"
         _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+    reload.status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:

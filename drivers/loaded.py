@@ -180,8 +180,8 @@ class LoadedDriver:
                 raise DriverError(f"{call}: {name!r} has two UUIDs")
         return uuids
 
-    def degraded(self) -> dict[str, str]:
-        """Return the driver's problems by part, ``{part: reason}``.
+    def degraded(self, node: str) -> dict[str, str]:
+        """Return the driver's problems with a node by part, ``{part: reason}``.
 
         Raises nothing: a failure of ``degraded()`` is a problem itself.
         """
@@ -192,7 +192,7 @@ class LoadedDriver:
         if not self.can(Degradable) or self.opening.failed is not None:
             return threads
         try:
-            answer: object = self.call(Degradable.degraded)
+            answer: object = self.call(Degradable.degraded, node)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
             return {part: f"degraded() failed: {error_text(err)}"} | threads
         if not isinstance(answer, Mapping):

@@ -324,6 +324,38 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
     assert f"trait set {numa0} with a --trait for each that stays" in steps["host1_numa0"]
 
 
+def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, placement) -> None:
+    root, numa0 = uuid(placement, "host1"), uuid(placement, "host1_numa0")
+    placement.request("PUT", "/traits/CUSTOM_RACK_7")
+    for trait in ("CUSTOM_RACK_7", "OWNER_NOVA", "HW_CPU_X86_MMX"):
+        placement.stranger.add_trait(root, trait)
+    records = placement.request("GET", f"/resource_providers/{numa0}/inventories")["inventories"]
+    placement.stranger.set_inventory(numa0, {**records, "FPGA": {"total": 1}})
+    steps = {
+        row["text"].split()[-1]: row["next_step"]
+        for row in reported.ctl("audit", "-f", "json").json()
+    }
+    assert "declare it in a provider file" in steps["CUSTOM_RACK_7"]
+    assert "add OWNER_NOVA to [compute] owner_trait" in steps["OWNER_NOVA"]
+    for name in ("HW_CPU_X86_MMX", "FPGA"):
+        assert steps[name].startswith("it stays until it is removed")
+    files = reported.directory / "provider_config"
+    files.mkdir()
+    (files / "rack.yaml").write_text(
+        "meta: {schema_version: '1.0'}\nproviders:\n- identification: {name: host1}\n"
+        "  traits: {additional: [CUSTOM_RACK_7]}\n"
+    )
+    reported.configure(
+        more=f"[compute]\nowner_trait = {OWNER}, OWNER_NOVA\nprovider_config_location = {files}\n"
+        f"[registry]\nservice_down_time = {DOWN_AFTER}"
+    )
+    placement.stranger.remove_trait(root, "HW_CPU_X86_MMX")
+    placement.stranger.set_inventory(numa0, records)
+    assert reported.agent().code == 0
+    said = reported.ctl("audit", "-f", "json")
+    assert said.json() == [] and said.code == 0, said.out
+
+
 def test_record_and_trait_are_compared(reported, registry, placement) -> None:
     registry.set_status("host1", disabled=True)
     silence(registry, "host1")
