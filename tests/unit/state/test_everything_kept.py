@@ -13,7 +13,6 @@ import pytest
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
 from agent.registry.errors import RegistryError
-from agent.registry.host_record import HostRecord
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_calls import DriverCalls
@@ -26,6 +25,7 @@ from drivers.driver import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
+from tests.registries import host_record
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -120,7 +120,7 @@ def identity(state: Path) -> None:
 
 def records(state: Path) -> None:
     with suppress(RegistryError):
-        HostRecord(state).heartbeat("host1", "here", "6.5", [])
+        host_record(state).heartbeat("host1", "here", "6.5", [])
 
 
 OTHERS = {
