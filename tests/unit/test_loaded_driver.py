@@ -220,7 +220,7 @@ def test_threads_that_a_driver_leaves_behind_are_reported_until_they_end() -> No
     reported = []
     for _ in range(4):
         driver.update_provider_tree(tree, "a", None)
-        reported.append(driver.degraded())
+        reported.append(driver.degraded("host1"))
     text = "100 or more threads that it started run on after its calls: it has to end them"
     said = {"driver mine, threads": text}
     assert reported == [{}, said, said, said], "the same text, so that it is logged once"
@@ -229,7 +229,7 @@ def test_threads_that_a_driver_leaves_behind_are_reported_until_they_end() -> No
         thread.join(60)
     leaves.number = 0
     driver.update_provider_tree(tree, "a", None)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_few_threads_of_a_driver_are_its_own_matter() -> None:
@@ -239,5 +239,5 @@ def test_a_few_threads_of_a_driver_are_its_own_matter() -> None:
     leaves.number = 0
     for _ in range(50):
         driver.update_provider_tree(ProviderTree({}), "a", None)
-        assert driver.degraded() == {}
+        assert driver.degraded("host1") == {}
     leaves.released.set()

@@ -78,6 +78,7 @@ def test_each_change_has_the_next_version_and_only_for_the_version_that_was_read
     assert (enabled.version, enabled.disabled_at, enabled.disabled_reason) == (5, None, None)
 
 
+@pytest.mark.slow
 def test_an_operators_change_and_a_heartbeat_at_once_lose_nothing(tmp_path: Path) -> None:
     beat(host_record(tmp_path))
     change = (
@@ -114,6 +115,7 @@ def test_a_heartbeat_that_reports_nothing_new_writes_nothing(registry: HostRecor
 # -- up and down
 
 
+@pytest.mark.slow
 def test_a_service_is_up_as_long_as_its_agents_process_runs(registry: HostRecord) -> None:
     agent = (
         "import sys, time; from pathlib import Path\n"
