@@ -49,6 +49,12 @@ class RegistryEndpoint:
     store: SqlRegistry
     received: "SimpleQueue[tuple[str, str, int]]" = field(default_factory=SimpleQueue)
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
+    on_echo: Callable[[object], object] = lambda _: None
+    """Called with the number of a message that this instance may have sent to itself."""
+
+    def echo(self, _: Context, number: object) -> None:
+        """Note that a message came back; nobody awaits an answer."""
+        self.on_echo(number)
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[ServiceRecord]:

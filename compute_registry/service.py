@@ -35,6 +35,7 @@ from compute_registry import config
 from compute_registry.bounded import Bounded, BoundedRegistry
 from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
 from compute_registry.rest.server import THREADS, listen
@@ -123,6 +124,7 @@ class _Process:
     control: Control | None = None
     store: WatchedRegistry | None = None
     agents: AgentCalls | None = None
+    echo: Echo | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -200,9 +202,15 @@ class _Process:
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
+        if not self.conf.transport_url or self._is_heard():
             return ""
+        if self.rpc is not None and self.rpc.is_connected():
+            return "the message broker delivers no messages: RPC calls do not arrive"
         return "no connection to the message broker: RPC calls do not arrive"
+
+    def _is_heard(self) -> bool:
+        rpc, echo = self.rpc, self.echo
+        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
 
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
@@ -238,10 +246,14 @@ class _Process:
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        endpoint = RegistryEndpoint(store)
+        own = messaging.Target(
+            exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
+        )
+        echo = self.echo = Echo(messaging.RpcClient(transport, own, TIMEOUT), name)
+        endpoint = RegistryEndpoint(store, on_echo=echo.hear)
         server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive"})
-        heartbeats = Heartbeats(store, endpoint.received, agents, server.is_connected)
+        server.at_once = frozenset({"keep_alive", "echo"})
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
         server.permit = _permit(self.settings)
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
