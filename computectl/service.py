@@ -171,10 +171,11 @@ class EnableService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Enable the host; an error if it is enabled, since another host may be meant."""
+        """Enable the host; nothing is changed if it is enabled."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
-            raise CommandError(f"{options.host} is already enabled", "nothing was changed")
+            said = [f"{options.host} is already enabled; nothing was changed"]
+            return services.observed([record], done=said)
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 

@@ -339,18 +339,19 @@ class Nodes:
                 self._remove_later(tracker, now)
 
     def _remove_later(self, tracker: Tracker, now: float) -> None:
-        """Schedule the removal of a vanished node's providers."""
+        """Schedule the removal of a vanished node's providers.
+
+        A root that is not in the tracker's view, such as one that was never created, is looked at
+        now: usually nothing is left to remove.
+        """
         wait = self.rules.node_wait
         if wait is None:
             LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
-        LOG.info(
-            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
-            "or another service reports it",
-            tracker.node,
-            wait,
-        )
-        self.vanished[tracker.uuid] = Vanished(tracker, tag_of(self.compute_id), now + wait, wait)
+        node = Vanished(tracker, tag_of(self.compute_id), now, wait)
+        if tracker.uuid in tracker.view.snapshot:
+            node.announce(now)
+        self.vanished[tracker.uuid] = node
         if self.workers.busy(tracker.uuid) is None:
             tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
