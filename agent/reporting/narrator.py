@@ -25,11 +25,8 @@ class Narrator:
         """Log changes (INFO), new or changed conditions (WARNING), and their ends (INFO)."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
-            node, calls = report.node, f"{report.calls} call{'' if report.calls == 1 else 's'}"
-            if report.done:
-                LOG.info("Node %s: reported %s in %s to Placement", node, report.changes(), calls)
-            else:
-                LOG.debug("Node %s: nothing to report, %s to Placement", node, calls)
+            node, level = report.node, logging.INFO if report.done else logging.DEBUG
+            LOG.log(level, "Node %s: %s", node, report.sentence())
             if report.error is not None:  # the period can't end conditions
                 logged = self.logged.items()
                 now |= {key: text for key, text in logged if key[0] == node and key[1] != ENDED}
