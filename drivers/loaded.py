@@ -20,7 +20,7 @@ from reportclient.model import Allocations, canonical_uuid, provider_name
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 Arguments = ParamSpec("Arguments")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
 from agent.state.files import give_to_owner, set_aside
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 _SUFFIXES = ("-wal", "-shm")
 """Suffixes of SQLite's auxiliary files."""
 BUSY_WITHIN = 20.0

@@ -35,7 +35,7 @@ _SENDERS = " OR ".join(f"(host = :h{each} AND address = :a{each})" for each in r
 _UNAWARE = " OR ".join(
     f"(host = :h{each} AND address = :a{each} AND version <> :v{each})" for each in range(AT_ONCE)
 )
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from agent.reporting.reports import ENDED, Report
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
+DRIVERS = logging.getLogger("compute_agent.drivers")
 
 _PASSING = re.compile(
     r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
@@ -33,13 +34,18 @@ class Narrator:
             now |= {(node, key): str(each) for key, each in report.conditions().items()}
             for name, err in report.driver_errors.items():
                 if (node, f"driver {name}") not in self.logged:
-                    LOG.debug("Driver %s", name, exc_info=err)
+                    DRIVERS.debug("Driver %s", name, exc_info=err)
         for key, text in now.items():
             if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
-                LOG.warning("Node %s: %s", key[0], text)
+                _log_of(key).warning("Node %s: %s", key[0], text)
         for key in self.logged.keys() - now.keys():
-            LOG.info("Node %s: resolved: %s", key[0], self.logged[key])
+            _log_of(key).info("Node %s: resolved: %s", key[0], self.logged[key])
         self.logged = now
+
+
+def _log_of(key: tuple[str, str]) -> logging.Logger:
+    """Return the logger of a condition: what a driver has to do with is not Placement's."""
+    return DRIVERS if key[1].startswith(("driver ", "degraded ")) else LOG
 
 
 def _lasting(text: str) -> str:

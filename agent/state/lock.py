@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 LOCKS = Path("/proc/locks")
 

@@ -17,7 +17,7 @@ from agent.bus.server import RpcServer
 from agent.bus.signing import RECORD_VERSION
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 SENT = "timestamp"
 """The key in Nova's contexts of the time when the API got the request, in UTC."""

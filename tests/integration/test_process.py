@@ -310,7 +310,7 @@ def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent.until_logged("Ignoring SIGUSR1")
     assert agent.process is not None
     assert agent.process.poll() is None
-    assert f" agent.main [-] compute-agent {version()}\n" in agent.log
+    assert f" compute_agent.service [-] compute-agent {version()}\n" in agent.log
     assert json.loads((agent.state_path / "status.json").read_text())["agent_version"] == version()
     assert agent.stop() == 0
 

@@ -349,7 +349,7 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
                 stopping.start()
                 eventually(server.ended.is_set)
 
-    log, handler = logging.getLogger("agent.metrics.server"), AtThisMoment()
+    log, handler = logging.getLogger("compute_agent.service"), AtThisMoment()
     caplog.set_level(logging.INFO)
     log.addHandler(handler)
     try:

@@ -106,7 +106,7 @@ def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
 def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_another(
     registry: SqlRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "agent.registry.store")
+    caplog.set_level(logging.INFO, "compute_agent.registry")
     damage(registry, "roots = '?'")
     for _ in range(3):
         (condition,) = [
