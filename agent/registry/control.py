@@ -21,7 +21,7 @@ from reportclient.plain_text import plain
 if TYPE_CHECKING:  # it loads oslo.messaging
     from agent.bus.rpcapi import ComputeAgentAPI
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""

@@ -23,7 +23,7 @@ from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 STATUS = "service.json"
 LOCKED_WITHIN = 20.0

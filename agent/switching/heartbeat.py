@@ -24,7 +24,7 @@ from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 ROUNDS = 5
 """Tries of one heartbeat, where the status or the record is changed in between."""

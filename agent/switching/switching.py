@@ -25,7 +25,7 @@ from agent.switching.hypervisor import Hypervisor
 if TYPE_CHECKING:
     from agent.bus.server import RpcServer
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the saved status holds."""
