@@ -27,7 +27,6 @@ from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError, RegistryUnavailable
-from agent.registry.permission import RegistryPermissions
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
@@ -38,6 +37,7 @@ from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
+from compute_registry.permission import RegistryPermissions
 from compute_registry.rest.server import THREADS, listen
 from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
