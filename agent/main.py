@@ -43,7 +43,7 @@ from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
-from reportclient.errors import PlacementError
+from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import API, PlacementAPI
 
 if TYPE_CHECKING:
@@ -57,18 +57,22 @@ DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-TEMPORARY_ERRORS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
-"""Errors after which the next start may succeed: exit code 1."""
-UNUSABLE_ERRORS = (
-    config.ConfigError,
-    DriverError,
-    IdentityError,
-    InUse,
-    logs.LogsUnusable,
-    PlacementError,
-    RegistryError,
-    TransportUnavailable,
+EXITS: tuple[tuple[type[Exception], int], ...] = (
+    (DriverNotReady, FAILED),
+    (DriverError, UNUSABLE),
+    (IdentityNotReady, FAILED),
+    (IdentityError, UNUSABLE),
+    (InUse, FAILED),
+    (RegistryError, FAILED),
+    (AuthenticationFailed, UNUSABLE),
+    (Unreachable, FAILED),
+    (PlacementError, UNUSABLE),
+    (config.ConfigError, UNUSABLE),
+    (logs.LogsUnusable, UNUSABLE),
+    (TransportUnavailable, UNUSABLE),
 )
+"""Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
+starts the agent again then; UNUSABLE for what an operator has to correct."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -76,9 +80,9 @@ def main(args: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except UNUSABLE_ERRORS as err:
+        except tuple(kind for kind, _ in EXITS) as err:
             logs.complain(f"compute-agent: {err}")
-            code = FAILED if isinstance(err, TEMPORARY_ERRORS) else UNUSABLE
+            code = next(code for kind, code in EXITS if isinstance(err, kind))
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
@@ -227,6 +231,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     else:  # also while Placement is away
         why = "the first report is not finished yet"
         _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+    reload.status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:

@@ -26,20 +26,19 @@ from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
-from agent.registry.database import Database
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import RegistryPermissions
-from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
 from compute_registry.bounded import Bounded, BoundedRegistry
 from compute_registry.calls import AgentCalls
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
 from compute_registry.rest.server import THREADS, listen
+from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class _Process:
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
         option = option_place(self.conf, "connection", opts.GROUP)
-        database = open_database(settings.connection, option=option)
+        database = FleetDatabase.from_url(settings.connection, option)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -225,7 +224,7 @@ class _Process:
             )
         return transport
 
-    def _wait_for_database(self, database: Database) -> None:
+    def _wait_for_database(self, database: FleetDatabase) -> None:
         """Upgrade the schema once the database answers, or stop; log each new reason."""
 
         def log(error: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from driverkit.placement.server import TOKEN
+from tests.registries import FILE
 from tests.servers import browser, fleet_pages
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
@@ -55,7 +56,7 @@ def write_hosts(directory: Path, root: str) -> None:
     hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
     names = ", ".join(hosts[0])
     values = ", ".join(f":{name}" for name in hosts[0])
-    with closing(sqlite3.connect(directory / "services.sqlite", timeout=60)) as database:
+    with closing(sqlite3.connect(directory / FILE, timeout=60)) as database:
         with database:
             database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
 
