@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from agent.ownership.ledger import (
     AGENT,
@@ -50,7 +51,7 @@ from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,11 +413,11 @@ class Tracker:
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
-        degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
-        degraded |= self.competing.degraded(self.uuid, self.node)
+        ill = (driver.degraded(self.node).items() for driver in self.drivers)
+        degraded = self.competing.degraded(self.uuid, self.node)
         for manager in answer.emptied.keys() - self.ledger.emptied:
             driver, _, source = manager.partition("/")
-            degraded[f"{self.node} {source}" if source else manager_text(driver)] = (
+            degraded[source or manager_text(driver)] = (
                 f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
                 "if the next period finds none either"
             )
@@ -430,6 +431,7 @@ class Tracker:
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded=degraded,
+            ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),

@@ -14,7 +14,7 @@ from driverkit.scripted.edit import Marks, edit
 from driverkit.scripted.script import Script, ScriptError, State, parse
 from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
 
 
@@ -70,7 +70,7 @@ class FakeDriver(ComputeDriver):
         nodes = self._state.nodes.items()
         return {node.uuid: name for name, node in nodes if node.uuid is not None}
 
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  of all nodes
         """Return ``{"script": error}`` while an error keeps the last good file in use."""
         problem = self._file.problem
         return {} if problem is None else {"script": str(problem)}

@@ -19,7 +19,7 @@ from drivers.libvirt.documents import parse_document, text_of
 from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 # fmt: off
 CAPABILITIES: Mapping[str, bool] = MappingProxyType({
@@ -126,7 +126,7 @@ class LibvirtDriver(ComputeDriver):
         self._remembers_host = True  # the daemon calls this method, computectl does not
         self._host.watch(notify, self._checked_hostname)
 
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  there is one node
         """Return why sources failed, by source, and the notes of the last report, by subject."""
         return {**self._reader.sources.failed(), **self._notes}
 

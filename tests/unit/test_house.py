@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1603,
-    "agent/bus": 728,
-    "agent/metrics": 746,
-    "agent/nodes": 918,
+    "agent": 1651,
+    "agent/bus": 899,
+    "agent/metrics": 752,
+    "agent/nodes": 937,
     "agent/ownership": 1127,
-    "agent/period": 1308,
+    "agent/period": 1316,
     "agent/provider_config": 549,
-    "agent/registry": 1810,
-    "agent/reporting": 872,
-    "agent/state": 1006,
-    "agent/switching": 1070,
-    "compute_registry": 2794,
-    "computectl": 7083,
-    "driverkit": 4036,
-    "drivers": 2232,
+    "agent/registry": 1425,
+    "agent/reporting": 900,
+    "agent/state": 1139,
+    "agent/switching": 1060,
+    "compute_registry": 3612,
+    "computectl": 7156,
+    "driverkit": 4037,
+    "drivers": 2262,
     "drivers/libvirt": 5517,
-    "reportclient": 7910,
+    "reportclient": 7942,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -104,7 +104,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     assert value(numbers, "period_seconds_sum", occasion="period") == 2.0
     assert value(numbers, "period_seconds_sum", occasion="switch") == 0.5
     assert value(numbers, "replans_total") == 2
-    assert value(numbers, "operations_total", operation="SetTraits") == 1
+    assert value(numbers, "operations_total", operation="set_traits") == 1
     assert value(numbers, "operations_refused_total") == 1  # it is the same one still
     assert value(numbers, "source_failures_total", source="libvirt pools") == 1
     numbers([Report("a")])
@@ -164,12 +164,13 @@ def facts_of(status: AgentStatus | None) -> Numbers:
 
 def test_what_the_status_says_is_a_number_for_each_node() -> None:
     draining = Condition("in use", "card", Severity.INFO)
+    ill = Condition("ECC errors", "card", Severity.DEGRADED)
     node = NodeStatus(
         "host1",
         ok=False,
         last_ok=50.0,
         took={"libvirt pools": 0.25},
-        conditions=(Condition("bad"), draining, draining),
+        conditions=(Condition("bad"), draining, draining, *[ill] * 3),
         reshape_pending=("libvirt",),
     )
     service = ServiceFacts(disabled=True, reason="ticket 4711")
@@ -179,6 +180,7 @@ def test_what_the_status_says_is_a_number_for_each_node() -> None:
     assert value(numbers, "last_success_timestamp_seconds", node="host1") == 50.0
     assert value(numbers, "conditions", node="host1") == 1
     assert value(numbers, "draining", node="host1") == 2
+    assert value(numbers, "degraded_parts", node="host1") == 3
     assert value(numbers, "reshapes_pending", node="host1") == 1
     assert value(numbers, "source_seconds", source="libvirt pools") == 0.25
     assert value(numbers, "build_info", version=version()) == 1
@@ -349,7 +351,7 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
                 stopping.start()
                 eventually(server.ended.is_set)
 
-    log, handler = logging.getLogger("agent.metrics.server"), AtThisMoment()
+    log, handler = logging.getLogger("compute_agent.service"), AtThisMoment()
     caplog.set_level(logging.INFO)
     log.addHandler(handler)
     try:
