@@ -12,7 +12,7 @@ from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 
 Answer = dict[str, Any]
 Context = dict[str, Any]
@@ -85,8 +85,8 @@ class RegistryEndpoint:
         self, _: Context, host: str, address: str, version: int, **_unknown: Any
     ) -> None:
         """Note a heartbeat that reports nothing new; nobody awaits an answer."""
-        checks.heartbeat(host, address, None, ())
-        checks.version("version", version)
+        checks.report(host, address)
+        checks.versions(version)
         self.received.put((host, address, version))
 
     @_answered

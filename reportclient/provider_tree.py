@@ -241,8 +241,9 @@ class ProviderTree:
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
 
-        Traits that it asserted earlier, according to the ledger, and that are not in ``traits``
-        are removed.  Traits of others stay.
+        Traits that it asserted earlier, according to the agent's ledger, and that are not in
+        ``traits`` are removed.  Traits of others stay.  ``Client`` has no ledger: all traits stay,
+        and :meth:`remove_traits` removes them.
         """
         provider = self._find_to_edit(name_or_uuid)
         self._set_own_names("traits", provider, read_traits(traits, provider.name))
@@ -441,9 +442,11 @@ class ProviderTree:
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all traits of a provider.  Return whether anything changed.
+        """Set all traits of a provider: others leave this tree.  Return whether anything changed.
 
-        Traits that other services set stay in Placement: only :meth:`remove_traits` removes them.
+        Which of them leave Placement depends on who knows their owners.  The agent removes only
+        those that this driver set; ``Client`` removes all from the providers that it may change,
+        which ``owns`` decides.  With other services beside the caller, use :meth:`add_traits`.
         """
         provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)

@@ -62,7 +62,7 @@ def refresh(
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
-    seen = {read.provider.uuid for read in (*members, *sharing)}
+    seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
     for uuid in (*lone, *sorted(ours)):
         if uuid not in seen:
             subtree = _subtree(uuid, api)
@@ -246,9 +246,9 @@ def _check_is_root(listed: Iterable[Listed], root: str) -> None:
     for item in listed:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
-                f"provider {item['name']} ({root}) has to be a root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}: make it a root again in Placement; until "
-                "then nothing is reported"
+                f"provider {item['name']} ({root}) is not a root: it is below "
+                f"{item['parent_provider_uuid']} in Placement. Nothing is reported for it: name "
+                "the root of its tree instead, or make it a root again"
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -153,6 +153,15 @@ class Nodes:
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
+
+    def save_again(self) -> None:
+        """Save identity, nodes, and the state of their roots; a state directory is new."""
+        if self.state_path is not None and self.compute_id:
+            keep_compute_id(self.state_path, self.compute_id)
+        self.table.save()
+        for tracker in self.trackers.values():
+            if tracker.saved is not None:
+                tracker.saved.save_again()
 
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""

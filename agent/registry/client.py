@@ -19,7 +19,7 @@ TIMEOUT = 10.0
 class RegistryClient:
     """Service records by host, over RPC; :meth:`over` makes one.
 
-    :class:`agent.registry.store.SqlRegistry` has the same methods.  Every method may raise
+    :class:`compute_registry.store.SqlRegistry` has the same methods.  Every method may raise
     :class:`RegistryUnavailable`, and those that name a host
     :class:`~agent.registry.errors.UnknownHost`.
     """

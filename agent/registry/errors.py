@@ -49,3 +49,7 @@ class RegistryUnavailable(RegistryError):
     Next: the caller retries later; the last known status holds.  Whether a write was done is
     unknown until the record is read.
     """
+
+
+class RecordUnusable(RegistryError):
+    """The document of this host's record can't be read or written.  Next: the operator."""

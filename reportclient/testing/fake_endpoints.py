@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from reportclient.errors import NotFound, Rejected
+from reportclient.errors import Conflict, NotFound, Rejected
 from reportclient.testing.fake_store import Row, Store, checked_record
 
 AGGREGATE_GENERATIONS = (1, 19)
@@ -136,7 +136,7 @@ class Endpoints:
             members = call.body["aggregates"]
         if len(set(members)) != len(members):
             raise Rejected("JSON does not validate: aggregates has non-unique elements")
-        wanted = {canonical(member) for member in members}
+        wanted = {member for member in members if canonical(member)}  # as they are written
         if call.version >= AGGREGATE_GENERATIONS:
             row.expect(call.body["resource_provider_generation"])
             row.generation += 1
@@ -245,7 +245,7 @@ class Endpoints:
         }
         for uuid, body in call.body["inventories"].items():
             if uuid not in self.store.providers:
-                raise Rejected(f"Resource provider {uuid} in inventories not found")
+                raise Conflict(f"Resource provider {uuid} in inventories not found")
             self.store.providers[uuid].expect(body["resource_provider_generation"])
         with self.store.transaction():
             self.store.reshape(inventories, call.body["allocations"])

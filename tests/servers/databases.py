@@ -28,9 +28,10 @@ class DatabaseServer(Server):
     programs: tuple[str, ...]
     user: str
 
-    def __init__(self) -> None:
+    def __init__(self, where: str = "/tmp") -> None:
+        """``where``: ``/dev/shm`` for large schemas, which a disk takes minutes to create."""
         self.port = free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))
+        self.directory = Path(tempfile.mkdtemp(prefix="db-", dir=where))
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod

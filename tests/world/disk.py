@@ -39,6 +39,7 @@ class Stat:
     st_mode: int
     st_ino: int
     st_size: int
+    st_uid: int = 0
 
     @classmethod
     def of(cls, node: Node) -> Stat:
@@ -228,7 +229,7 @@ class StatePath:
         return self.exists() and not self._disk.nodes[self._text].is_directory
 
     def lstat(self) -> Stat:
-        """Simulated files have no owner."""
+        """Simulated files have no links."""
         raise PermissionError
 
     def stat(self) -> Stat:

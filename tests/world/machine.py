@@ -93,7 +93,6 @@ class Machine:
     """The nodes; the first one has the connection to the hypervisor, and the host's name."""
     state: StatePath
     address: str
-    clock_is_off: float = 0.0
     disk_fault: int = 0
     process: Process | None = None
     is_on: bool = True
@@ -159,9 +158,6 @@ class Machine:
     @property
     def is_up(self) -> bool:
         return self.process is not None and self.process.alive
-
-    def wall(self) -> float:
-        return EPOCH + self.scheduler.now + self.clock_is_off
 
     # -- events
 
@@ -290,7 +286,6 @@ class Machine:
             return nodes.switch(self.scheduler.now, disabled=disabled, again=again)
 
         status: Any = host_status(settings, loop, write)
-        status.wall = self.wall
         status.registered = Event(self.scheduler)
         status.lock = Lock(self.scheduler)
         return status  # type: ignore[no-any-return]
@@ -401,6 +396,7 @@ def _settings(machine: Machine) -> Settings:
         provider_config=files,  # type: ignore[arg-type]
         registry=RegistrySettings(
             access="rpc",
+            state_path=machine.state,  # type: ignore[arg-type]
             connection="",
             down_after=DOWN_AFTER,
             report_interval=BEAT,

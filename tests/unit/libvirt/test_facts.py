@@ -144,7 +144,7 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
     tree.add_traits("node-1", *["COMPUTE_NODE"] * (has is not True))
     driver.update_provider_tree(tree, "node-1")
     assert tree.has_traits("node-1", ["COMPUTE_NODE"]) is (has is not False)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
     assert ("CUSTOM_NEWS" in tree.data("node-1").inventory) is (has is True)
     binding.answers["getNews"] = 0
     driver.update_provider_tree(tree, "node-1")

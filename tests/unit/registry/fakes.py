@@ -22,7 +22,6 @@ def record(host: str = "host1", **fields: object) -> ServiceRecord:
 class EmptyDatabase:
     """With nothing in it; ``away`` is why it does not answer."""
 
-    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
     away = ""
 
     def run(self, work: Any) -> Any:

@@ -208,6 +208,21 @@ def test_an_error_has_placements_status_code_and_detail():
     assert (err.status, err.code, err.detail) == (409, "placement.concurrent_update", "late")
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "text"),
+    [
+        (400, "", "parent provider UUID does not exist."),
+        (400, "", "creating loop in the provider tree is not allowed."),
+        (400, "", "Resource provider 1 in inventories not found: No resource provider 1 found."),
+        (400, "", "Allocation for resource provider '1' that does not exist."),
+        (409, "placement.resource_provider.cannot_delete_parent", "It has child providers."),
+    ],
+)
+def test_what_another_clients_change_of_the_tree_made_wrong_is_a_conflict(status, code, text):
+    said = {"errors": [{"status": status, "code": code, "detail": text}]}
+    assert isinstance(refused(status, json.dumps(said).encode()), Conflict)
+
+
 @pytest.mark.parametrize("text", ["1.1_0", " 1.39", "1.-3", "1", "1.2.3", "latest", "", "1.٣"])
 def test_a_microversion_is_two_decimal_numbers(text):
     with pytest.raises(ValueError, match="is not a microversion such as '1.39'"):
