@@ -289,7 +289,7 @@ def line_of(file: Path, group: str | None, name: str | None) -> int | None:
 
     With ``group`` ``None`` the option may be in any group.  The last occurrence counts.
     """
-    option = re.escape(name or "").replace("_", "[-_]")
+    option = re.sub("[-_]", "[-_]", re.escape((name or "").replace("-", "_")))
     wanted = re.compile(rf"{option}\s*[=:]") if name else _SECTION
     place, section = None, DEFAULT
     try:

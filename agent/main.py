@@ -43,32 +43,36 @@ from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
-from reportclient.errors import PlacementError
+from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import API, PlacementAPI
 
 if TYPE_CHECKING:
     from agent.metrics.monitoring import Monitoring
 
 lean.loaded()
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 FAILED, UNUSABLE = 1, 2
 DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-TEMPORARY_ERRORS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
-"""Errors after which the next start may succeed: exit code 1."""
-UNUSABLE_ERRORS = (
-    config.ConfigError,
-    DriverError,
-    IdentityError,
-    InUse,
-    logs.LogsUnusable,
-    PlacementError,
-    RegistryError,
-    TransportUnavailable,
+EXITS: tuple[tuple[type[Exception], int], ...] = (
+    (DriverNotReady, FAILED),
+    (DriverError, UNUSABLE),
+    (IdentityNotReady, FAILED),
+    (IdentityError, UNUSABLE),
+    (InUse, FAILED),
+    (RegistryError, FAILED),
+    (AuthenticationFailed, UNUSABLE),
+    (Unreachable, FAILED),
+    (PlacementError, UNUSABLE),
+    (config.ConfigError, UNUSABLE),
+    (logs.LogsUnusable, UNUSABLE),
+    (TransportUnavailable, UNUSABLE),
 )
+"""Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
+starts the agent again then; UNUSABLE for what an operator has to correct."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -76,9 +80,9 @@ def main(args: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except UNUSABLE_ERRORS as err:
+        except tuple(kind for kind, _ in EXITS) as err:
             logs.complain(f"compute-agent: {err}")
-            code = FAILED if isinstance(err, TEMPORARY_ERRORS) else UNUSABLE
+            code = next(code for kind, code in EXITS if isinstance(err, kind))
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)

@@ -17,7 +17,7 @@ from drivers.loader import LoadedDriver
 from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 Listener = Callable[[Sequence[Report]], None]
 

@@ -18,8 +18,8 @@ from werkzeug.routing import Map
 from agent import version
 from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
-from agent.registry.store import SqlRegistry
 from agent.reporting.reports import Check
+from compute_registry.store import SqlRegistry
 from compute_registry.web import route_of
 
 PREFIX = "compute_registry"

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import partial
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
@@ -26,15 +27,16 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
+from compute_registry.bounded import Bounded
 from compute_registry.page.blueprint import PATH, add_page, error_page, is_page
-from compute_registry.page.login import GROUP, TOKEN, keystone_login
+from compute_registry.page.login import GROUP, TOKEN, keystone_login, unreachable
 from compute_registry.page.trees import PlacementReads
 from compute_registry.rest.blueprint import add_api
 from compute_registry.rest.errors import http_error, json_error
 from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
 from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
-from reportclient.http import API, PlacementAPI
+from reportclient.http import PlacementAPI
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
@@ -53,16 +55,17 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Flas
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
-    placement = PlacementReads(_placement(conf)) if settings.page else None
+    placement = _placement(conf) if settings.page else None
     app = registry_app(control, allowed, placement)
     flask_app: WSGIApplication = app.wsgi_app
     served = flask_app
     if conf.audit.enabled:
         served = split(is_page, flask_app, with_audit(flask_app, conf))
     if keystone:
-        served = with_keystone(served, conf)
+        refuse = partial(refused, app)
+        served = checks = TokenChecks(served, conf, refuse)
         if settings.page:
-            login = keystone_login(served, conf, partial(refused_page, app))
+            login = keystone_login(served, conf, checks.calls, refuse)
             served = split(is_page, login, served)
         served = split(is_discovery, flask_app, served)
     app.wsgi_app = RequestIds(served)  # type: ignore[method-assign]
@@ -109,23 +112,28 @@ def _refused(err: Exception) -> Response:
         err.description = f"{request.path!a} does not support the method {request.method}"
         if is_page(request.environ):
             err.description = "this page is read-only"
+    return _error(err)
+
+
+def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
+    """Return the answer to a request that was refused before the application got it."""
+    with app.request_context(environ):
+        return _error(err)
+
+
+def _error(err: HTTPException) -> Response:
     return error_page(err) if is_page(request.environ) else json_error(err)
 
 
-def refused_page(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
-    """Return a page with an error that was met outside the application."""
-    with app.request_context(environ):
-        return error_page(err)
-
-
-def _placement(conf: Any) -> API | None:
-    """Return the client that reads trees, which gets a token at its first request."""
+def _placement(conf: Any) -> PlacementReads:
+    """Return what reads trees; its client gets a token at its first request."""
     if not conf.placement.auth_type:
-        return None
+        return PlacementReads(None)
     try:
-        return PlacementAPI(adapter_from_conf(conf))
+        adapter = adapter_from_conf(conf)
     except AuthenticationFailed as err:
         raise RegistryConfigError(with_agents_step(err)) from err
+    return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
 
 
 def route_of(routes: Map, path: str) -> str | None:
@@ -143,26 +151,56 @@ NEEDS_TOKEN = (
 )
 KEYSTONE_WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
+KEYSTONE_AT_ONCE = 8
+"""Calls to Keystone at the same time, a quarter of the server's threads."""
+Refuse = Callable[[dict[str, Any], HTTPException], Response]
 
 
-def with_keystone(application: WSGIApplication, conf: Any) -> WSGIApplication:
-    """Return the application behind keystonemiddleware, with the options [keystone_authtoken]."""
-    for group, options in keystone_opts.list_auth_token_opts():
-        conf.register_opts(options, group)
-    # Without it the middleware, and a thread of the server with it, would wait without a limit.
-    conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
-    authenticated: WSGIApplication = auth_token.AuthProtocol(
-        application, {"oslo_config_config": conf, "log_name": __name__}
-    )
+class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
+    """keystonemiddleware, with the options [keystone_authtoken].
 
-    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
-            challenge = WWWAuthenticate("keystone", {"uri": conf[GROUP].www_authenticate_uri})
-            err = Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
-            return json_error(err)(environ, start_response)
-        return authenticated(environ, start_response)
+    A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
+    the cache wait for no others.
+    """
 
-    return answer
+    def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
+        for group, options in keystone_opts.list_auth_token_opts():
+            conf.register_opts(options, group)
+        conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
+        group = conf[GROUP]
+        self.refuse, self.uri = refuse, group.www_authenticate_uri
+        self.calls = Bounded("Keystone", KEYSTONE_AT_ONCE, group.http_connect_timeout)
+        super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        try:
+            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
+                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
+                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
+            answer: Iterable[bytes] = super().__call__(environ, start_response)
+        except HTTPException as err:
+            return self.refuse(environ, err)(environ, start_response)
+        return answer
+
+    def _create_identity_server(self) -> Any:
+        server = super()._create_identity_server()
+        bounded = copy(server)  # the server calls its own method again after an error
+        bounded.verify_token = partial(self._verify, server.verify_token)
+        return bounded
+
+    def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Return what Keystone says about a token.
+
+        :raises ServiceUnavailable: nothing, or nothing in time.
+        """
+        try:
+            return self.calls(partial(verify, *args, **more))
+        except auth_token.InvalidToken:
+            raise
+        except Exception as err:
+            LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
+            raise unreachable(err) from err
 
 
 def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:

@@ -23,7 +23,7 @@ from drivers.loaded import LoadedDriver, capabilities_problem
 from drivers.opts import CALL_OPTS, register, where_read
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load_drivers", "not_found"]
 

@@ -4,7 +4,6 @@ One operation is one call to Placement.  ``replay`` applies an operation to a tr
 the view after an acknowledged operation, and tests check the diff with it.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
@@ -140,10 +139,6 @@ class Plan:
     def __len__(self) -> int:
         return len(self.operations)
 
-    def counts(self) -> Counter[str]:
-        """Return the number of operations by the name of their class."""
-        return Counter(type(operation).__name__ for operation in self.operations)
-
 
 def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
     """Return the plan with up to ``chunk`` inventories in one call, if it has ``least`` or more.
@@ -166,7 +161,7 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
         case EnsureTrait() | EnsureClass():
             pass
         case CreateProvider(uuid, name, parent):
-            _create(tree, uuid, name, parent)
+            create(tree, uuid, name, parent)
         case UpdateProvider(uuid, name, parent):
             tree.rename(uuid, name)
             tree.move(uuid, parent)
@@ -185,7 +180,8 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
             assert_never(operation)
 
 
-def _create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:
+def create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:
+    """Add a provider to a tree, as a root without ``parent``."""
     if parent is None:
         tree.new_root(name, uuid)
     else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from reportclient.diff import parents_first
 from reportclient.model import Inventory, Provider
-from reportclient.plan import Problem
+from reportclient.plan import Problem, create
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
@@ -43,10 +43,7 @@ def _remove(gone: set[str], tree: ProviderTree) -> None:
 def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:
     uuid, now = provider.uuid, tree.provider(provider.uuid)
     if now is None:
-        if provider.parent_uuid is None:
-            tree.new_root(provider.name, uuid)
-        else:
-            tree.new_child(provider.name, provider.parent_uuid, uuid)
+        create(tree, uuid, provider.name, provider.parent_uuid)
     old = (now and before) or Provider(uuid, "")
     if provider.name != old.name:
         tree.rename(uuid, provider.name)

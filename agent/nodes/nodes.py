@@ -29,7 +29,7 @@ from reportclient.reader import provider_by_name, providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 ALL_NODES = "all nodes"
 """Node name of a report if the driver could not name its nodes."""

@@ -23,7 +23,7 @@ from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 
 @dataclass(slots=True)

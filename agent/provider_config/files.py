@@ -17,7 +17,7 @@ from agent.state import files as regular
 from agent.state.document import Document, Unusable
 from drivers.diagnostics import BadFile, Diagnostic
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 SAVED = "provider-config.json"
 """Name of the file with the last valid provider files, in ``state_path``."""
@@ -60,7 +60,7 @@ def read_files(location: Path, *, required: bool) -> Texts:
 
 def _text(path: Path) -> tuple[str, str]:
     try:
-        data = regular.read(path, links=True)
+        data = regular.read_anywhere(path)
     except OSError as err:
         raise BadFile([_unreadable(path, err)]) from err
     try:

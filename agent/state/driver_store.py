@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.state.document import Document, Unusable
+from drivers.driver import checked_name
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 _SAVED = "saved"
 """The key of the driver's fields, so that their names can't clash with the document's own."""
@@ -43,5 +44,5 @@ class DriverStore:
         return [document.problem for document in documents if document.problem]
 
     def _document(self, name: str) -> Document:
-        path = self.state_path / f"driver-{name}.json"
+        path = self.state_path / f"driver-{checked_name(name)}.json"
         return self._documents.setdefault(name, Document(path, writing=self.writing))

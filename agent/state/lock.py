@@ -1,19 +1,26 @@
-"""A lock that allows one process for each state directory.
+"""Locks: one process for each state directory, and one at a time that changes a file of it.
 
-The lock is on the directory itself: it can be taken on a full disk, and the kernel releases it
-however the process ends.
+The lock of the process is on the directory itself: it can be taken on a full disk.  The kernel
+releases locks however the process ends.
 """
 
+import errno
 import fcntl
 import logging
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-LOG = logging.getLogger(__name__)
+from agent.state import files
+
+LOG = logging.getLogger("compute_agent.service")
 
 LOCKS = Path("/proc/locks")
+LOOK_EVERY = 0.02
+"""Seconds between two attempts to get the lock of a file."""
 
 
 class InUse(Exception):
@@ -106,6 +113,34 @@ class StateDirectory:
         if problem != self.problem:
             LOG.warning("%s", problem)
         self.problem = problem
+
+
+@contextmanager
+def lock_file(path: Path, within: float) -> Iterator[None]:
+    """Hold the lock of a file, ``NAME.lock`` beside it, within this context.
+
+    ``within``: seconds to wait for another process.
+
+    :raises OSError: the lock can't be opened, or another process holds it for longer.
+    """
+    lock, give_up = path.with_name(f"{path.name}.lock"), time.monotonic() + within
+    try:
+        descriptor = files.open_file(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        descriptor = files.open_file(lock, os.O_RDWR)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    text = f"is held by another process for over {within:g} s"
+                    raise OSError(errno.EWOULDBLOCK, text, str(lock)) from None
+                time.sleep(LOOK_EVERY)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _holder(inode: int) -> str:

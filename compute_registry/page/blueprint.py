@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -14,10 +15,12 @@ from flask import Blueprint, Flask, Response, abort, render_template, request
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
+from agent import version
 from agent.registry.control import Control
 from agent.registry.observed_service import observed_services
-from compute_registry.page.selection import GROUPS, Selection, select_hosts
-from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
+from agent.registry.record import ServiceRecord
+from compute_registry.page.selection import GROUPS, Host, Selection, select_hosts
+from compute_registry.page.trees import NotRead, PlacementReads, ShownProvider, ShownTree
 from compute_registry.rest.policy import API, Allowed
 from compute_registry.rest.request import Request
 from reportclient.plain_text import ago, plain
@@ -37,7 +40,8 @@ def add_page(app: Flask, control: Control, placement: PlacementReads, allowed: A
         "lstrip_blocks": True,
     }
     style, script = (Markup(_part(name)) for name in ("style.css", "filter.js"))  # noqa: S704  ours
-    app.jinja_env.globals |= {"style": style, "script": script}
+    program = {"version": version(), "machine": socket.gethostname()}
+    app.jinja_env.globals |= {"style": style, "script": script, **program}
     app.jinja_env.filters |= {"ago": ago, "plain": plain}
     views = FleetPage(control, placement, allowed)
     page = Blueprint("page", __name__, template_folder="templates", url_prefix=PATH)
@@ -66,6 +70,7 @@ def _protected(response: Response) -> Response:
         "default-src": "'none'",
         "style-src": _hash(_part("style.css")),
         "script-src": _hash(_part("filter.js")),
+        "connect-src": "'self'",
         "form-action": "'self'",
         "base-uri": "'none'",
         "frame-ancestors": "'none'",
@@ -98,38 +103,54 @@ class FleetPage:
         """Answer ``/fleet``."""
         selection = Selection.from_query(cast("Request", request).query(QUERY))
         records = self.control.registry.list_services()
-        disabled, not_read = self._read(self.placement.disabled_roots)
-        hosts = observed_services(records, self.control.down_after, disabled)
-        return _render(
-            "fleet.html",
-            fleet=select_hosts(selection, hosts),
-            selection=selection,
-            groups=GROUPS,
-            not_read=not_read,
-            now=datetime.now(UTC),
-        )
+        hosts, not_read = self._observed(records)
+        fleet = select_hosts(selection, hosts)
+        return self._render("fleet.html", not_read, fleet=fleet, selection=selection, groups=GROUPS)
 
     def show_host(self, host: str) -> bytes:
-        """Answer ``/fleet/{host}``."""
-        record, query = self.control.registry.get_service(host), cast("Request", request).query
-        root = query(("root",)).get("root", record.roots[0] if record.roots else "")
+        """Answer ``/fleet/{host}``, with the tree of one root, and a provider's consumers."""
+        query = cast("Request", request).query(("root", "provider"))
+        record = self.control.registry.get_service(host)
+        root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             abort(404, f"{host} has no root provider {root}")
-        disabled, not_read = self._read(self.placement.disabled_roots)
-        (service,) = observed_services([record], self.control.down_after, disabled)
+        (shown,), not_read = self._observed([record])
         tree: ShownTree | None = None
         if not root:
             not_read = "the agent has not reported a root provider yet"
         elif not not_read:
             tree, not_read = self._read(lambda: self.placement.tree(root))
-        return _render(
+        provider, consumers = self._consumers(tree, query.get("provider"))
+        return self._render(
             "host.html",
-            service=service,
+            not_read,
+            host=shown,
             root=root,
             tree=tree,
-            not_read=not_read,
-            now=datetime.now(UTC),
+            provider=provider,
+            consumers=consumers,
         )
+
+    def _observed(self, records: Sequence[ServiceRecord]) -> tuple[list[Host], str]:
+        """Return the hosts of records; and why Placement was not read, if so."""
+        roots, not_read = self._read(self.placement.roots)
+        disabled = roots.disabled if roots else None
+        services = observed_services(records, self.control.down_after, disabled)
+        return [
+            Host(each, len(set(each.record.roots) - roots.present) if roots else None)
+            for each in services
+        ], not_read
+
+    def _consumers(
+        self, tree: ShownTree | None, uuid: str | None
+    ) -> tuple[ShownProvider | None, Mapping[str, Mapping[str, int]]]:
+        """Return the provider of the tree with this UUID, and its consumers."""
+        listed = tree.all_providers() if tree else ()
+        provider = next((each for each in listed if each.provider.uuid == uuid), None)
+        if provider is None:
+            return None, {}
+        consumers, _ = self._read(lambda: self.placement.consumers(provider.provider.uuid))
+        return provider, consumers or {}
 
     def _read(self, read: Callable[[], T]) -> tuple[T | None, str]:
         """Return what ``read`` returns; or ``None``, and why Placement was not read."""
@@ -140,14 +161,16 @@ class FleetPage:
         except NotRead as err:
             return None, str(err)
 
+    def _render(self, name: str, not_read: str, **values: Any) -> bytes:
+        where = "" if not_read else self.placement.url()
+        now = datetime.now(UTC)
+        text = render_template(name, not_read=not_read, placement=where, now=now, **values)
+        return text.encode("utf-8", "replace")
+
 
 def is_page(environ: dict[str, Any]) -> bool:
     """Whether a request is for the page."""
     return f"{environ.get('PATH_INFO', '')}/".startswith(f"{PATH}/")
-
-
-def _render(name: str, **values: Any) -> bytes:
-    return render_template(name, **values).encode("utf-8", "replace")
 
 
 def _hash(text: str) -> str:

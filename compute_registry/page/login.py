@@ -11,6 +11,7 @@ Only the page accepts these credentials.  The page is read-only, so cross-site r
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
@@ -21,6 +22,8 @@ from keystoneauth1.session import Session
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Forbidden, HTTPException, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Request, Response
+
+from compute_registry.bounded import Bounded
 
 GROUP = "keystone_authtoken"
 CACHED = 256
@@ -41,6 +44,7 @@ class Login:
     application: WSGIApplication
     log_in: LogIn
     session: Any
+    calls: Bounded
     error_page: ErrorPage
     plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
@@ -76,8 +80,7 @@ class Login:
             self.plugins.pop(credentials, None)
             raise _challenge("Keystone refused this application credential") from err
         except (ksa.ClientException, OSError) as err:
-            text = f"Keystone can't be reached: {type(err).__name__}"
-            raise ServiceUnavailable(text) from err
+            raise unreachable(err) from err
 
     def _answer(self, credentials: Credentials, environ: dict[str, Any]) -> Response:
         """Answer with the cached token; if it is refused, once more with a new token."""
@@ -85,7 +88,9 @@ class Login:
         plugin = plugin_before or self.log_in(credentials)
 
         def answer() -> Response:
-            with_token = {**environ, TOKEN: plugin.get_token(self.session)}
+            log_in = partial(plugin.get_token, self.session)
+            # What is known has a token, most times, and waits for no invented credentials.
+            with_token = {**environ, TOKEN: log_in() if plugin_before else self.calls(log_in)}
             return Response.from_app(self.application, with_token, buffered=True)
 
         answered = answer()
@@ -96,6 +101,12 @@ class Login:
         while len(self.plugins) > CACHED:
             self.plugins.popitem(last=False)
         return answered
+
+
+def unreachable(err: Exception) -> ServiceUnavailable:
+    """Return the answer where Keystone did not answer; only our own texts are for every client."""
+    why = str(err) if isinstance(err, TimeoutError) else type(err).__name__
+    return ServiceUnavailable(f"Keystone can't be reached: {why}")
 
 
 def _challenge(text: str) -> Unauthorized:
@@ -114,7 +125,9 @@ def _is_private(environ: dict[str, Any]) -> bool:
         return False
 
 
-def keystone_login(application: WSGIApplication, conf: Any, error_page: ErrorPage) -> Login:
+def keystone_login(
+    application: WSGIApplication, conf: Any, calls: Bounded, error_page: ErrorPage
+) -> Login:
     """Return the login with the Keystone of [keystone_authtoken], whose options are registered."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None
@@ -132,4 +145,4 @@ def keystone_login(application: WSGIApplication, conf: Any, error_page: ErrorPag
             application_credential_secret=credentials[1],
         )
 
-    return Login(application, log_in, session, error_page)
+    return Login(application, log_in, session, calls, error_page)

@@ -17,7 +17,6 @@ from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
-from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.reports import Condition, Severity
 from agent.state.saved_root import SavedRoot
@@ -153,12 +152,7 @@ class HostAudit:
 
 
 def _record_of(session: Session) -> ServiceRecord | None:
-    """Return this host's record; ``None`` without one.  Does not create the SQLite database."""
-    registry = session.settings.registry
-    file = session.settings.state_path.absolute() / FILE_NAME
-    local = registry.access == "direct" and registry.connection == f"sqlite:///{file}"
-    if local and not file.exists():
-        return None
+    """Return this host's record; ``None`` without one."""
     try:
         return Services(session).registry.get_service(session.settings.host)
     except UnknownHost:

@@ -12,11 +12,12 @@ from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.control import Control
 from agent.registry.errors import HostTaken, RegistryUnavailable
-from agent.registry.store import WatchedRegistry
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import RegistryMonitoring
 from compute_registry.page.trees import PlacementReads
+from compute_registry.store import WatchedRegistry
 from compute_registry.web import registry_app, route_of
+from tests.servers import records
 from tests.unit.registry.fakes import EmptyDatabase, OneRecord, record
 
 UUID = record().uuid
@@ -34,7 +35,7 @@ def watched() -> RegistryMonitoring:
 def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     watched: RegistryMonitoring, tmp_path
 ) -> None:
-    database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+    database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
     database.upgrade()
     store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
@@ -53,7 +54,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
         ("down", "enabled"): 1,
         ("down", "disabled"): 0,
     }
-    database.run(lambda sent: sent.change("UPDATE services SET version = 'new' WHERE host = 'c'"))
+    records.write(database, "c", disabled_at=1e300)
     unreadable = {"state": "down", "status": "unreadable"}
     assert value(watched.collected, "hosts", **unreadable) == 1
     assert value(watched.collected, "database_transaction_seconds_count") > 5

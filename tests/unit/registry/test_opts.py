@@ -32,7 +32,7 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
 
 def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> None:
     found = load(tmp_path, f"[DEFAULT]\nstate_path = {tmp_path}\n")
-    assert found.connection == f"sqlite:///{tmp_path}/services.sqlite"
+    assert (found.state_path, found.connection) == (tmp_path, "")
     assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
@@ -185,6 +185,8 @@ def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
     if program == "agent.main":
         text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
         text += "\nendpoint = http://127.0.0.1:1"
+    if option == "transport_url" and program != "agent.main":
+        text += "\n[registry]\nconnection = sqlite:////none"
     done = start(tmp_path, text, program)
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr

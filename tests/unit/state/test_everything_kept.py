@@ -13,7 +13,6 @@ import pytest
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
 from agent.registry.errors import RegistryError
-from agent.registry.host_database import HostDatabase
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_calls import DriverCalls
@@ -26,6 +25,7 @@ from drivers.driver import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
+from tests.registries import host_record
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -120,17 +120,15 @@ def identity(state: Path) -> None:
 
 def records(state: Path) -> None:
     with suppress(RegistryError):
-        HostDatabase(str(state / "services.sqlite"), own=True).upgrade()
+        host_record(state).heartbeat("host1", "here", "6.5", [])
 
 
 OTHERS = {
     f"outdated-{ROOT}": outdated,
     "driver-calls": calls,
     "compute_id": identity,
-    "services.sqlite": records,
-    "services.sqlite-wal": records,
-    "services.sqlite-shm": records,
-    "services.sqlite-journal": records,
+    "record.json": records,
+    "record.json.lock": records,
 }
 
 
@@ -161,6 +159,20 @@ def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: s
     root(tmp_path)
     healed = SavedRoot.in_directory(tmp_path, ROOT)
     assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
+
+
+@pytest.mark.parametrize("name", ["other/../x", "../x", "/x", "a/b", "", "a\0b", "a" * 201])
+def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(
+    tmp_path: Path, name: str
+) -> None:
+    state = tmp_path / "state"
+    (state / "driver-other").mkdir(parents=True)
+    for store in (InMemory(), DriverStore(state)):
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.save(name, {})
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.load(name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["state", "driver-other"]
 
 
 def test_a_driver_gets_back_what_it_saved_whatever_its_fields_are_called(tmp_path: Path) -> None:
