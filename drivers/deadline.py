@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from drivers.errors import DriverError, DriverNotReady
+from drivers.errors import DriverError, DriverFault, DriverNotReady
 
 WITHIN = 60.0
 """Default deadline of a driver's call, in seconds."""
@@ -230,14 +230,15 @@ class Calls(CallQueue[None]):
         """Called when a call has ended or missed its deadline, in the caller's thread."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
-        """Return the result of ``function``, or raise its exception.
+        """Return the result of ``function``.
 
         ``method`` and ``node`` name the call in errors; ``node`` is given for
         ``update_provider_tree`` only.
 
         :raises DriverHangs: the function did not return in time, or an earlier call hangs.
-        :raises DriverError: the function raised a BaseException such as KeyboardInterrupt, or
-            is ``async def``.
+        :raises DriverFault: the function raised an exception that is no DriverError.
+        :raises DriverError: it raised a DriverError or a BaseException such as
+            KeyboardInterrupt, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
         began, failed = time.monotonic(), True
@@ -250,6 +251,10 @@ class Calls(CallQueue[None]):
             raise DriverHangs(text) from None
         except Blocked as err:
             raise DriverHangs(f"{name} was not called: {err}") from None
+        except DriverError:
+            raise
+        except (Exception, SystemExit) as err:
+            raise DriverFault(err) from err
         finally:
             self.on_call(method, time.monotonic() - began, failed)
         return answer
