@@ -41,12 +41,11 @@ with fewer than six letters."""
 _VALUE = re.compile(r"option (\S+) in (\S+)")
 _ARGUMENT = re.compile(r"argument --(\S+): (.*)")
 _SECTION = re.compile(r"\s*\[([^]]+)\]")
-_SECRET = re.compile(
-    r"^(?:\w*(?:password|secret|access_token|auth_token)\w*)\s*[=:]\s*\S"
-    r"|^\w+\s*[=:]\s*\w[\w+.-]*://[^/\s:@]*:[^/\s@]+@",
-    re.IGNORECASE | re.MULTILINE,
+_SECRET_NAME = re.compile("password|secret|access_token|auth_token", re.IGNORECASE)
+_SECRET_PART = re.compile(
+    r"://[^/?#]*:[^/?#@,]+@|://.*[?&][^=&]*(?:pass|secret|token)[^=&]*=[^&]", re.IGNORECASE
 )
-"""A line that sets a password, or a URL that contains one."""
+"""A URL with the password of a user of any host, or with one in its query."""
 
 
 class ConfigError(Exception):
@@ -290,7 +289,7 @@ def line_of(file: Path, group: str | None, name: str | None) -> int | None:
 
     With ``group`` ``None`` the option may be in any group.  The last occurrence counts.
     """
-    option = re.escape(name or "").replace("_", "[-_]")
+    option = re.sub("[-_]", "[-_]", re.escape((name or "").replace("-", "_")))
     wanted = re.compile(rf"{option}\s*[=:]") if name else _SECTION
     place, section = None, DEFAULT
     try:
@@ -305,15 +304,33 @@ def line_of(file: Path, group: str | None, name: str | None) -> int | None:
     return place
 
 
-def open_secrets(files: Iterable[Path]) -> Iterator[str]:
-    """Yield a warning, with the next step, for each file with a password that all may read."""
-    for path in files:
-        try:
-            mode = path.stat().st_mode
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        secret = _SECRET.search(text)
-        if mode & stat.S_IROTH and secret:
-            line = text[: secret.start()].count("\n") + 1
+def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield a warning, with the next step, for each file with a secret that all may read.
+
+    Secrets are the options that are registered as such, and parts of URLs.
+    """
+    for path in files_of(conf):
+        place = _first_secret(conf, path) if path.stat().st_mode & stat.S_IROTH else None
+        if place is not None:
+            line = line_of(path, *place)
             yield f"{path}:{line} has a password, and every user may read it: chmod o-r {path}"
+
+
+def _first_secret(conf: cfg.ConfigOpts, path: Path) -> tuple[str, str] | None:
+    """Return group and name of the first option in the file whose value is a secret."""
+    for section, options in _sections(path).items():
+        for name, values in options.items():
+            is_secret = _is_secret(conf, section, name.replace("-", "_"))
+            for value in values:
+                if _SECRET_PART.search(value) or (is_secret and value and "://" not in value):
+                    return section, name
+    return None
+
+
+def _is_secret(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
+    """Return whether the option is secret; one that nobody has registered, by its name."""
+    try:
+        options = conf if group == DEFAULT else conf._get_group(group)  # noqa: SLF001
+        return bool(options._opts[name]["opt"].secret)  # noqa: SLF001
+    except (cfg.NoSuchGroupError, KeyError):
+        return _SECRET_NAME.search(name) is not None

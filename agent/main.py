@@ -38,12 +38,12 @@ from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.files import unusable_files
-from agent.state.lock import InUse, lock_directory
+from agent.state.lock import InUse, StateDirectory
 from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
-from reportclient.errors import PlacementError
+from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import API, PlacementAPI
 
 if TYPE_CHECKING:
@@ -57,18 +57,22 @@ DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-TEMPORARY_ERRORS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
-"""Errors after which the next start may succeed: exit code 1."""
-UNUSABLE_ERRORS = (
-    config.ConfigError,
-    DriverError,
-    IdentityError,
-    InUse,
-    logs.LogsUnusable,
-    PlacementError,
-    RegistryError,
-    TransportUnavailable,
+EXITS: tuple[tuple[type[Exception], int], ...] = (
+    (DriverNotReady, FAILED),
+    (DriverError, UNUSABLE),
+    (IdentityNotReady, FAILED),
+    (IdentityError, UNUSABLE),
+    (InUse, FAILED),
+    (RegistryError, FAILED),
+    (AuthenticationFailed, UNUSABLE),
+    (Unreachable, FAILED),
+    (PlacementError, UNUSABLE),
+    (config.ConfigError, UNUSABLE),
+    (logs.LogsUnusable, UNUSABLE),
+    (TransportUnavailable, UNUSABLE),
 )
+"""Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
+starts the agent again then; UNUSABLE for what an operator has to correct."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -76,9 +80,9 @@ def main(args: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except UNUSABLE_ERRORS as err:
+        except tuple(kind for kind, _ in EXITS) as err:
             logs.complain(f"compute-agent: {err}")
-            code = FAILED if isinstance(err, TEMPORARY_ERRORS) else UNUSABLE
+            code = next(code for kind, code in EXITS if isinstance(err, kind))
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
@@ -91,12 +95,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     LOG.info("compute-agent %s", version())
-    for warning in config.open_secrets(config.files_of(conf)):
-        LOG.warning("%s", warning)
     settings = config.settings(conf)
-    locked = lock_directory(settings.state_path)
-    if locked is not None:
-        stack.callback(os.close, locked)
+    directory = StateDirectory.locked(settings.state_path)
+    stack.callback(directory.close)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     store = DriverStore(settings.state_path)
@@ -109,6 +110,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
+    for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
+        LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
@@ -129,12 +132,12 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (status.unsaved, calls.problem)),
+        *filter(None, (directory.problem, status.unsaved, calls.problem)),
         *nodes.problems(),
         *store.problems(),
         *unusable_files(settings.state_path),
     ]
-    service.listeners.append(status_file)
+    service.listeners += [lambda _: directory.renew(service.save_again), status_file]
     switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problem
     if monitoring is not None:
         monitoring.listen(service, switches, loop, lambda: status_file.written)
@@ -228,6 +231,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     else:  # also while Placement is away
         why = "the first report is not finished yet"
         _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+    reload.status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:

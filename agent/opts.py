@@ -257,14 +257,11 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ValueError("[registry] access = rpc needs transport_url")
     records = registry.settings(conf)
-    file = registry.sqlite_file(records.connection)
-    if records.access == "direct" and file is None:
+    if records.access == "direct" and records.connection:
         raise ValueError(
-            "[registry] connection names no SQLite file: only compute-registry opens the database "
-            "of a fleet; set [registry] access = rpc and transport_url"
+            "[registry] connection: only compute-registry opens a database; set [registry] access "
+            "= rpc and transport_url, or remove the option"
         )
-    if records.access == "direct" and not file:
-        raise ValueError(f"[registry] connection: {records.connection} has no path of a file")
     refresh = conf.compute.resource_provider_association_refresh
     if not conf.host.strip():
         raise ValueError("host is empty: name this service, or leave the option out")

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from keystoneauth1 import adapter as ksa_adapter
+from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import loading
 
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import TIMEOUT, bounded_session
@@ -25,18 +26,37 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
             raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: no way to authenticate")
+        _check_values(conf[GROUP])
         loaded = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
         loaded.timeout = loaded.timeout or TIMEOUT
         bounded_session(loaded, limit)
         return loading.load_adapter_from_conf_options(conf, GROUP, session=loaded)
-    except ksa.ClientException as err:
+    except (ksa.ClientException, TypeError, ValueError) as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
     except (AttributeError, RecursionError):  # oslo.config; its text has a part of the value
-        wrong = ", ".join(_broken_references(conf[GROUP]))
+        section, wrong = conf[GROUP].auth_section, ", ".join(_broken_references(conf[GROUP]))
+        if not wrong and section:
+            raise AuthenticationFailed(f"[{GROUP}] auth_section: no group [{section}]") from None
         if not wrong:
             raise
         text = f"[{GROUP}] {wrong}: $ refers to an option that does not exist"
         raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
+
+
+def _check_values(group: Any) -> None:
+    """Check what keystoneauth would find out at the first request.
+
+    :raises ValueError: a value can't be used.
+    """
+    for name in ("min_version", "max_version"):
+        try:
+            discover.normalize_version_number(getattr(group, name, None) or "1")
+        except TypeError as err:
+            raise ValueError(f"{name}: {err}") from err
+    for name in ("endpoint_override", "endpoint", "auth_url"):
+        value = getattr(group, name, None)
+        if value and urlsplit(value).scheme not in ("http", "https"):
+            raise ValueError(f"{name}: {value!r} is no URL of HTTP")
 
 
 def _broken_references(group: Any) -> Iterator[str]:
@@ -69,6 +89,8 @@ def _session_options(*, mutable: bool) -> list[Any]:
     options: list[Any] = loading.get_session_conf_options()
     for option in options:
         option.mutable = mutable and option.dest == "timeout"
+        if option.dest == "timeout":
+            option.type.min = 0
     return options
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
 from agent.reporting.narrator import Narrator
-from agent.reporting.reports import Condition, Report, errors
+from agent.reporting.reports import Condition, Report, Severity, errors
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from drivers.abilities import Lifecycle, Switched
@@ -64,6 +64,12 @@ class Service:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
             _close(loaded, self.host)
+
+    def save_again(self) -> None:
+        """Save what has to be there at the next start into a state directory that is empty."""
+        self.nodes.save_again()
+        if self.status is not None:
+            self.status.save_again()
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
@@ -207,7 +213,9 @@ def _close(loaded: LoadedDriver, host: str) -> None:
 
 def _status(reports: Sequence[Report]) -> str:
     """Return the line for ``systemctl status``."""
-    wrong = [text for report in reports for text in errors(report.conditions().values())]
-    if wrong:
-        return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
-    return f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"
+    conditions = [each for report in reports for each in report.conditions().values()]
+    wrong = errors(conditions) or [it for it in conditions if it.severity is Severity.DEGRADED]
+    reported = f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"
+    text = "degraded" if errors(conditions) else reported
+    more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
+    return f"{text}: {wrong[0]}{more}" if wrong else text

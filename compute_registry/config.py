@@ -1,7 +1,8 @@
 """Reads the configuration of compute-registry."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from oslo_config import cfg
 
@@ -13,6 +14,7 @@ from agent.registry.checks import is_host
 from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
 from agent.state.files import describe_error, replace
+from compute_registry.broker_users import commands
 
 PROG = "compute-registry"
 STANDALONE: list[cfg.Opt] = [
@@ -33,6 +35,12 @@ COMMAND_LINE: list[cfg.Opt] = [
         metavar="DIR",
         help="Write DIR/HOST.conf with the host_key of each host whose name is in standard input, "
         "computed from the first [registry] master_key, and exit.",
+    ),
+    cfg.BoolOpt(
+        "broker-users",
+        default=False,
+        help="Print the calls of rabbitmqctl that create the users of the registry, of operators, "
+        "and of the agent of each host whose name is in standard input, and exit.",
     ),
 ]
 
@@ -76,15 +84,29 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
         raise RegistryConfigError(with_line(str(err))) from err
 
 
+def broker_users(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[str]:
+    """Return the commands for the users of the broker.
+
+    :raises RegistryConfigError: a host name is invalid.
+    """
+    _check_hosts(hosts, "--broker-users")
+    vhost = unquote(urlsplit(conf.transport_url).path.removeprefix("/"))
+    return commands(hosts, conf.control_exchange, vhost or "/")
+
+
+def _check_hosts(hosts: Sequence[str], option: str) -> None:
+    for host in hosts:
+        if not is_host(host) or "/" in host:
+            raise RegistryConfigError(f"{option}: {host!a} is not a valid host name")
+
+
 def write_host_keys(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> list[Path]:
     """Write the configuration with its key for each host into the directory of ``--host-keys``.
 
     :raises RegistryConfigError: master_key is not set, a host name is invalid, or a file can't be
         written; after an invalid name no file is written.
     """
-    for host in hosts:
-        if not is_host(host) or "/" in host:
-            raise RegistryConfigError(f"--host-keys: {host!a} is not a valid host name")
+    _check_hosts(hosts, "--host-keys")
     master_keys, paths = settings(conf).master_key, []
     if not master_keys:
         raise RegistryConfigError("[registry] master_key is not set: it is needed for host keys")

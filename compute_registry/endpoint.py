@@ -12,13 +12,13 @@ from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 
 Answer = dict[str, Any]
 Context = dict[str, Any]
 
 
-_REPORTED = {"attached", "agent_version", "degraded"}
+_REPORTED = {"attached", "agent_version", "degraded", "replaces"}
 """What an agent reports about itself; earlier ones do not."""
 
 
@@ -49,6 +49,12 @@ class RegistryEndpoint:
     store: SqlRegistry
     received: "SimpleQueue[tuple[str, str, int]]" = field(default_factory=SimpleQueue)
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
+    on_echo: Callable[[object], object] = lambda _: None
+    """Called with the number of a message that this instance may have sent to itself."""
+
+    def echo(self, _: Context, number: object) -> None:
+        """Note that a message came back; nobody awaits an answer."""
+        self.on_echo(number)
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[ServiceRecord]:
@@ -85,8 +91,8 @@ class RegistryEndpoint:
         self, _: Context, host: str, address: str, version: int, **_unknown: Any
     ) -> None:
         """Note a heartbeat that reports nothing new; nobody awaits an answer."""
-        checks.heartbeat(host, address, None, ())
-        checks.version("version", version)
+        checks.report(host, address)
+        checks.versions(version)
         self.received.put((host, address, version))
 
     @_answered
@@ -123,7 +129,7 @@ class RegistryEndpoint:
         return changed
 
     @_answered
-    def delete(self, context: Context, host: str) -> None:
+    def delete(self, context: Context, host: str, uuid: str | None = None) -> None:
         """Delete a host's record."""
-        self.store.delete(host)
+        self.store.delete(host, uuid=uuid)
         log_deleted(host, Caller.from_context(context))

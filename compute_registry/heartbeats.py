@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.errors import RegistryError
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
 
@@ -26,10 +26,13 @@ class Heartbeats:
     agents: ComputeAgentAPI
     connected: Callable[[], bool]
     """Returns whether heartbeats can arrive; while they can't, no host gets more silent."""
+    probe: Callable[[], object] = lambda: None
+    """Called once a second, to find out."""
 
     def run(self, stop: threading.Event) -> None:
         """Record until ``stop`` is set."""
         while not stop.wait(TOGETHER):
+            self.probe()
             self.record()
 
     def record(self) -> None:
@@ -43,10 +46,10 @@ class Heartbeats:
             beats[host] = (address, version)
         try:
             changed = self.store.keep_alive(beats) if beats or self.connected() else []
-            for row in changed:
-                host, version = row["host"], row["version"]
+            for each in changed:
+                host, version = each.host, each.version
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
-                self.agents.repeat_host_enabled(host, not row["disabled"], version)
+                self.agents.repeat_host_enabled(host, not each.disabled, version)
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:

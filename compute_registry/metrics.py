@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 import prometheus_client
+from flask import Flask
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+from werkzeug.routing import Map
 
 from agent import version
 from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
-from agent.registry.store import SqlRegistry
 from agent.reporting.reports import Check
-from compute_registry.rest.application import Application, StartResponse
-from compute_registry.rest.request import Environ
+from compute_registry.store import SqlRegistry
 from compute_registry.web import route_of
 
 PREFIX = "compute_registry"
@@ -70,10 +71,11 @@ class RegistryNumbers:
 class MeasuredHttp:
     """WSGI middleware that counts the requests of ``application``."""
 
-    application: Application
+    application: WSGIApplication
+    routes: Map
     numbers: RegistryNumbers
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
         began, codes = time.monotonic(), ["500"]
 
@@ -81,11 +83,12 @@ class MeasuredHttp:
             codes.append(status[:3])
             return start_response(status, *more)
 
-        method, route = environ["REQUEST_METHOD"], route_of(environ) or OTHER
+        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
         try:
             return self.application(environ, start)
         finally:
             method = method if method in METHODS else OTHER
+            route = route_of(self.routes, path) or OTHER
             self.numbers.count_request(method, route, codes[-1], time.monotonic() - began)
 
 
@@ -138,9 +141,10 @@ class RegistryMonitoring(Exposition):
         """See :class:`Exposition`."""
         return self.numbers.registry
 
-    def measured(self, application: Application) -> Application:
-        """Return the application behind middleware that counts its requests."""
-        return MeasuredHttp(application, self.numbers)
+    def measure(self, app: Flask) -> None:
+        """Put the application behind middleware that counts its requests."""
+        measured = MeasuredHttp(app.wsgi_app, app.url_map, self.numbers)
+        app.wsgi_app = measured  # type: ignore[method-assign]
 
     def observe(self, store: SqlRegistry, broker: Callable[[], str]) -> None:
         """Report the health of the database of ``store`` and of the ``broker`` from now on."""

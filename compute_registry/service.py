@@ -14,34 +14,36 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent import version
 from agent.bus import messaging
 from agent.bus.errors import MessagingError, Sign
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import files_of, open_secrets, option_place
+from agent.config import open_secrets, option_place
 from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
-from agent.registry.database import Database
 from agent.registry.errors import RegistryError, RegistryUnavailable
-from agent.registry.permission import RegistryPermissions
-from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
+from compute_registry.bounded import Bounded, BoundedRegistry
 from compute_registry.calls import AgentCalls
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
-from compute_registry.rest.server import listen
+from compute_registry.permission import RegistryPermissions
+from compute_registry.rest.server import THREADS, listen
+from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
 
 if TYPE_CHECKING:
+    from agent.registry.access import Registry
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
@@ -66,11 +68,13 @@ def main(args: Sequence[str] | None = None) -> None:
             paths = config.write_host_keys(conf, sys.stdin.read().split())
             sys.stdout.writelines(f"{path}\n" for path in paths)
             return
+        if conf.broker_users:
+            lines = config.broker_users(conf, sys.stdin.read().split())
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+            return
         logs.start(conf, config.PROG)
         logs.quiet_bus()
         LOG.info("%s %s", config.PROG, version())
-        for warning in open_secrets(files_of(conf)):
-            LOG.warning("%s", warning)
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
@@ -120,6 +124,7 @@ class _Process:
     control: Control | None = None
     store: WatchedRegistry | None = None
     agents: AgentCalls | None = None
+    echo: Echo | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -129,7 +134,7 @@ class _Process:
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
         option = option_place(self.conf, "connection", opts.GROUP)
-        database = open_database(settings.connection, option=option)
+        database = FleetDatabase.from_url(settings.connection, option)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -151,6 +156,8 @@ class _Process:
                 self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, stack)
+            for warning in open_secrets(self.conf):  # Keystone's options are registered now
+                LOG.warning("%s", warning)
             LOG.info("Serving the service records in %s", database.safe_url)
             self.systemd.ready(f"serving {database.safe_url}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
@@ -195,9 +202,15 @@ class _Process:
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
+        if not self.conf.transport_url or self._is_heard():
             return ""
+        if self.rpc is not None and self.rpc.is_connected():
+            return "the message broker delivers no messages: RPC calls do not arrive"
         return "no connection to the message broker: RPC calls do not arrive"
+
+    def _is_heard(self) -> bool:
+        rpc, echo = self.rpc, self.echo
+        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
 
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
@@ -219,7 +232,7 @@ class _Process:
             )
         return transport
 
-    def _wait_for_database(self, database: Database) -> None:
+    def _wait_for_database(self, database: FleetDatabase) -> None:
         """Upgrade the schema once the database answers, or stop; log each new reason."""
 
         def log(error: str) -> None:
@@ -233,10 +246,14 @@ class _Process:
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        endpoint = RegistryEndpoint(store)
+        own = messaging.Target(
+            exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
+        )
+        echo = self.echo = Echo(messaging.RpcClient(transport, own, TIMEOUT), name)
+        endpoint = RegistryEndpoint(store, on_echo=echo.hear)
         server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive"})
-        heartbeats = Heartbeats(store, endpoint.received, agents, server.is_connected)
+        server.at_once = frozenset({"keep_alive", "echo"})
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
         server.permit = _permit(self.settings)
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
@@ -248,11 +265,13 @@ class _Process:
 
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
-        self.control = Control(store, self.agents, settings.down_after)
-        wsgi = application(self.control, self.conf, settings)
+        calls = Bounded("the database", THREADS)
+        registry = cast("Registry", BoundedRegistry(store, calls))
+        self.control = Control(registry, self.agents, settings.down_after)
+        app = application(self.control, self.conf, settings)
         if self.monitoring is not None:
-            wsgi = self.monitoring.measured(wsgi)
-        server = listen(wsgi, settings)
+            self.monitoring.measure(app)
+        server = listen(app, settings)
         address = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
         threading.Thread(target=server.run, name="rest", daemon=True).start()

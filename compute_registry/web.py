@@ -1,102 +1,148 @@
-"""The WSGI application of compute-registry: the API and the page, behind authentication."""
+"""The Flask application of compute-registry: the API and the page, behind authentication."""
 
-from collections.abc import Iterable
+import logging
+import re
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import partial
 from typing import Any
-from wsgiref.util import application_uri
+from wsgiref.types import StartResponse, WSGIApplication
 
+from flask import Flask, Response, request
 from keystonemiddleware import audit, auth_token
 from keystonemiddleware import opts as keystone_opts
+from oslo_middleware.request_id import RequestId
+from werkzeug.datastructures import WWWAuthenticate
+from werkzeug.exceptions import (
+    HTTPException,
+    InternalServerError,
+    MethodNotAllowed,
+    NotFound,
+    Unauthorized,
+)
+from werkzeug.routing import Map
 
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
+from agent.registry.errors import RegistryError
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
-from compute_registry.page.application import PATH, FleetPage, Pages, is_page
-from compute_registry.page.login import GROUP, TOKEN, keystone_login
+from compute_registry.bounded import Bounded
+from compute_registry.page.blueprint import PATH, add_page, error_page, is_page
+from compute_registry.page.login import GROUP, TOKEN, keystone_login, unreachable
 from compute_registry.page.trees import PlacementReads
-from compute_registry.rest import policy
-from compute_registry.rest.application import (
-    Application,
-    ComputeApplication,
-    StartResponse,
-    send_json,
-)
-from compute_registry.rest.policy import allow_all, allowed_by_policy
-from compute_registry.rest.request import Environ, Refused, api_description, request_id_of
+from compute_registry.rest.blueprint import add_api
+from compute_registry.rest.errors import http_error, json_error
+from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
+from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
-from reportclient.http import API, PlacementAPI
+from reportclient.http import PlacementAPI
+from reportclient.plain_text import plain
+
+LOG = logging.getLogger(__name__)
 
 
-def application(control: Control, conf: Any, settings: RegistrySettings) -> Application:
+class RequestIds(RequestId):
+    """Gives each request an id, which the headers of its answer have."""
+
+    compat_headers = ["X-Compute-Request-ID"]  # noqa: RUF012  a list in the base class
+
+
+def application(control: Control, conf: Any, settings: RegistrySettings) -> Flask:
     """Return the API and the page behind ``[registry] auth_strategy``.
 
     :raises RegistryConfigError: policy, audit map or [placement] can't be used.
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
-    served: Application = ComputeApplication(control, allowed)
+    placement = _placement(conf) if settings.page else None
+    app = registry_app(control, allowed, placement)
+    flask_app: WSGIApplication = app.wsgi_app
+    served = flask_app
     if conf.audit.enabled:
-        served = with_audit(served, conf)
-    pages = Pages()
-    if settings.page:
-        page = FleetPage(control, PlacementReads(_placement(conf)), pages, allowed)
-        served = page_or_api(page, served)
+        served = split(is_page, flask_app, with_audit(flask_app, conf))
     if keystone:
-        served = with_keystone(served, conf)
+        refuse = partial(refused, app)
+        served = checks = TokenChecks(served, conf, refuse)
         if settings.page:
-            served = page_or_api(keystone_login(served, conf, pages.error_page), served)
-    return with_discovery(served)
+            login = keystone_login(served, conf, checks.calls, refuse)
+            served = split(is_page, login, served)
+        served = split(is_discovery, flask_app, served)
+    app.wsgi_app = RequestIds(served)  # type: ignore[method-assign]
+    return app
 
 
-def page_or_api(page: Application, api: Application) -> Application:
-    """Return an application that passes a request on to the page or to the API, by path."""
-    return lambda environ, start: (page if is_page(environ) else api)(environ, start)
+def registry_app(
+    control: Control, allowed: Allowed = allow_all, placement: PlacementReads | None = None
+) -> Flask:
+    """Return the API, and the page unless ``placement`` is ``None``, without authentication."""
+    app = Flask(__name__, static_folder=None)
+    app.request_class = Request
+    app.config |= {"MAX_CONTENT_LENGTH": LONGEST_BODY, "PROVIDE_AUTOMATIC_OPTIONS": False}
+    app.url_map.strict_slashes = app.url_map.merge_slashes = False
+    app.register_error_handler(Exception, _refused)
+    add_api(app, control, allowed)
+    if placement is not None:
+        add_page(app, control, placement, allowed)
+    return app
 
 
-def with_discovery(served: Application) -> Application:
-    """Return the application with the API's versions at ``/`` and ``/v2.1``, for everyone.
-
-    Each request gets an id, which the headers of its answer have.
-    """
-
-    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        names = "X-OpenStack-Request-ID", "X-Compute-Request-ID"
-        ids = [(name, request_id_of(environ)) for name in names]
-
-        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            return start_response(status, [*headers, *ids], *more)
-
-        path = environ.get("PATH_INFO", "").rstrip("/")
-        if path not in ("", "/v2.1"):
-            return served(environ, start)
-        described = api_description(application_uri(environ).rstrip("/"))
-        return send_json(start, 200, {"version": described} if path else {"versions": [described]})
-
-    return answer
+def split(
+    belongs: Callable[[dict[str, Any]], bool], inner: WSGIApplication, outer: WSGIApplication
+) -> WSGIApplication:
+    """Return an application that passes requests that ``belongs`` accepts to ``inner``."""
+    return lambda environ, start: (inner if belongs(environ) else outer)(environ, start)
 
 
-def _placement(conf: Any) -> API | None:
-    """Return the client that reads trees, which gets a token at its first request."""
+def is_discovery(environ: dict[str, Any]) -> bool:
+    """Whether a request is for the API's versions, which everyone may read."""
+    return environ.get("PATH_INFO", "").rstrip("/") in ("", "/v2.1")
+
+
+def _refused(err: Exception) -> Response:
+    """Return the answer to a request that ended with an error."""
+    if isinstance(err, RegistryError):
+        err = http_error(err)
+    elif not isinstance(err, HTTPException):
+        LOG.error("%s %s", request.method, plain(request.path), exc_info=err)
+        err = InternalServerError("unexpected error: see the log of compute-registry")
+    elif err is request.routing_exception and isinstance(err, NotFound):
+        err.description = f"{request.path!a} is not served; docs/registry.rst lists what is served"
+    elif isinstance(err, MethodNotAllowed):
+        err.description = f"{request.path!a} does not support the method {request.method}"
+        if is_page(request.environ):
+            err.description = "this page is read-only"
+    return _error(err)
+
+
+def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
+    """Return the answer to a request that was refused before the application got it."""
+    with app.request_context(environ):
+        return _error(err)
+
+
+def _error(err: HTTPException) -> Response:
+    return error_page(err) if is_page(request.environ) else json_error(err)
+
+
+def _placement(conf: Any) -> PlacementReads:
+    """Return what reads trees; its client gets a token at its first request."""
     if not conf.placement.auth_type:
-        return None
+        return PlacementReads(None)
     try:
-        return PlacementAPI(adapter_from_conf(conf))
+        adapter = adapter_from_conf(conf)
     except AuthenticationFailed as err:
         raise RegistryConfigError(with_agents_step(err)) from err
+    return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
 
 
-def route_of(environ: Environ) -> str | None:
-    """Return the route of a request's path, a label of metrics; ``None`` for an unknown path.
-
-    >>> route_of({"PATH_INFO": "/v2.1/os-services/6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"})
-    '/os-services/{id}'
-    """
-    path = environ.get("PATH_INFO", "").rstrip("/")
-    if path in ("", "/v2.1"):
-        return path or "/"
-    if is_page(environ):
-        return PATH if path == PATH else f"{PATH}/{{host}}"
-    return next((call.path for call, _ in policy.matching(path)), None)
+def route_of(routes: Map, path: str) -> str | None:
+    """Return the route of a request's path, a label of metrics; ``None`` for an unknown path."""
+    try:
+        rule, _ = routes.bind("").match(path, method="GET", return_rule=True)
+    except HTTPException:
+        return None
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule).removeprefix("/{base}")
 
 
 NEEDS_TOKEN = (
@@ -105,35 +151,66 @@ NEEDS_TOKEN = (
 )
 KEYSTONE_WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
+KEYSTONE_AT_ONCE = 8
+"""Calls to Keystone at the same time, a quarter of the server's threads."""
+Refuse = Callable[[dict[str, Any], HTTPException], Response]
 
 
-def with_keystone(application: Application, conf: Any) -> Application:
-    """Return the application behind keystonemiddleware, with the options [keystone_authtoken]."""
-    for group, options in keystone_opts.list_auth_token_opts():
-        conf.register_opts(options, group)
-    # Without it the middleware, and a thread of the server with it, would wait without a limit.
-    conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
-    authenticated: Application = auth_token.AuthProtocol(
-        application, {"oslo_config_config": conf, "log_name": __name__}
-    )
+class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
+    """keystonemiddleware, with the options [keystone_authtoken].
 
-    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
-            challenge = [("WWW-Authenticate", "Keystone")]
-            return send_json(start_response, 401, Refused(401, NEEDS_TOKEN).body(), challenge)
-        return authenticated(environ, start_response)
+    A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
+    the cache wait for no others.
+    """
 
-    return answer
+    def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
+        for group, options in keystone_opts.list_auth_token_opts():
+            conf.register_opts(options, group)
+        conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
+        group = conf[GROUP]
+        self.refuse, self.uri = refuse, group.www_authenticate_uri
+        self.calls = Bounded("Keystone", KEYSTONE_AT_ONCE, group.http_connect_timeout)
+        super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        try:
+            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
+                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
+                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
+            answer: Iterable[bytes] = super().__call__(environ, start_response)
+        except HTTPException as err:
+            return self.refuse(environ, err)(environ, start_response)
+        return answer
+
+    def _create_identity_server(self) -> Any:
+        server = super()._create_identity_server()
+        bounded = copy(server)  # the server calls its own method again after an error
+        bounded.verify_token = partial(self._verify, server.verify_token)
+        return bounded
+
+    def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Return what Keystone says about a token.
+
+        :raises ServiceUnavailable: nothing, or nothing in time.
+        """
+        try:
+            return self.calls(partial(verify, *args, **more))
+        except auth_token.InvalidToken:
+            raise
+        except Exception as err:
+            LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
+            raise unreachable(err) from err
 
 
-def with_audit(application: Application, conf: Any) -> Application:
+def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     """Return the application with a CADF event for each request and answer, by keystonemiddleware.
 
     :raises RegistryConfigError: the audit map can't be used.
     """
     options, file = conf.audit, conf.audit.audit_map_file
     try:
-        audited: Application = audit.AuditMiddleware(
+        audited: WSGIApplication = audit.AuditMiddleware(
             application,
             oslo_config_config=conf,
             audit_map_file=file,

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agent.period.traits import identifying_traits
-from agent.registry.opts import sqlite_file
 from computectl.auditing.checks import TITLES, Audit
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
@@ -62,10 +61,7 @@ class AuditCloud(DrawnOrListed[Audit]):
         owners = identifying_traits(settings.rules.owner_traits)
         down_after = settings.registry.down_after
         services = Services(session)
-        is_local = settings.registry.access == "direct" and sqlite_file(
-            settings.registry.connection
-        )
-        alone = settings.host if is_local else None
+        alone = settings.host if settings.registry.access == "direct" else None
         fleet_audit = FleetAudit(services, api, owners, alone, down_after, self.progress)
         try:
             return replace(fleet_audit.run(), calls=api.calls)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched
+from agent.registry.control import Switched, delete_record
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
@@ -22,7 +22,7 @@ from computectl.shared.commands import (
 )
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Line, Screen, counted, in_columns
-from reportclient.plain_text import ago, plain
+from reportclient.plain_text import plain
 
 COLUMNS: Columns = {
     "host": lambda service: service.record.host,
@@ -48,7 +48,7 @@ LISTED: Columns = {
     "status": lambda service: service.record.shown_status,
     "state": lambda service: service.state,
     "rpc": lambda service: service.record.rpc_version or "?",
-    "last seen": lambda service: ago(service.record.silent_for),
+    "last seen": lambda service: service.record.silence,
     "roots": lambda service: str(len(service.record.roots)),
     "placement": lambda service: service.agreement,
 }
@@ -103,8 +103,7 @@ class OneHost(ServiceCommand):
         for service in answer.services:
             record = service.record
             reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
-            seconds = ago(record.silent_for)
-            last = f"last heartbeat {seconds} ago" if record.last_seen else "never sent a heartbeat"
+            last = _HEARTBEATS.get(record.silence, f"last heartbeat {record.silence} ago")
             status = f"{record.shown_status}{reason}"
             yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
             if record.disabled_at is not None:
@@ -172,10 +171,11 @@ class EnableService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Enable the host; an error if it is enabled, since another host may be meant."""
+        """Enable the host; nothing is changed if it is enabled."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
-            raise CommandError(f"{options.host} is already enabled", "nothing was changed")
+            said = [f"{options.host} is already enabled; nothing was changed"]
+            return services.observed([record], done=said)
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 
@@ -233,8 +233,11 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        services.registry.delete(options.host)
+        delete_record(services.registry, options.host)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
+
+
+_HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not run"}
 
 
 def _switched(done: Switched, services: Services) -> Observed:

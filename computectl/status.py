@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Check
+from agent.reporting.reports import Check, Severity
+from agent.state import files
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
-from computectl.shared.screen import Screen, StyledText
+from computectl.shared.screen import Screen, StyledText, counted
 from reportclient.plain_text import ago, plain
 
 
@@ -33,8 +34,28 @@ class ObservedStatus:
 
     @property
     def age(self) -> float:
-        """Return the seconds since the last period."""
+        """Return the seconds since the last period, or since the start if there was none."""
         return max(0.0, self.now - self.written.updated)
+
+    @property
+    def last_period(self) -> str:
+        """Return when the last period was, or when the first report is due."""
+        if (due := self.written.first_due) is None:
+            return f"last period {ago(self.age)} ago"
+        when = f"due in {ago(due - self.now)}" if due > self.now else "not finished yet"
+        return f"started {ago(self.age)} ago, first report {when}"
+
+    @property
+    def health(self) -> StyledText:
+        """Return a word for the agent's health."""
+        if not self.alive:
+            return "not running, its last status", "red"
+        if self.written.first_due is not None and self.out_of_date is None:
+            return "starting", "yellow"
+        if not self.well:
+            return "not well", "red"
+        ill = any(node.texts(Severity.DEGRADED) for node in self.written.nodes)
+        return ("degraded", "yellow") if ill else ("well", "green")
 
     @property
     def well(self) -> bool:
@@ -50,7 +71,9 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
     Shows whether the host takes new guests, and for each node errors, warnings and pending
     reshapes. Reads a file that the agent writes after each period, neither Placement nor the
-    drivers. Exits with 1 if the agent is not running, is stuck, or reports errors.
+    drivers. Exits with 1 if the agent is not running, is stuck, has not reported yet, or
+    reports errors. A degraded host, such as one with an unhealthy device, is no error:
+    Placement has all that the drivers reported.
     """
 
     wraps = True
@@ -96,7 +119,7 @@ def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     path = session.settings.state_path / schema.FILE_NAME
     try:
-        written = schema.from_json(json.loads(path.read_text(encoding="utf-8")))
+        written = schema.from_json(json.loads(files.read(path)))
     except FileNotFoundError:
         raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
     except OSError as err:
@@ -113,12 +136,11 @@ def observed_status(session: Session) -> ObservedStatus:
 def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = False) -> Iterator[str]:
     """Yield the status as text, line by line."""
     written = status.written
-    wrong = "not well" if status.alive else "not running, its last status"
-    health = "well" if status.well else screen.paint(wrong, "red")
     host = screen.paint(plain(written.host), "bold")
+    health = screen.paint(*status.health)
     yield (
         f"compute-agent {plain(written.agent_version)} on {host} (pid {written.pid}): "
-        f"{health}; last period {ago(status.age)} ago"
+        f"{health}; {status.last_period}"
     )
     yield screen.painted(("  service: ", None), *service_words(written.service))
     if written.service.registry and not written.service.attached:
@@ -129,7 +151,7 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
-        state = screen.paint(*node_words(node, status.now))
+        state = screen.paint(*node_words(node, status))
         changes = plain(node.changes) or "nothing to change"
         yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
         for condition in node.conditions:
@@ -151,13 +173,17 @@ def check_words(checks: Sequence[Check]) -> list[StyledText]:
     return [piece for text in texts for piece in (("; ", None), text)][1:]
 
 
-def node_words(node: schema.NodeStatus, now: float) -> StyledText:
-    """Return whether a node is reported, or how long ago it was."""
+def node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
+    """Return whether a node is reported and healthy, or how long ago it was fully reported."""
+    if node.ok and (ill := len(node.texts(Severity.DEGRADED))):
+        return f"reported, degraded ({counted(ill, 'part')})", "yellow"
     if node.ok:
         return "well", "green"
-    if node.last_ok is None:
-        return "never fully reported", "red"
-    return f"fully reported {ago(now - node.last_ok)} ago", "red"
+    if node.last_ok is not None:
+        return f"fully reported {ago(status.now - node.last_ok)} ago", "red"
+    since = status.written.since
+    start = "" if since is None else f", {ago(status.now - since)} ago"
+    return f"not fully reported since compute-agent started{start}", "red"
 
 
 def service_words(service: schema.ServiceFacts) -> list[StyledText]:

@@ -130,15 +130,16 @@ _RULES = (
     ),
     Rule(
         "foreign-traits",
-        "Traits that others set stay.",
+        "Traits that others set stay in the driver's tree.",
         "Operators and other services mark hosts with traits, and so does the agent itself; "
         "a lost trait changes where guests go.",
         "provider_tree.set_own_traits, or add_traits and remove_traits with traits of your own, "
-        "instead of update_traits.",
+        "instead of update_traits: it says what all traits are, and relies on the agent to know "
+        "which are others'.",
     ),
     Rule(
         "foreign-aggregates",
-        "Aggregates that others set stay.",
+        "Aggregates that others set stay in the driver's tree.",
         "They are what host aggregates, tenant isolation and shared storage are made of.",
         "provider_tree.set_own_aggregates, or add_aggregates and remove_aggregates with your own, "
         "instead of update_aggregates.",

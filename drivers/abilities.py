@@ -63,12 +63,13 @@ class Watched(Protocol):
 
 @runtime_checkable
 class Degradable(Protocol):
-    """A driver that reports the last values of parts that it can't read, and names these parts."""
+    """A driver that names the parts of a node that are ill, or that it can't read."""
 
-    def degraded(self) -> Mapping[str, str]:
-        """Called after each period.
+    def degraded(self, node: str, /) -> Mapping[str, str]:
+        """Called after each period of a node.
 
-        Return ``{part: reason}``; empty if every part was read.
+        Return ``{part: reason}``; empty if every part of the node is healthy and was read.  What
+        the driver reports of a part, such as its last values or nothing free, is in the tree.
         """
 
 

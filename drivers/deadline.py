@@ -36,7 +36,9 @@ class Overdue(Exception):
 
 
 class Blocked(Exception):
-    """The call was not started: an earlier call has not returned, or others took too long."""
+    """The call was not started: an earlier one has not returned, others took too long, or there is
+    no thread for it.
+    """
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +149,8 @@ class CallQueue(Generic[S]):
         ``deadline`` is in seconds.
 
         :raises Overdue: the job did not return within the deadline.
-        :raises Blocked: an earlier call has not returned, or others used up the deadline.
+        :raises Blocked: an earlier call has not returned, others used up the deadline, or no thread
+            can be started.
         """
         with self._alone(deadline, at_once=at_once and self._thread_safe):
             self._refuse_if_blocked(name)
@@ -187,7 +190,10 @@ class CallQueue(Generic[S]):
         try:
             worker = self._idle.pop()
         except IndexError:
-            worker = _Worker(self._name, self._make)
+            try:
+                worker = _Worker(self._name, self._make)
+            except RuntimeError as err:  # no thread can be started now
+                raise Blocked(str(err)) from None
         worker.jobs.put(call)
         if not call.done.wait(deadline):
             call.abandoned = worker.thread
@@ -228,6 +234,8 @@ class Calls(CallQueue[None]):
         self.within = within
         self.on_call: CallObserver = _ignore
         """Called when a call has ended or missed its deadline, in the caller's thread."""
+        self.left: set[threading.Thread] = set()
+        """Threads that were started during calls and still run; a few may be of others."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
         """Return the result of ``function``.
@@ -241,7 +249,7 @@ class Calls(CallQueue[None]):
             KeyboardInterrupt, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
-        began, failed = time.monotonic(), True
+        began, failed, before = time.monotonic(), True, set(threading.enumerate())
         try:
             job = _guarded(name, function)
             answer = self.call(name, job, self.within, at_once=bool(node))
@@ -256,6 +264,8 @@ class Calls(CallQueue[None]):
         except (Exception, SystemExit) as err:
             raise DriverFault(err) from err
         finally:
+            started = {one for one in threading.enumerate() if one.name != self._name} - before
+            self.left = {one for one in self.left | started if one.is_alive()}
             self.on_call(method, time.monotonic() - began, failed)
         return answer
 

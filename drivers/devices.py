@@ -71,9 +71,9 @@ class DeviceDriver(ComputeDriver):
         """Return the name of this host; a driver of many nodes overrides this method."""
         return [self.context.host]
 
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self, node: str) -> Mapping[str, str]:
         """Return the unhealthy devices and the sources that failed, with the reasons."""
-        return {part: why for found in self._problems.values() for part, why in found.items()}
+        return self._problems.get(node, {})
 
     def update_provider_tree(
         self,
@@ -101,7 +101,7 @@ class DeviceDriver(ComputeDriver):
                     _write(provider_tree, nodename, devices)
             except (DriverNotReady, OSError) as err:
                 failed.append(error_text(err))
-                problems[f"{nodename} {source}"] = failed[-1]
+                problems[source] = failed[-1]
                 continue
             for device in devices:
                 name = _name(nodename, device.name)

@@ -1,5 +1,6 @@
 """ComputeDriver, the base class of drivers, and the context that it is created with."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,16 @@ from drivers.legacy import policy_of, update_by_older_methods
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
 
+_NAME = re.compile(r"[\w.-]{1,200}")
+
 
 class Store(Protocol):
     """Storage for a driver's data that has to survive a restart: JSON objects by name.
 
-    Begin each name with the driver's name.  The agent writes the objects to ``state_path``.
+    Begin each name with the driver's name; it has letters, digits, ``.``, ``_`` and ``-``.  The
+    agent writes the objects to ``state_path``.
+
+    :raises ValueError: a name has other characters, or more than 200.
     """
 
     def load(self, name: str) -> Mapping[str, Any] | None:
@@ -23,6 +29,13 @@ class Store(Protocol):
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """Replace the object atomically; a failed write is logged once and not raised."""
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a saved object.  :raises ValueError: see :class:`Store`."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!a} is no name of a saved object: letters, digits, '.', '_', '-'")
+    return name
 
 
 @dataclass(slots=True)
@@ -33,11 +46,11 @@ class InMemory:
 
     def load(self, name: str) -> Mapping[str, Any] | None:
         """See :class:`Store`."""
-        return self.saved.get(name)
+        return self.saved.get(checked_name(name))
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """See :class:`Store`."""
-        self.saved[name] = dict(fields)
+        self.saved[checked_name(name)] = dict(fields)
 
 
 def _nothing() -> None:

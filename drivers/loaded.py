@@ -22,6 +22,9 @@ from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger("compute_agent.drivers")
 
+MOST_LEFT = 100
+"""Number of threads, left behind by a driver, that is reported; a pool of its own may have some."""
+
 Arguments = ParamSpec("Arguments")
 T = TypeVar("T")
 
@@ -177,21 +180,24 @@ class LoadedDriver:
                 raise DriverError(f"{call}: {name!r} has two UUIDs")
         return uuids
 
-    def degraded(self) -> dict[str, str]:
-        """Return the driver's problems by part, ``{part: reason}``.
+    def degraded(self, node: str) -> dict[str, str]:
+        """Return the driver's problems with a node by part, ``{part: reason}``.
 
         Raises nothing: a failure of ``degraded()`` is a problem itself.
         """
+        part, threads = f"driver {self.name}", {}
+        if len(self.calls.left) >= MOST_LEFT:
+            text = "or more threads that it started run on after its calls: it has to end them"
+            threads = {f"{part}, threads": f"{MOST_LEFT} {text}"}
         if not self.can(Degradable) or self.opening.failed is not None:
-            return {}
-        part = f"driver {self.name}"
+            return threads
         try:
-            answer: object = self.call(Degradable.degraded)
+            answer: object = self.call(Degradable.degraded, node)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
-            return {part: f"degraded() failed: {error_text(err)}"}
+            return {part: f"degraded() failed: {error_text(err)}"} | threads
         if not isinstance(answer, Mapping):
-            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"}
-        return {str(key): str(reason) for key, reason in answer.items()}
+            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"} | threads
+        return {str(key): str(reason) for key, reason in answer.items()} | threads
 
     def took(self) -> dict[str, float]:
         """Return the seconds that each source took; empty if unknown.  Raises nothing."""

@@ -27,7 +27,7 @@ _CPU_SET_HELP = (
 )
 
 OWNER_NOVA = "OWNER_NOVA"
-_LOCATION = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
+_LOCATION = re.compile(r"(option [\w-]+) from LocationInfo\(.*?detail='([^']*)'\)")
 """How oslo.config's errors name the place where a value was read."""
 
 

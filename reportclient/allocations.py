@@ -68,15 +68,13 @@ class Moves:
 
     @classmethod
     def from_allocations(
-        cls, held: LazyAllocations | None, after: Allocations | None, old: Snapshot, new: Snapshot
+        cls, held: LazyAllocations | None, after: Allocations, old: Snapshot, new: Snapshot
     ) -> "Moves":
-        """Return the checked difference between ``held`` and ``after``; empty without ``after``.
+        """Return the checked difference between ``held`` and ``after``.
 
         :raises ValueError: ``held`` is missing: the allocations were never read.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
         """
-        if after is None:
-            return cls()
         if held is None:
             raise ValueError(
                 "call Client.allocations() for this root before each update with allocations"

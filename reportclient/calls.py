@@ -140,8 +140,6 @@ class Counting:
         """Whether Placement did not answer a write."""
         self.faulted = False
         """Whether a write met a server fault."""
-        self.fails_again = False
-        """Whether a create failed as before the last verification, so that a new try is useless."""
         self.stopped: tuple[Operation, View] | None = None
         """The operation at which the previous try stopped, and the view at that time."""
         self.met: tuple[Any, ...] | None = None

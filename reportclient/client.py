@@ -20,13 +20,15 @@ from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
 from reportclient.claims import any_sets
 from reportclient.diff import diff
-from reportclient.errors import NotFound, PlacementError, Rejected
+from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
-from reportclient.model import Allocations, Provider
+from reportclient.model import Allocations, Provider, canonical_uuid
+from reportclient.one_provider import OneProvider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.rebase import foreign_changes, rebased
+from reportclient.rebase import foreign_changes, not_removed, rebased
+from reportclient.refusals import Refusals
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
@@ -36,7 +38,7 @@ Change = Callable[[ProviderTree], None]
 
 
 class NotOwned(PlacementError):
-    """The tree changes a provider for which ``owns`` is false; nothing was sent."""
+    """The tree changes a provider for which ``owns`` is false: nothing more was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,16 @@ class Result:
     def ok(self) -> bool:
         """Whether Placement is now equal to the tree."""
         return not self.failed and not self.problems
+
+
+@dataclass(slots=True)
+class _Tree(Root):
+    """A root, with what the caller does with it."""
+
+    held: LazyAllocations | None = None
+    """The allocations that the caller has taken and not moved yet."""
+    leaving: set[str] = field(default_factory=set)
+    """UUIDs of providers that were removed and are in use."""
 
 
 class Client:
@@ -102,10 +114,8 @@ class Client:
         self._owns = owns
         self._strict = strict
         self._clock = clock
-        self._roots: dict[str, Root] = {}
-        self._held: dict[str, LazyAllocations] = {}
-        self._leaving: dict[str, set[str]] = {}
-        """Providers that were removed and are in use, by root."""
+        self._roots: dict[str, _Tree] = {}
+        self._providers: dict[str, OneProvider] = {}
 
     def find_provider(self, name: str) -> str | None:
         """Return the UUID of the provider with this name, in any tree, or ``None``; 1 GET.
@@ -161,17 +171,18 @@ class Client:
         """
         base, desired = tree.base, tree.freeze()
         tracked = self._root_of(tree)
-        held = self._held.pop(tracked.uuid, None) if allocations is not None else None
 
         def write_tree(api: Counting) -> Result:
             new = _rebased(base, desired, tracked.view.edit().base)
-            if allocations is None:
-                return self._write(tracked, tree, new, api)
-            new = tracked.view.with_drained(new, partial(any_sets, tree.claims))
-            moves = Moves.from_allocations(held, allocations, tracked.view.snapshot, new)
-            return self._write(tracked, tree, new, api, moves)
+            left = tuple(not_removed(base, desired, new))
+            result = self._write(tracked, tree, new, api, allocations)
+            return replace(result, problems=(*result.problems, *left))
 
-        return self._attempt_write(tracked, write_tree, request_id)
+        try:
+            return self._attempt_write(tracked, write_tree, request_id)
+        finally:
+            if allocations is not None:
+                tracked.held = None
 
     def edit(self, provider: str, change: Change, *, request_id: str | None = None) -> Result:
         """Change the tree of a provider (UUID) with a function.
@@ -198,8 +209,27 @@ class Client:
 
         They are read on access, which may raise :class:`reportclient.errors.PlacementError`.
         """
-        self._held[root] = LazyAllocations(self._root(root).view, self.api)
-        return self._held[root]
+        tracked = self._root(root)
+        tracked.held = LazyAllocations(tracked.view, self.api)
+        return tracked.held
+
+    def provider(self, uuid: str) -> OneProvider:
+        """Return one provider, of which nothing else is read; it need not exist.  Sends no call.
+
+        ``owns`` is not asked: the caller names the provider itself.
+        """
+        key = canonical_uuid(uuid, "provider")
+        if key not in self._providers:
+            self._providers[key] = OneProvider(key, self.api, self._times)
+        return self._providers[key]
+
+    def forget(self, uuid: str) -> None:
+        """Forget a root or one provider (UUID), also in the store; sends no call."""
+        key = canonical_uuid(uuid, "provider")
+        self._roots.pop(key, None)
+        self._providers.pop(key, None)
+        if self._store is not None:
+            self._store.forget(key)
 
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
@@ -232,9 +262,11 @@ class Client:
         with suppress(NotFound):
             self.api.request("DELETE", path)
 
-    def _root(self, uuid: str) -> Root:
+    def _root(self, root: str) -> _Tree:
+        uuid = canonical_uuid(root, "root")
         if uuid not in self._roots:
-            tracked = Root(uuid, self.api, self._times, self._bulk, self._store)
+            inside = self._owns is None
+            tracked = _Tree(uuid, self.api, self._times, self._bulk, self._store, inside=inside)
             tracked.load_saved_view()
             learned = [other.view.names for other in list(self._roots.values())]
             if not tracked.view.generations and learned:
@@ -242,13 +274,14 @@ class Client:
             self._roots[uuid] = tracked
         return self._roots[uuid]
 
-    def _root_of(self, tree: ProviderTree) -> Root:
+    def _root_of(self, tree: ProviderTree) -> _Tree:
         for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
             if uuid in self._roots:
                 return self._roots[uuid]
         raise ValueError("this tree is not one that Client.tree() returned")
 
     def _root_uuid_of(self, provider: str) -> str:
+        provider = canonical_uuid(provider, "provider")
         for uuid, root in list(self._roots.items()):
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
@@ -257,7 +290,7 @@ class Client:
             raise NotFound(f"Placement has no provider {provider}")
         return str(listed["root_provider_uuid"])
 
-    def _read(self, tracked: Root, request_id: str | None) -> None:
+    def _read(self, tracked: _Tree, request_id: str | None) -> None:
         now = self._clock()
         api = self._tagged(request_id)
         result, _ = tracked.attempt(
@@ -273,10 +306,10 @@ class Client:
         return self.api.tagged(request_id)
 
     def _attempt_write(
-        self, tracked: Root, write: Callable[[Counting], Result], request_id: str | None
+        self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
         now = self._clock()
-        tracked.refusals.forget()  # the caller decides when to retry
+        tracked.refusals = Refusals()  # the caller decides when to retry
 
         def read_first(api: Counting) -> Result:
             tracked.refresh(api, now)
@@ -292,16 +325,19 @@ class Client:
 
     def _write(
         self,
-        tracked: Root,
+        tracked: _Tree,
         tree: ProviderTree,
         new: Snapshot,
         api: Counting,
-        moves: Moves | None = None,
+        after: Allocations | None = None,
     ) -> Result:
-        leaving = self._leaving.setdefault(tracked.uuid, set())
-        if moves is None:
+        leaving = tracked.leaving
+        new, moves = tracked.view.with_drained(new, partial(any_sets, tree.claims)), Moves()
+        if after is None:
             new = _without_freed(tracked.view, tree, new, leaving, api)
-        plan = self._plan(tracked.view, new, moves or Moves())
+        else:
+            moves = Moves.from_allocations(tracked.held, after, tracked.view.snapshot, new)
+        plan = self._plan(tracked.view, new, moves)
         outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
@@ -317,7 +353,7 @@ class Client:
             ours = (each.uuid for each in view.snapshot.walk() if self._owns(each))
             for foreign in foreign_changes(view.snapshot, new, ours):
                 text = f"provider {foreign.name} ({foreign.uuid}) is owned by another service"
-                raise NotOwned(f"{text}: nothing was sent")
+                raise NotOwned(f"{text}: not changed")
         return diff(
             view.snapshot,
             new,
@@ -337,7 +373,6 @@ def _without_freed(
     removed; ``leaving`` are the providers to be removed, and loses those that it sets or places.
     """
     is_set = partial(any_sets, tree.claims)
-    new = view.with_drained(new, is_set)
     waiting = leaving | view.drained.keys()
     for provider in reversed([each for each in new.walk() if each.uuid in waiting]):
         uuid, inventory = provider.uuid, provider.inventory
@@ -356,7 +391,7 @@ def _rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     try:
         return rebased(base, desired, now)
     except ValueError as err:
-        raise Rejected(f"the tree conflicts with another client's change: {err}") from err
+        raise Conflict(f"the tree conflicts with another client's change: {err}") from err
 
 
 def _raise_any(result: Result) -> None:

@@ -162,12 +162,19 @@ class _Differ:
             desired = resolved(provider.inventory, current, self.names.absent_classes)
             for name in sorted(self.names.absent_classes & provider.inventory.keys()):
                 self._problem(provider, f"{_unknown('resource class', name)}; left out")
-            if desired != current and self._acceptable(provider, desired):
+            if desired != current and self._acceptable(provider, desired, current):
                 yield SetInventory(provider.uuid, desired)
 
-    def _acceptable(self, provider: Provider, desired: Mapping[str, Inventory]) -> bool:
-        texts = [(name, _record_problem(name, record)) for name, record in sorted(desired.items())]
-        bad = [f"inventory of {name}: {text}" for name, text in texts if text]
+    def _acceptable(
+        self, provider: Provider, desired: Mapping[str, Inventory], current: Mapping[str, Inventory]
+    ) -> bool:
+        bad = [
+            f"inventory of {name}: {text}"
+            for name, record in sorted(desired.items())
+            # What Placement has, it takes again, except for what only its reshaper takes.
+            if record != current.get(name) or (record.reserved or 0) > record.total
+            if (text := name_problem(name, "resource class") or record.problem())
+        ]
         if bad:
             self._problem(provider, f"{'; '.join(bad)}; its inventory is not changed")
         return not bad
@@ -224,10 +231,6 @@ def resolved(
 
 def _unknown(what: str, name: str) -> str:
     return f"{what} {name} is unknown to this Placement"
-
-
-def _record_problem(resource_class: str, record: Inventory) -> str | None:
-    return name_problem(resource_class, "resource class") or record.problem()
 
 
 def parents_first(snapshot: Snapshot, uuids: Iterable[str]) -> Iterator[Provider]:

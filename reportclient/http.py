@@ -42,8 +42,9 @@ _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
 request slept for as long as the clock had been ahead."""
 
-_ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
+_ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, '|OSError\(')([^'\")\]]+)")
 _POOL = re.compile(r": \w*Pool\(")
+_PROXY = re.compile(r"ProxyError\((?:.*\(host='([^']*)')?")
 """Where urllib3's error texts begin to describe its connection pool."""
 
 
@@ -135,9 +136,8 @@ class PlacementAPI:
         return reply
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
-        more = {}
-        if self._learned.in_vain and (wait := self.adapter.session.timeout):
-            more["timeout"] = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
+        wait = self.adapter.session.timeout or TIMEOUT
+        wait = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
         try:
             with self._new_token() if self._learned.outdated else contextlib.nullcontext():
                 response = self.adapter.request(
@@ -150,7 +150,7 @@ class PlacementAPI:
                     microversion=version,
                     log=False,
                     rate_semaphore=_AT_ONCE,
-                    **more,
+                    timeout=wait,
                 )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
@@ -221,10 +221,7 @@ def _version(response: Any, key: str) -> str | None:
 
 def as_api(adapter: Any) -> API:
     """Return a :class:`PlacementAPI` over a keystoneauth adapter; any other object unchanged."""
-    if isinstance(adapter, ksa_adapter.Adapter):
-        return PlacementAPI(adapter)
-    api: API = adapter
-    return api
+    return PlacementAPI(adapter) if isinstance(adapter, ksa_adapter.Adapter) else adapter
 
 
 def _reason(err: Exception) -> str:
@@ -233,10 +230,12 @@ def _reason(err: Exception) -> str:
         return str(err.original)
     if isinstance(err, ksa.CatalogException):
         return f"{err} See endpoint_override, region_name and valid_interfaces."
-    text, *rest = _POOL.split(str(err), maxsplit=1)
-    inner = rest[0] if rest else ""
+    text, inner, *_ = [*_POOL.split(str(err), maxsplit=1), ""]
     text, _, cut = text.partition(": (")
     cause = _ERRNO.search(inner or cut)
+    if (proxy := _PROXY.search(inner)) is not None:
+        words = text, "through the proxy", proxy[1], "(see http_proxy, https_proxy, no_proxy)"
+        text = " ".join(filter(None, words))
     return f"{text}: {cause[1]}" if cause else text + (cut and f": ({cut}")
 
 

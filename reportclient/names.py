@@ -44,15 +44,11 @@ class Names:
         classes = self.classes.union(*(provider.inventory for provider in listed))
         return replace(self, traits=traits, classes=classes)
 
-    def refused_traits(self, names: frozenset[str]) -> "Names":
-        """Return the names after Placement refused traits as unknown."""
-        absent = self.absent_traits.union(name for name in names if not is_custom(name))
-        return replace(self, traits=self.traits - names, absent_traits=absent)
-
-    def refused_classes(self, names: frozenset[str]) -> "Names":
-        """Return the names after Placement refused resource classes as unknown."""
-        absent = self.absent_classes.union(name for name in names if not is_custom(name))
-        return replace(self, classes=self.classes - names, absent_classes=absent)
+    def refused(self, kind: str, names: frozenset[str]) -> "Names":
+        """Return the names after Placement refused some ``kind``, traits or classes, as unknown."""
+        known, absent = getattr(self, kind), getattr(self, f"absent_{kind}")
+        absent |= {name for name in names if not is_custom(name)}
+        return replace(self, **{kind: known - names, f"absent_{kind}": absent})
 
     def without_absent(self) -> "Names":
         """Return the names that Placement has: an upgraded Placement may know the others."""

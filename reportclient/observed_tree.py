@@ -1,10 +1,11 @@
 """Read a provider tree with its usage, to show it: GETs only, several at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from reportclient.candidates.answers import ProviderSummary, parse_candidates
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
@@ -22,6 +23,8 @@ TRIED = ("VCPU", "PCPU")
 """Standard classes of which one unit is requested; the next is tried without candidates."""
 NEEDS = "1.31"
 """Microversion of ``in_tree``; summaries of all providers of a tree need an older one."""
+UNKNOWN = {"": 1}
+"""The usage of a provider that no summary has: its allocations have to be read."""
 SharingProviders = dict[tuple[str, ...], list[Provider]]
 """Sharing providers by the aggregates through which they share."""
 
@@ -52,8 +55,11 @@ def read_tree(
         view = refresh(before, root, ahead)
         if root not in view.snapshot:
             return None
+        providers, used = view.snapshot.providers.values(), ahead.used
         to_count = [
-            provider for provider in _with_inventory(view) if _is_used(provider.uuid, ahead.used)
+            each
+            for each in providers
+            if each.inventory and any(used.get(each.uuid, UNKNOWN).values())
         ]
         counted = dict(pool.map(lambda provider: _usage_of(provider, view, api), to_count))
     usages = {**ahead.used, **{uuid: amounts for uuid, (amounts, _) in counted.items()}}
@@ -78,15 +84,6 @@ def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
     return sorted(children, key=lambda provider: provider.name)
 
 
-def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:
-    """Return whether its allocations have to be read: it is used, or its usage is unknown."""
-    return uuid not in used or any(used[uuid].values())
-
-
-def _with_inventory(view: View) -> Iterator[Provider]:
-    return (provider for provider in view.snapshot.providers.values() if provider.inventory)
-
-
 def _usage_of(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str, int], int]]:
     """Return the UUID, the amounts by class, and the number of consumers.
 
@@ -107,7 +104,7 @@ class ReadAhead:
     """An API that, once it has listed providers, fetches their parts on ``pool``.
 
     ``generations``: of providers in the saved view, which are not fetched if unchanged.  Traits
-    and usage (``used``) of a larger tree come from one call; see ``summary_of``.
+    and usage (``used``) of a larger tree come from one call.
     """
 
     api: API
@@ -132,7 +129,7 @@ class ReadAhead:
             self._fetch(item["uuid"], "inventories")
             self._fetch(item["uuid"], "aggregates")
         whole = path.startswith(_TREE) and len(listed) >= SUMMARY_FROM
-        summary = summary_of(path.removeprefix(_TREE), self.api) if whole else {}
+        summary = _summary_of(path.removeprefix(_TREE), self.api) if whole else {}
         self._take_traits(fresh, summary)
         return reply
 
@@ -157,30 +154,17 @@ def _part(uuid: str, part: str) -> str:
     return f"/resource_providers/{uuid}/{part}"
 
 
-@dataclass(frozen=True, slots=True)
-class Summed:
-    """A provider's summary; ``used``: amounts by resource class."""
-
-    traits: frozenset[str]
-    used: Mapping[str, int]
+Summary = Mapping[str, ProviderSummary]
 
 
-Summary = Mapping[str, Summed]
-
-
-def summary_of(root: str, api: API) -> Summary:
+def _summary_of(root: str, api: API) -> Summary:
     """Return the summaries of the tree of ``root`` by UUID; empty if Placement has none."""
     for resource_class in TRIED:
         path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"
         try:
-            summaries = api.request("GET", path, needs=NEEDS)["provider_summaries"]
-            if summaries:
-                return {uuid: _summed(fields) for uuid, fields in summaries.items()}
+            answer = parse_candidates(api.request("GET", path, needs=NEEDS))
+            if answer.provider_summaries:
+                return answer.provider_summaries
         except (PlacementError, KeyError, TypeError):
             return {}  # an older Placement, or not permitted: the parts are read one by one
     return {}
-
-
-def _summed(fields: Mapping[str, Any]) -> Summed:
-    used = {name: int(amounts["used"]) for name, amounts in fields["resources"].items()}
-    return Summed(frozenset(fields["traits"]), used)

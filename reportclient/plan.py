@@ -161,7 +161,7 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
         case EnsureTrait() | EnsureClass():
             pass
         case CreateProvider(uuid, name, parent):
-            _create(tree, uuid, name, parent)
+            create(tree, uuid, name, parent)
         case UpdateProvider(uuid, name, parent):
             tree.rename(uuid, name)
             tree.move(uuid, parent)
@@ -180,7 +180,8 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
             assert_never(operation)
 
 
-def _create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:
+def create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:
+    """Add a provider to a tree, as a root without ``parent``."""
     if parent is None:
         tree.new_root(name, uuid)
     else:

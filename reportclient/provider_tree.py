@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from reportclient.claims import SourceClaims, allow, deny, note
 from reportclient.live_provider import LiveProvider, ReadOnly, live_below
@@ -41,6 +41,9 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 class ProviderTree:
     """The tree of a root provider, and its sharing providers as further roots."""
 
+    lock: ClassVar[AbstractContextManager[None]] = nullcontext()
+    """A context manager that does nothing, for code that takes the lock of all of Nova's trees."""
+
     def __init__(
         self,
         base: Snapshot = EMPTY,
@@ -63,7 +66,6 @@ class ProviderTree:
         self._source = ""
         self._reported_by = reported_by
         self._closed = False
-        self._lock = nullcontext()
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
         self._removed: dict[str, Provider] = {}
@@ -90,15 +92,9 @@ class ProviderTree:
     def _own(self) -> SourceClaims:
         return self.claims[self._source]
 
-    @property
-    def lock(self) -> AbstractContextManager[None]:
-        """A context manager that does nothing, for code that takes the lock of Nova's tree."""
-        return self._lock
-
     def restore(self, earlier: "ProviderTree") -> None:
         """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
-        own = {name: vars(self)[name] for name in ("_closed", "_lock")}
-        vars(self).update(vars(copylib.deepcopy(earlier)), **own)
+        vars(self).update(vars(copylib.deepcopy(earlier)), _closed=self._closed)
 
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
@@ -241,8 +237,9 @@ class ProviderTree:
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
 
-        Traits that it asserted earlier, according to the ledger, and that are not in ``traits``
-        are removed.  Traits of others stay.
+        Traits that it asserted earlier, according to the agent's ledger, and that are not in
+        ``traits`` are removed.  Traits of others stay.  ``Client`` has no ledger: all traits stay,
+        and :meth:`remove_traits` removes them.
         """
         provider = self._find_to_edit(name_or_uuid)
         self._set_own_names("traits", provider, read_traits(traits, provider.name))
@@ -441,9 +438,11 @@ class ProviderTree:
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all traits of a provider.  Return whether anything changed.
+        """Set all traits of a provider: others leave this tree.  Return whether anything changed.
 
-        Traits that other services set stay in Placement: only :meth:`remove_traits` removes them.
+        Which of them leave Placement depends on who knows their owners.  The agent removes only
+        those that this driver set; ``Client`` removes all from the providers that it may change,
+        which ``owns`` decides.  With other services beside the caller, use :meth:`add_traits`.
         """
         provider = self._find_to_edit(name_or_uuid)
         self._note_generation(provider, generation)

@@ -4,11 +4,11 @@ What did not change is taken from the newer snapshot: traits and aggregates are 
 removed one by one, inventory class by class.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 
 from reportclient.diff import parents_first
 from reportclient.model import Inventory, Provider
+from reportclient.plan import Problem, create
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
@@ -41,17 +41,13 @@ def _remove(gone: set[str], tree: ProviderTree) -> None:
 
 
 def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:
-    uuid = provider.uuid
-    if not tree.exists(uuid):
-        before = None
-        if provider.parent_uuid is None:
-            tree.new_root(provider.name, uuid)
-        else:
-            tree.new_child(provider.name, provider.parent_uuid, uuid)
-    old = before or replace(provider, inventory={}, traits=frozenset(), aggregates=frozenset())
+    uuid, now = provider.uuid, tree.provider(provider.uuid)
+    if now is None:
+        create(tree, uuid, provider.name, provider.parent_uuid)
+    old = (now and before) or Provider(uuid, "")
     if provider.name != old.name:
         tree.rename(uuid, provider.name)
-    if provider.parent_uuid != old.parent_uuid:
+    if before is None or provider.parent_uuid != old.parent_uuid:
         tree.move(uuid, provider.parent_uuid)
     tree.remove_traits(uuid, *old.traits - provider.traits)
     tree.add_traits(uuid, *provider.traits - old.traits)
@@ -65,6 +61,14 @@ def _records(
 ) -> dict[str, Inventory]:
     left = {name: record for name, record in now.items() if name in desired or name not in old}
     return {**left, **{n: r for n, r in desired.items() if r != old.get(n) or n not in left}}
+
+
+def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Problem]:
+    """Yield the removals of ``desired`` that ``new``, the result of :func:`rebased`, leaves out."""
+    for uuid in desired.changed_since(base):
+        if uuid in new and uuid not in desired:
+            text = "not removed: another client has created or moved a provider below it"
+            yield Problem(uuid, new.providers[uuid].name, text)
 
 
 def foreign_changes(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:

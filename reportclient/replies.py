@@ -28,6 +28,7 @@ _CODES: dict[str, type[PlacementError]] = {
     "placement.inventory.inuse": InUse,
     "placement.resource_provider.inuse": InUse,
     "placement.duplicate_name": NameTaken,
+    "placement.resource_provider.cannot_delete_parent": Conflict,
 }
 _OF_NAMES = ("/traits/", "/resource_classes/")
 """Paths whose 409 has no code of its own: the name is in use."""
@@ -36,6 +37,11 @@ _SHOWN = 200
 """Maximum number of characters of a path in a message."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
+_CHANGED = re.compile(
+    "parent provider UUID does not exist|creating loop in the provider tree"
+    "|in inventories not found|Allocation for resource provider .* that does not exist"
+)
+"""Texts of a 400 that another client's change has caused."""
 _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
@@ -90,6 +96,8 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
     kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
     if kind is NameTaken and _SAME_UUID.search(text):
         kind = AlreadyThere
+    if kind is Rejected and _CHANGED.search(text):
+        kind = Conflict
     if status == 409 and path.startswith(_OF_NAMES):
         kind = InUse
     names = _unknown_names(text) if status == 400 else frozenset()

@@ -40,6 +40,7 @@ from reportclient.refusals import (
     provider_in_other_tree,
 )
 from reportclient.schedule import Schedule, Times
+from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -90,6 +91,8 @@ class Root:
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
     schedule: Schedule = field(default_factory=Schedule)
+    inside: bool = False
+    """Whether a provider outside of the tree is never taken into it."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
     _lost: tuple[Operation, View] | None = None
@@ -127,16 +130,9 @@ class Root:
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
             return waits_for, counted
         began, was_resting = self.clock(), self.schedule.trouble.error is not None
-        retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(FIRST_PAUSE),
-            retry=retry_if_exception(partial(self._plan_anew, counted)),
-            sleep=self.times.pause or sleep,
-            reraise=True,
-        )
         result: T | Exception
         try:
-            for each in retrying:
+            for each in retrying(partial(self._plan_anew, counted), self.times):
                 with each:
                     counted.tries = each.retry_state.attempt_number
                     result = self._resume(function, counted)
@@ -302,11 +298,12 @@ class Root:
         met = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
             met.append((stop, stopped_by))
-        existing = [(each, err) for each, err in met if isinstance(err, AlreadyThere)]
-        for operation, _ in existing if not self.schedule.trouble.faulty else ():
-            if isinstance(operation, CreateProvider):
-                self._read_existing(operation, api)
-        return replace(outcome, stopped_by=existing[0][1]) if existing else outcome
+        for each, err in met:
+            if isinstance(err, AlreadyThere):
+                stopped_by = err
+                if isinstance(each, CreateProvider) and not self.schedule.trouble.faulty:
+                    stopped_by = self._read_existing(each, err, api)
+        return replace(outcome, stopped_by=stopped_by)
 
     def _note_answer(self, err: Exception | None, api: Counting, now: float) -> None:
         """Note whether Placement answered, if there were any requests."""
@@ -334,24 +331,27 @@ class Root:
         elif met is None:
             self.schedule.faultless()
 
-    def _read_existing(self, create: CreateProvider, api: Counting) -> None:
-        """Read a provider that could not be created because it exists.
+    def _read_existing(
+        self, create: CreateProvider, err: PlacementError, api: Counting
+    ) -> PlacementError:
+        """Read a provider that could not be created because it exists; return the error to report.
 
         This agent created it just before a crash, or another client did.
         """
         before = self.refusals.before.get(create.uuid)
         if before is not None and before.operation == create:
             self.refusals.by_subject[create.uuid] = before
-            api.fails_again = True
-            return
+            return before.error
         self.read(api)
         if create.uuid in self.view.snapshot:
-            return
-        extended = with_lone_root(self.view, create.uuid, api)
-        if extended is None:
+            return err
+        extended = None if self.inside else with_lone_root(self.view, create.uuid, api)
+        if extended is not None and _may_take(create, extended.snapshot):
+            self.view = extended
+        else:
             errors = {create.uuid: provider_in_other_tree(create)}
             self.refusals.remember({create.uuid: create}, errors, api.now, self.times)
-        self.view = extended or self.view
+        return err
 
     def _plan_anew(self, api: Counting, err: BaseException) -> bool:
         """Return whether the error is a race with another client, so that a new try is useful."""
@@ -361,4 +361,24 @@ class Root:
         if met == api.met:  # the same error again: no race
             return False
         api.met = met
-        return bool(api.done) or not (self.schedule.trouble.faulty or api.fails_again)
+        return bool(api.done) or not self.schedule.trouble.faulty
+
+
+def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:
+    """Return tries that end at the first error that is no race with another client."""
+    return Retrying(
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(FIRST_PAUSE),
+        retry=retry_if_exception(is_race),
+        sleep=times.pause or sleep,
+        reraise=True,
+    )
+
+
+def _may_take(create: CreateProvider, snapshot: Snapshot) -> bool:
+    """Return whether an existing root may get the parent of ``create``: it is no stranger's.
+
+    A child that was taken out of the tree has its UUID at the end of its name.
+    """
+    name = snapshot.providers[create.uuid].name
+    return create.parent_uuid is None or name == create.name or name.endswith(create.uuid)

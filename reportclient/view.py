@@ -139,10 +139,8 @@ class ViewEdit:
 
     def refused(self, operation: Operation, names: frozenset[str]) -> None:
         """Record that Placement does not know these traits or classes of the operation."""
-        if isinstance(operation, SetTraits):
-            self._names = self._names.refused_traits(names)
-        else:
-            self._names = self._names.refused_classes(names)
+        kind = "traits" if isinstance(operation, SetTraits) else "classes"
+        self._names = self._names.refused(kind, names)
 
     def children(self, uuid: str) -> list[str]:
         """Return the UUIDs of all acknowledged providers below this one."""

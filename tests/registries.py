@@ -1,28 +1,55 @@
-"""The one builder of a registry for tests: the real store, over a file, a server or memory."""
+"""The one builder of a registry for tests: a host's document; a fleet's store, over any database."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from agent.registry.database import Duplicate, R, Transaction
+import sqlalchemy as sa
+
+from agent.bus import messaging
+from agent.bus.server import RpcServer
+from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_database import SqliteTransaction, make_table
-from agent.registry.store import SqlRegistry
-from compute_registry.database import open_database
+from agent.registry.host_record import HostRecord
+from agent.state.document import Document
+from compute_registry.database.fleet_database import FleetDatabase, R, add_functions
+from compute_registry.endpoint import RegistryEndpoint
+from compute_registry.store import SqlRegistry
+from tests.servers.rabbitmq import RabbitMQ
 
-FILE = "services.sqlite"
-"""In a state directory."""
+FILE = "registry.sqlite"
+"""In a directory."""
+
+
+def url_in(directory: Path) -> str:
+    return f"sqlite:///{directory / FILE}"
+
+
+def host_record(state_path: Path) -> HostRecord:
+    """The registry of one host, as its agent and its commands open it."""
+    return HostRecord(state_path)
+
+
+def ended(record: HostRecord) -> None:
+    """Its agent's process runs no more."""
+    document = Document(record.path)
+    fields = document.read(dict)
+    assert fields is not None
+    document.save({**fields, "pid": 2**30})  # above the kernel's largest
 
 
 def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistry:
-    """``where`` is a state directory, the URL of a database, or a database that is open."""
-    url = f"sqlite:///{where / FILE}" if isinstance(where, Path) else where
-    database = open_database(url) if isinstance(url, str) else url
+    """A fleet's: ``where`` is a directory, the URL of a database, or a database that is open."""
+    if isinstance(where, Path):
+        if not (where / FILE).exists():  # migrations take longer
+            (where / FILE).write_bytes(_empty())
+        where = url_in(where)
+    database = FleetDatabase.from_url(where) if isinstance(where, str) else where
     database.upgrade()
     return SqlRegistry(database, down_after)
 
@@ -35,37 +62,38 @@ def registry(where: Path | str, down_after: float = 60.0) -> Iterator[SqlRegistr
     opened.database.dispose()
 
 
-class MemoryDatabase:
-    """See :class:`agent.registry.database.Database`."""
+@contextmanager
+def served(directory: Path, broker: RabbitMQ, down_after: float = 60.0) -> Iterator[SqlRegistry]:
+    """A fleet's, in this process, and answered over that broker until the end of the block."""
+    broker.empty(wire.TOPIC)  # calls that an earlier test's agent has sent
+    bus = messaging.transport(broker.url)
+    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="tests")
+    with registry(directory, down_after) as store:
+        server = RpcServer(bus, target, [RegistryEndpoint(store)])
+        server.start()
+        assert server.serving.wait(60)
+        yield store
+        assert server.stop(30)
+    bus.cleanup()
 
-    now: ClassVar[str] = "world_now()"
-    clock: ClassVar[str] = now
-    tick: ClassVar[str] = ""
-    binary: ClassVar[str] = "binary"
-    safe_url: ClassVar[str] = "memory"
+
+class MemoryDatabase(FleetDatabase):
+    """In memory, with another clock; it may be away, and restored from a backup."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
         self.away = False
         self._backup = _empty()
-        self._connection = sqlite3.connect(":memory:")
-        self._connection.row_factory = sqlite3.Row
-        self._connection.create_function("world_now", 0, clock)
+        add_functions(self._connection, None)
+        self._connection.create_function("now_in_seconds", 0, clock)
+        # Time passes for hosts though nothing ticks.
+        self._connection.create_function("LEAST", 2, lambda passed, _longest: passed)
         self.restore()
 
-    def upgrade(self) -> None:
-        """The table is made."""
-
-    def run(self, work: Callable[[Transaction], R]) -> R:
+    def run(self, work: Callable[[sa.Connection], R]) -> R:
         if self.away:
             raise RegistryUnavailable("the database does not answer")
-        try:
-            with self._connection:
-                return work(SqliteTransaction(self._connection))
-        except sqlite3.IntegrityError as err:
-            raise Duplicate(str(err)) from err
-
-    def dispose(self) -> None:
-        self._connection.close()
+        return super().run(work)
 
     # -- what happens to it
 
@@ -75,11 +103,18 @@ class MemoryDatabase:
     def restore(self) -> None:
         self._connection.deserialize(self._backup)
 
+    @property
+    def _connection(self) -> Any:
+        with self.engine.connect() as connection:
+            return connection.connection.driver_connection
+
 
 @cache
 def _empty() -> bytes:
-    """The database with its table."""
-    connection = sqlite3.connect(":memory:")
-    connection.row_factory = sqlite3.Row
-    make_table(connection)
-    return connection.serialize()
+    """A database with its tables."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / FILE
+        database = FleetDatabase.from_url(f"sqlite:///{file}")
+        database.upgrade()
+        database.dispose()
+        return file.read_bytes()

@@ -18,6 +18,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_FIRST = (
+    "integration/test_uses_with_nova.py",
     "integration/test_set_host_enabled.py",
     "integration/test_all_over_tls.py",
     "integration/test_registry_service.py",

@@ -45,11 +45,7 @@ read_arguments() {
                 esac
                 shift
                 ;;
-            -h | --help)
-                usage
-                exit
-                ;;
-            *) fail "unknown argument: $1" 'See tools/deb.sh --help' ;;
+            *) help_or_fail "$1" ;;
         esac
         shift
     done
@@ -87,7 +83,7 @@ install_wheels() {
     # shellcheck disable=SC2206  # the patterns match one wheel each
     ours=(${ours[@]/#/$WHEELS/})
     say "installing ${ours[*]##*/} and the dependencies"
-    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[@]}" "${ours[-1]}[registry,watch]"
+    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[@]}" "${ours[-1]}[metrics,registry,watch]"
     pip install --no-compile --no-deps --force-reinstall "${ours[@]}"
     VERSION=$("$ENVIRONMENT/bin/python" -c \
         'from importlib import metadata; print(metadata.version("compute-agent"))')
@@ -296,8 +292,8 @@ Drivers of other vendors are installed into the same environment.
 DESCRIPTION
     package compute-agent all "$same, systemd | systemd-sysusers" 'python3-libvirt (>= 9.0)' \
         'reports the resources of a hypervisor to OpenStack Placement' <<DESCRIPTION
-The daemon runs on each hypervisor, beside nova-compute or instead of its
-reporting. It asks drivers what the host has, such as CPUs, memory, disks,
+The daemon runs on each hypervisor, beside nova-compute, or where
+nova-compute does not run. It asks drivers what the host has, such as CPUs, memory, disks,
 NUMA cells, PCI devices and vGPUs, compares that with what Placement has, and
 sends only the difference.
 .

@@ -23,6 +23,7 @@ sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there
 from oslo_service import backend  # noqa: E402  without eventlet
 
 from agent.bus.errors import NoAnswer, RemoteFault, Sign, TransportUnavailable  # noqa: E402
+from agent.bus.listener import refuse_malformed_replies  # noqa: E402
 from agent.loop import in_thread  # noqa: E402
 
 backend.init_backend(backend.BackendType.THREADING)
@@ -164,6 +165,7 @@ class RpcClient:
         """
         try:
             client.prepare(topic=PROBE).cast({}, PROBE)
+            refuse_malformed_replies(self.transport)
         except Exception as err:
             raise TransportUnavailable(f"{to}: {str(err) or type(err).__name__}") from err
         self.reached.set()

@@ -1,22 +1,10 @@
-"""The RPC server; it marks calls that waited in the queue while it did not listen.
-
-A call waits in this host's queue while its agent is down, hung or cut off; when it is fetched,
-a later decision may already hold.  AMQP has no time of sending, but these calls have waited:
-
-- those in the queue when it is declared, which oslo.messaging does at the start and again
-  after each loss of the connection;
-- those that are delivered a second time: oslo.messaging acknowledges a call as soon as it has
-  it, so the first delivery went to a dead connection.
-
-oslo.messaging has no public interface for either; the functions at the end use its RabbitMQ
-driver's objects.  With other drivers no call is marked.
-"""
+"""The RPC server: it refuses wrong calls, and marks those that waited while it did not listen."""
 
 import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -32,6 +20,7 @@ from agent.bus.errors import (
     NotPermitted,
     Permit,
 )
+from agent.bus.listener import has_waited, is_connected, mark_waiting_calls, refuse_malformed
 from agent.loop import in_thread
 from agent.retrying import until_it_works
 from reportclient.plain_text import error_text
@@ -40,9 +29,6 @@ LOG = logging.getLogger("compute_agent.registry")
 
 LONGEST_PAUSE = 60.0
 """Seconds between two attempts to start a server that the broker refuses, at most."""
-REDELIVERED = "redelivered"
-"""AMQP's flag of a second delivery; set here also on calls that waited."""
-
 
 UNKNOWN = "unknown"
 """Stands for each unknown method, so that senders can't create metric labels."""
@@ -54,7 +40,7 @@ CallListener = Callable[[str, str, float], object]
 class RpcServer:
     """Answers calls with the methods of ``endpoints``, once the broker can be reached.
 
-    An endpoint may carry a ``target`` of its own, with namespace and version.
+    An endpoint has a ``target``, with namespace and version.
     """
 
     transport: Any
@@ -65,7 +51,8 @@ class RpcServer:
     on_serving: Callable[[], object] = lambda: None
     """Called when ``serving`` is set."""
     at_once: frozenset[str] = frozenset()
-    """Methods that wait for nothing: they run in the thread that receives the calls."""
+    """Methods that wait for nothing: they run in the thread that receives the calls, and their
+    answers are not sent."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
     on_answered: CallListener = lambda *_: None
@@ -132,13 +119,21 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         self._at_once = rpc.at_once
 
     def _on_incoming(self, incoming: Any) -> None:
-        if incoming[0].message.get("method") in self._at_once:
-            self._process_incoming(incoming)
-        else:
-            super()._on_incoming(incoming)
+        """Run the call, or have it run; an exception here would stop the listener for a second."""
+        name = incoming[0].message["method"]
+        try:
+            if name in self._at_once:
+                self.dispatcher.dispatch(incoming[0])
+            else:
+                super()._on_incoming(incoming)
+        except messaging.dispatcher.ExpectedException:
+            LOG.debug("Nobody awaits an answer to %s", name)
+        except Exception:
+            LOG.exception("A call of %s was not answered", name)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
+        refuse_malformed(listener)
         mark_waiting_calls(listener, f"{self._target.topic}.{self._target.server}")
         return listener
 
@@ -152,23 +147,18 @@ class _Dispatcher:
 
     def dispatch(self, incoming: Any) -> Any:
         """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
-        began, outcome = time.monotonic(), FAILED
-        name, arguments = incoming.message.get("method"), incoming.message.get("args", {})
-        endpoints = self.calls.endpoints
-        method = next((getattr(endpoint, str(name), None) for endpoint in endpoints), None)
+        began, outcome, method = time.monotonic(), FAILED, None
+        name, arguments = incoming.message["method"], incoming.message.get("args", {})
         try:
             if has_waited(incoming):
                 incoming.ctxt = {**incoming.ctxt, WAITED: True}
-            if callable(method):
-                try:
-                    _signature(method).bind({}, **arguments)
-                except TypeError as err:
-                    raise _WrongArguments(f"{name}: {err}") from err
-            else:
-                # Otherwise oslo.messaging would send heartbeats for this call for ever.
-                incoming.client_timeout = None
+            method = self._method(incoming.message)
+            try:
+                _signature(method).bind({}, **arguments)
+            except TypeError as err:
+                raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
-                self.rpc.permit(str(name), arguments, incoming.ctxt)
+                self.rpc.permit(name, arguments, incoming.ctxt)
             answer = self.calls.dispatch(incoming)
             outcome = self.rpc.outcome_of(answer)
         except _WRONG_CALLS as err:
@@ -177,8 +167,30 @@ class _Dispatcher:
             raise messaging.dispatcher.ExpectedException from err
         finally:
             seconds = time.monotonic() - began
-            self.rpc.on_answered(name if callable(method) else UNKNOWN, outcome, seconds)
+            self.rpc.on_answered(UNKNOWN if method is None else name, outcome, seconds)
         return answer
+
+    def _method(self, message: Mapping[str, Any]) -> Any:
+        """Return the method that the message names.
+
+        oslo.messaging would find out later, and send heartbeats for a wrong call for ever.
+
+        :raises RPCDispatcherError: there is none, or of another namespace or version.
+        """
+        name, version = message["method"], message.get("version", "1.0")
+        compatible = [
+            endpoint
+            for endpoint in self.calls.endpoints
+            if self.calls._is_namespace(endpoint.target, message.get("namespace"))  # noqa: SLF001
+            and self.calls._is_compatible(endpoint.target, version)  # noqa: SLF001
+        ]
+        for endpoint in compatible:
+            method = getattr(endpoint, name, None)
+            if inspect.ismethod(method) and not name.startswith("_"):
+                return method
+        if compatible:
+            raise messaging.dispatcher.NoSuchMethod(name)
+        raise messaging.dispatcher.UnsupportedVersion(version, method=name)
 
 
 @lru_cache(64)
@@ -197,52 +209,3 @@ _WRONG_CALLS = (
     NotPermitted,
 )
 """Errors that the caller caused."""
-
-
-def mark_waiting_calls(listener: Any, queue: str) -> None:
-    """Mark the calls that wait in ``queue``, now and after each reconnection to the broker.
-
-    ``listener`` is oslo.messaging's, before it begins to consume.
-    """
-    connection = _connection(listener)
-    for consumer in list(getattr(connection, "_consumers", ())):
-        if consumer.queue_name == queue:
-            declare = consumer.declare
-
-            def declare_and_fetch(
-                connection: Any, declare: Any = declare, consumer: Any = consumer
-            ) -> None:
-                declare(connection)
-                _fetch(consumer, connection)
-
-            consumer.declare = declare_and_fetch
-            _fetch(consumer, connection)
-
-
-def has_waited(incoming: Any) -> bool:
-    """Return whether this call waited in the queue while the server did not listen."""
-    raw = getattr(incoming.message, "_raw_message", None)
-    return bool(getattr(raw, "delivery_info", {}).get(REDELIVERED))
-
-
-def is_connected(listener: Any) -> bool:
-    """Return whether the connection over which calls arrive is up, as far as this side knows."""
-    connection = getattr(_connection(listener), "connection", None)
-    return bool(getattr(connection, "connected", True))
-
-
-def _connection(listener: Any) -> Any:
-    """Return the connection of oslo.messaging's RabbitMQ driver, ``None`` for other drivers."""
-    pooled = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
-    return getattr(pooled, "connection", None)
-
-
-def _fetch(consumer: Any, connection: Any) -> None:
-    """Fetch and mark all calls in the queue, before the consumer starts."""
-    number = 0
-    while (message := connection.channel.basic_get(consumer.queue_name)) is not None:
-        message.delivery_info[REDELIVERED] = True
-        consumer._callback(message)  # noqa: SLF001  as if it had been consumed
-        number += 1
-    if number:
-        LOG.warning("%d RPC calls waited in the queue while this service did not listen", number)

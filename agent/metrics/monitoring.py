@@ -98,7 +98,7 @@ class Numbers:
             self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))
             self._failed[report.node] = now
             if report.occasion is Occasion.PERIOD:  # a switch repeats the conditions of the period
-                for part in report.degraded:
+                for part in (*report.degraded, *report.ill):
                     self.source_failures.labels(part).inc()
 
     def heartbeat_done(self, seconds: float, error: str | None) -> None:
@@ -188,6 +188,12 @@ class Facts(Collector):
             "conditions",
             "Conditions that need an operator.",
             [(label, len(node.texts(Severity.ERROR))) for label, node in nodes],
+            "node",
+        )
+        yield _gauge(
+            "degraded_parts",
+            "Parts of the host that are ill, or that a driver can't read.",
+            [(label, len(node.texts(Severity.DEGRADED))) for label, node in nodes],
             "node",
         )
         took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}

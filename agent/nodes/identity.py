@@ -93,6 +93,15 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
     return table[1] if table else {}
 
 
+def keep_compute_id(state_path: Path, own: str) -> None:
+    """Write the UUID of the host, unless the file exists; log why it can't be written."""
+    try:
+        with suppress(FileExistsError):
+            files.create(state_path / FILE_NAME, own.encode() + b"\n")
+    except OSError as err:
+        LOG.warning("%s can't be written: %s", state_path / FILE_NAME, files.describe_error(err))
+
+
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make ``value`` the UUID of the host, and of the node that had the host's UUID.
 
@@ -208,7 +217,7 @@ class NodeTable:
         table = {**others, **now}
         if table != self._uuids or own != self._own or self.problem:
             self._uuids, self._own = table, own
-            self._save()
+            self.save()
         return now
 
     @property
@@ -226,9 +235,10 @@ class NodeTable:
         left = {name: other for name, other in (self._uuids or {}).items() if other != uuid}
         if left != self._uuids:
             self._uuids = left
-            self._save()
+            self.save()
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Save the table, unless the file has it."""
         if self.document is not None:
             nodes = dict(sorted((self._uuids or {}).items()))
             otherwise = "a node may get another UUID after the next start"

@@ -6,7 +6,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -153,6 +153,15 @@ class Nodes:
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
+
+    def save_again(self) -> None:
+        """Save identity, nodes, and the state of their roots; a state directory is new."""
+        if self.state_path is not None and self.compute_id:
+            keep_compute_id(self.state_path, self.compute_id)
+        self.table.save()
+        for tracker in self.trackers.values():
+            if tracker.saved is not None:
+                tracker.saved.save_again()
 
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
@@ -330,18 +339,19 @@ class Nodes:
                 self._remove_later(tracker, now)
 
     def _remove_later(self, tracker: Tracker, now: float) -> None:
-        """Schedule the removal of a vanished node's providers."""
+        """Schedule the removal of a vanished node's providers.
+
+        A root that is not in the tracker's view, such as one that was never created, is looked at
+        now: usually nothing is left to remove.
+        """
         wait = self.rules.node_wait
         if wait is None:
             LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
-        LOG.info(
-            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
-            "or another service reports it",
-            tracker.node,
-            wait,
-        )
-        self.vanished[tracker.uuid] = Vanished(tracker, tag_of(self.compute_id), now + wait, wait)
+        node = Vanished(tracker, tag_of(self.compute_id), now, wait)
+        if tracker.uuid in tracker.view.snapshot:
+            node.announce(now)
+        self.vanished[tracker.uuid] = node
         if self.workers.busy(tracker.uuid) is None:
             tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 

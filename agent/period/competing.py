@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, manager_text
 from agent.ownership.settle import Denial
+from agent.ownership.statement import Statements
 from agent.period.traits import service_of, tags_of_others
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories
@@ -54,6 +55,8 @@ class CompetingOwners:
     contested: dict[Denial, Contested] = field(default_factory=dict)
     foreign_records: dict[str, dict[str, Inventory]] = field(default_factory=dict)
     """Inventory that another service wrote, by provider UUID and class, until it is overwritten."""
+    _taken: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Texts about what was deleted or reserved fully, by provider UUID and class."""
     _written: set[str] = field(default_factory=set)
     """UUIDs of the providers written by this agent since the last read."""
 
@@ -131,16 +134,12 @@ class CompetingOwners:
             if provider is not None and name in provider.traits | provider.aggregates:
                 del self.contested[uuid, name]  # no driver denies it any more
 
-    def note_records(self, before: Snapshot, now: Snapshot, ledger: Ledger) -> list[str]:
-        """Note the inventory that changed between two reads: another service wrote it.
-
-        Return a text for each of this agent's providers that it deleted or reserved fully.
-        """
-        taken = []
+    def note_records(self, before: Snapshot, now: Snapshot) -> None:
+        """Note what changed between two reads: another service wrote inventory, or deleted it."""
         for uuid in now.changed_since(before):
-            old, new, is_ours = before.get(uuid), now.get(uuid), ledger.is_ours(uuid)
-            if old is not None and new is None and is_ours:
-                taken.append(f"another service deleted provider {old.name} ({uuid})")
+            old, new = before.get(uuid), now.get(uuid)
+            if old is not None and new is None:
+                self._taken[uuid, ""] = f"another service deleted provider {old.name} ({uuid})"
             if old is None or new is None or old.inventory == new.inventory:
                 continue
             changed = {
@@ -149,15 +148,22 @@ class CompetingOwners:
                 if record != old.inventory.get(name)
             }
             self.foreign_records[uuid] = self.foreign_records.get(uuid, {}) | changed
-            full = [
-                name
-                for name, record in sorted(changed.items())
-                if record.reserved == record.total and old.inventory.get(name, record) != record
-            ]
-            if full and is_ours:
-                what = f"{', '.join(full)} of provider {new.name} ({uuid})"
-                taken.append(f"another service reserved all {what}")
-        return taken
+            for name, record in changed.items():
+                if record.reserved == record.total and name in old.inventory:
+                    what = f"{name} of provider {new.name} ({uuid})"
+                    self._taken[uuid, name] = f"another service reserved all {what}"
+
+    def taken_from(self, drivers: Statements) -> list[str]:
+        """Return once what another service took of what the drivers report: the rest was ours."""
+        reported = {
+            (uuid, name)
+            for statement in drivers.statements
+            for uuid in {uuid for uuid, _ in self._taken} & statement.assertions.keys()
+            for name in ("", *statement.assertions[uuid].holding.classes)
+        }
+        texts = [text for what, text in self._taken.items() if what in reported]
+        self._taken = {}
+        return texts
 
     def overwritten(self, before: Snapshot, after: Snapshot, ledger: Ledger) -> list[str]:
         """Return a text for each provider of which this agent overwrote another service's values.

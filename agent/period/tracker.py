@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from agent.ownership.ledger import (
     AGENT,
@@ -204,6 +205,8 @@ class Tracker:
         ``before`` and ``ledger`` are from before the write.
         """
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
+        if taken := self.competing.taken_from(decision.answer.statements):
+            LOG.warning("Node %s: %s", self.node, first_few(taken))
         for text in self.competing.overwritten(before, after, ledger):
             LOG.warning(
                 "Node %s: overwrote values that another service had set: %s", self.node, text
@@ -273,7 +276,7 @@ class Tracker:
         try:
             ours = set(self.ledger.holders)
             if not self.rules.attached:  # else this agent itself takes children out of the tree
-                ours &= before.providers.keys()
+                ours &= {*before.children(None)}
             was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
             if not self.view.certain:
@@ -286,9 +289,7 @@ class Tracker:
                 before.get(self.uuid), root, self.node, self.service_tag
             )
             self.competing.count_undone_writes(before, self.view.snapshot)
-        taken = self.competing.note_records(before, self.view.snapshot, self.ledger)
-        if taken and self.uuid in self.view.snapshot:  # else its owner deleted the whole tree
-            LOG.warning("Node %s: %s", self.node, first_few(taken))
+        self.competing.note_records(before, self.view.snapshot)
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
@@ -412,11 +413,11 @@ class Tracker:
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
-        degraded = {part: why for driver in self.drivers for part, why in driver.degraded().items()}
-        degraded |= self.competing.degraded(self.uuid, self.node)
+        ill = (driver.degraded(self.node).items() for driver in self.drivers)
+        degraded = self.competing.degraded(self.uuid, self.node)
         for manager in answer.emptied.keys() - self.ledger.emptied:
             driver, _, source = manager.partition("/")
-            degraded[f"{self.node} {source}" if source else manager_text(driver)] = (
+            degraded[source or manager_text(driver)] = (
                 f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
                 "if the next period finds none either"
             )
@@ -430,6 +431,7 @@ class Tracker:
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded=degraded,
+            ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),

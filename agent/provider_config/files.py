@@ -60,7 +60,7 @@ def read_files(location: Path, *, required: bool) -> Texts:
 
 def _text(path: Path) -> tuple[str, str]:
     try:
-        data = regular.read(path)
+        data = regular.read_anywhere(path)
     except OSError as err:
         raise BadFile([_unreadable(path, err)]) from err
     try:

@@ -1,22 +1,64 @@
-"""Open the registry of the configuration: the SQLite file, or compute-registry over RPC."""
+"""Open the registry of the configuration: this host's document, or compute-registry over RPC."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol
 
 from agent.bus.caller import Caller
 from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
 from agent.registry.checks import LONGEST
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.opts import RegistrySettings, sqlite_file
+from agent.registry.opts import RegistrySettings
+from agent.registry.record import ServiceRecord
 
-if TYPE_CHECKING:
-    from agent.registry.client import RegistryClient
-    from agent.registry.store import SqlRegistry
 
-Registry: TypeAlias = "RegistryClient | SqlRegistry"
-"""Service records by host, over RPC or in a file; :class:`RegistryClient` describes the methods."""
+class Registry(Protocol):
+    """Service records by host; :class:`agent.registry.client.RegistryClient` describes all this."""
+
+    def list_services(self) -> list[ServiceRecord]:
+        """Return all records, sorted by host."""
+
+    def get_service(self, host: str) -> ServiceRecord:
+        """Return the record of a host."""
+
+    def find_service(self, uuid: str) -> ServiceRecord:
+        """Return the record with this UUID."""
+
+    def heartbeat(  # noqa: PLR0913  what an agent reports
+        self,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: Sequence[str],
+        *,
+        attached: bool = False,
+        agent_version: str = "",
+        degraded: str = "",
+        replaces: str | None = None,
+        known_version: int | None = None,
+    ) -> ServiceRecord | None:
+        """Record that the agent of ``host`` is alive."""
+
+    def set_status(
+        self,
+        host: str,
+        *,
+        disabled: bool,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        new_version: int | None = None,
+    ) -> ServiceRecord:
+        """Disable or enable a host."""
+
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
+        """Force a service down, or take that back."""
+
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        """Delete a record."""
 
 
 def open_registry(
@@ -34,7 +76,7 @@ def open_registry(
     signs its calls.  ``command_on``: the host on which a command runs; without a master key its
     calls are signed with that host's key, and have the permissions of its agent.
 
-    :raises RegistryUnavailable: the file can't be opened, or there is no message bus.
+    :raises RegistryUnavailable: there is no message bus.
     """
     if settings.access == "rpc":
         if transport is None:
@@ -43,7 +85,9 @@ def open_registry(
 
         ours = caller or Caller(user="compute-agent", where=socket.gethostname())
         return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host, command_on))
-    return _open_database(settings, own=bool(host))
+    from agent.registry.host_record import HostRecord  # noqa: PLC0415  not with access = rpc
+
+    return HostRecord(settings.state_path, settings.binary)
 
 
 def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
@@ -51,18 +95,6 @@ def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None
         return Operator(settings.master_key).sign
     own = host or command_on
     return Signer(settings.host_key, own).sign if settings.host_key and own else None
-
-
-def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
-    # With access = rpc neither module is loaded.
-    from agent.registry.host_database import HostDatabase  # noqa: PLC0415
-    from agent.registry.store import SqlRegistry  # noqa: PLC0415
-
-    file = sqlite_file(settings.connection)
-    assert file, "agent.opts.settings refuses any other connection"
-    database = HostDatabase(file, own)
-    database.upgrade()
-    return SqlRegistry(database, settings.down_after, settings.binary)
 
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

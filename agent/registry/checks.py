@@ -1,11 +1,16 @@
-"""Checks of each argument of a call, before it reaches the database.  Pure.
+"""Reads each argument of a call, before it reaches a record.  Pure.
 
 Callers are agents, tools and anybody with a credential of the broker.  Databases treat invalid
 arguments differently: some truncate, some ignore a trailing space, some fail as if they were
-down.  So invalid arguments are refused here, with an error for the sender.
+down.  So invalid arguments are refused here, with an error for the sender, and what has several
+spellings is returned in one: UUIDs with dashes in lower case, roots sorted and once each.
 """
 
 import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
 from reportclient.plain_text import plain
@@ -13,8 +18,8 @@ from reportclient.plain_text import plain
 LONGEST = 255
 AUTO = "AUTO: "
 """The prefix of reasons that a program gave."""
-MOST_ROOTS = 100_000
-"""Root providers of one host; the column has room for four times as many."""
+MOST_ROOTS = 20_000
+"""Root providers of one host."""
 LARGEST_VERSION = 2**31 - 1
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
@@ -52,14 +57,47 @@ def require_host(host: object) -> None:
         raise UnknownHost(f"no service has the host name {_quoted(host)}: not a valid name")
 
 
-def require_uuid(uuid: object) -> None:
-    """:raises UnknownHost: it is no UUID."""
+def require_uuid(uuid: object) -> str:
+    """Return a UUID as it is stored.  :raises UnknownHost: it is no UUID."""
     if not is_uuid(uuid):
         raise UnknownHost(f"no service has the UUID {_quoted(uuid)}: not a valid UUID")
+    return canonical_uuid(str(uuid))
 
 
-def heartbeat(host: object, address: object, rpc_version: object, roots: object) -> None:
-    """:raises InputRefused: naming what is wrong."""
+def canonical_uuid(text: str) -> str:
+    """Return a valid UUID with dashes and in lower case."""
+    return str(UUID(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent reports with a heartbeat."""
+
+    host: str
+    address: str
+    rpc_version: str | None = None
+    roots: tuple[str, ...] = ()
+    """Sorted; each once."""
+    attached: bool = False
+    agent_version: str = ""
+    degraded: str = ""
+    replaces: float | None = None
+    """When the agent that this one takes over from was last heard, in seconds since the epoch; 0 if
+    this agent knows of none, ``None`` if it is of a version that does not say."""
+
+
+def report(  # noqa: PLR0913  what an agent reports
+    host: Any,
+    address: Any,
+    rpc_version: Any = None,
+    roots: Any = (),
+    *,
+    attached: Any = False,
+    agent_version: Any = "",
+    degraded: Any = "",
+    replaces: Any = None,
+) -> Report:
+    """Return a heartbeat's report.  :raises InputRefused: naming what is wrong."""
     if not is_host(host):
         raise InputRefused(
             f"host {_quoted(host)}: a name has 1 to {LONGEST} characters, no blanks among them"
@@ -75,12 +113,22 @@ def heartbeat(host: object, address: object, rpc_version: object, roots: object)
     for root in roots:
         if not is_uuid(root):
             raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
+    flag("attached", attached)
+    for name, text in {"agent_version": agent_version, "degraded": degraded}.items():
+        if not (is_text(text) and text.isprintable() and len(text) <= LONGEST):
+            raise InputRefused(f"{name} {_quoted(text)}: it has at most {LONGEST} characters")
+    known = tuple(sorted(set(map(canonical_uuid, roots))))
+    replaced = _seconds(replaces)
+    return Report(host, address, rpc_version, known, attached, agent_version, degraded, replaced)
 
 
-def short_text(name: str, value: object) -> None:
-    """:raises InputRefused: it is no printable text of at most 255 characters."""
-    if not (is_text(value) and str(value).isprintable() and len(str(value)) <= LONGEST):
-        raise InputRefused(f"{name} {_quoted(value)}: it has at most {LONGEST} characters")
+def _seconds(replaces: Any) -> float | None:
+    if replaces is None or replaces == "":
+        return None if replaces is None else 0.0
+    try:
+        return datetime.fromisoformat(replaces).timestamp()
+    except (TypeError, ValueError, OverflowError) as err:
+        raise InputRefused(f"replaces {_quoted(replaces)}: it has to be a time") from err
 
 
 def flag(name: str, value: object) -> None:
@@ -89,10 +137,16 @@ def flag(name: str, value: object) -> None:
         raise InputRefused(f"{name} {_quoted(value)}: it has to be true or false")
 
 
-def version(name: str, value: object) -> None:
-    """Check a version; ``None`` is valid.  :raises InputRefused: it is no version of a record."""
-    if value is not None and not _is_number(value, 0, LARGEST_VERSION):
-        raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
+def versions(expected: Any, new: Any = None) -> None:
+    """Check the version that a change was made for, and the one that it leads to, if named.
+
+    :raises InputRefused: one is no version of a record, or ``new`` is not the next one.
+    """
+    for name, value in {"expected_version": expected, "new_version": new}.items():
+        if value is not None and not _is_number(value, 0, LARGEST_VERSION):
+            raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
+    if new is not None and new - 1 != expected:
+        raise InputRefused(f"new_version {new}: it has to be the one after expected_version")
 
 
 def page(after: object, limit: object) -> None:

@@ -39,6 +39,11 @@ class Changed(RegistryError):
     """The record was changed after it was read.  Next: the caller reads it and decides again."""
 
 
+def recreated(host: str, uuid: str) -> str:
+    """Return the text of :class:`Changed` for a record that is not the one that was read."""
+    return f"the record of {host} was created again: its UUID is not {uuid}"
+
+
 class StillUp(RegistryError):
     """A service that is up can't be deleted: its next heartbeat would create it again."""
 
@@ -49,3 +54,7 @@ class RegistryUnavailable(RegistryError):
     Next: the caller retries later; the last known status holds.  Whether a write was done is
     unknown until the record is read.
     """
+
+
+class RecordUnusable(RegistryError):
+    """The document of this host's record can't be read or written.  Next: the operator."""

@@ -1,6 +1,5 @@
 """The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
-import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,25 @@ from oslo_config import cfg
 from agent.metrics import opts as metrics_opts
 
 GROUP = "registry"
-FILE_NAME = "services.sqlite"
-_SQLITE = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
+RECORD = "record.json"
+"""The file in ``state_path`` with the record of a single host."""
 
 REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
         "access",
         default="direct",
         choices=[
-            ("direct", "open the SQLite file of 'connection', for a single host"),
+            ("direct", "a file in state_path, for a single host"),
             ("rpc", "call compute-registry over transport_url, for fleets"),
         ],
-        help="How compute-agent and computectl reach the service records. compute-registry "
+        help="Where compute-agent and computectl find the service records. compute-registry "
         "ignores this option and opens the database of 'connection'.",
     ),
     cfg.StrOpt(
         "connection",
         secret=True,
-        sample_default=f"sqlite:////var/lib/compute-agent/{FILE_NAME}",
-        help="URL of the database. The default is an SQLite file in state_path, for a single "
-        "host. For compute-registry also the SQLAlchemy URL of a fleet's database: "
+        default="",
+        help="For compute-registry: the SQLAlchemy URL of the fleet's database, "
         "mysql+pymysql://user:password@host/name or "
         "postgresql+psycopg2://user:password@host/name.",
     ),
@@ -146,6 +144,8 @@ class RegistrySettings:
     """The options of [registry]; times in seconds; ``rest_port`` is ``None`` without REST."""
 
     access: str
+    state_path: Path
+    """The directory of the record of a single host."""
     connection: str
     down_after: float
     report_interval: float
@@ -158,12 +158,6 @@ class RegistrySettings:
     master_key: tuple[str, ...] = ()
     host_key: str = ""
     unsigned_calls: bool = False
-
-
-def sqlite_file(connection: str) -> str | None:
-    """Return the path in an SQLite URL, empty if it has none; ``None`` for another database."""
-    url = _SQLITE.fullmatch(connection)
-    return None if url is None else url["path"] or ""
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -179,9 +173,8 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
         )
     if not conf.state_path:
         raise RegistryConfigError("state_path is empty: set a directory, or remove the option")
-    default = f"sqlite:///{Path(conf.state_path).absolute() / FILE_NAME}"
     converted: dict[str, Any] = {
-        "connection": group.connection or default,
+        "state_path": Path(conf.state_path).absolute(),
         "down_after": float(group.service_down_time),
         "report_interval": float(group.report_interval),
         "rest_port": group.rest_port or None,

@@ -1,16 +1,14 @@
-"""Service records, and how they are read from rows of the database.  Pure, and reads no clock.
+"""Service records.  Pure, and reads no clock.
 
 Whether a service is up follows from ``silent_for``, which the registry's database computes with its
 own clock when it reads the record.  So clocks of different hosts are never compared.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
-from agent.registry.checks import AUTO, is_uuid
-from reportclient.plain_text import plain
+from agent.registry.checks import AUTO
+from reportclient.plain_text import ago, plain
 
 BINARY = "nova-compute"
 """The binary by which Nova's clients recognize a compute service."""
@@ -41,7 +39,8 @@ class ServiceRecord:
     last_seen: datetime | None = None
     """The last heartbeat (UTC, by the database's clock); ``None`` before the first."""
     silent_for: float | None = None
-    """Seconds from the last heartbeat until this record was read."""
+    """Seconds from the last heartbeat until this record was read; ``None`` before the first, and of
+    a single host's agent that has ended."""
     roots: tuple[str, ...] = ()
     address: str | None = None
     contested_by: str | None = None
@@ -76,6 +75,12 @@ class ServiceRecord:
         return "attached: Nova's" if self.attached else self.status
 
     @property
+    def silence(self) -> str:
+        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
+        ended = self.last_seen is not None and self.silent_for is None
+        return "ended" if ended else ago(self.silent_for)
+
+    @property
     def is_auto(self) -> bool:
         """Whether the agent disabled it automatically, and may enable it again."""
         return self.disabled and (self.disabled_reason or "").startswith(AUTO)
@@ -95,36 +100,3 @@ RECREATE = (
 def unreadable(host: str) -> str:
     """Return the message about a record that can't be read; ``RECREATE`` is the next step."""
     return f"The record of {plain(host)} is unreadable"
-
-
-def record_from_row(row: Mapping[str, Any]) -> ServiceRecord:
-    """Return the record of a row of ``services``, ``unreadable`` if a column can't be read."""
-    values, roots = dict(row), tuple(str(row["roots"]).split())
-    readable = all(isinstance(row[name], kinds) for name, kinds in _KINDS.items())
-    try:
-        for name in ("disabled_at", "last_seen"):
-            values[name] = None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        readable = False
-    if not readable or not all(map(is_uuid, roots)):
-        uuid, host = (each if isinstance(each, str) else "" for each in (row["uuid"], row["host"]))
-        host = host or plain(ascii(row["host"]))
-        return ServiceRecord(row["id"], uuid, host, disabled=True, unreadable=True)
-    values["roots"] = roots
-    for name in ("disabled", "forced_down", "attached"):  # numbers in some databases
-        values[name] = bool(row[name])  # attached: NULL until the agent's first heartbeat
-    if (reason := row["disabled_reason"]) is not None:
-        values["disabled_reason"] = plain(reason)  # for one line of a terminal
-    for name in ("agent_version", "degraded"):
-        values[name] = plain(row[name] or "")
-    if row["silent_for"] is not None:  # negative after the database's clock was set back
-        values["silent_for"] = max(0.0, float(row["silent_for"]))
-    return ServiceRecord(**values)
-
-
-_KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("uuid", "host", "binary", "roots"), str),
-    **dict.fromkeys(("disabled_reason", "rpc_version", "address", "contested_by"), str | None),
-    **dict.fromkeys(("agent_version", "degraded"), str | None),
-    "version": int,
-}

@@ -140,15 +140,17 @@ class Lines(logging.Formatter):
         return text.replace(f": {summary}", "", 1)
 
 
-OUTAGES = "oslo.messaging._drivers.impl_rabbit"
-"""Logger that writes a line each second while the broker is unreachable."""
+REPEATING = ("oslo.messaging._drivers.impl_rabbit", "agent.bus.listener")
+"""Loggers that write a line each second while the broker is unreachable, and a line for each
+malformed message."""
 REPEAT_EVERY = 60.0
 """Seconds between two such lines with the same reason."""
 
 
 def quiet_bus() -> None:
-    """Log an outage of the broker once a minute instead of each second."""
-    logging.getLogger(OUTAGES).addFilter(RepeatFilter(REPEAT_EVERY))
+    """Log an outage of the broker, and malformed messages, once a minute instead of each time."""
+    for name in REPEATING:
+        logging.getLogger(name).addFilter(RepeatFilter(REPEAT_EVERY))
 
 
 @dataclass(slots=True, eq=False)

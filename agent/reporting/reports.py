@@ -21,6 +21,8 @@ class Severity(StrEnum):
 
     ERROR = "error"
     """Needs an operator: Placement does not have what it should have."""
+    DEGRADED = "degraded"
+    """Part of the host is ill or can't be read; Placement has all that was reported."""
     WARNING = "warning"
     """Good to know; needs no operator now."""
     INFO = "info"
@@ -112,7 +114,9 @@ class Report:
     failed: Mapping[str, Exception] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
     degraded: Mapping[str, str] = field(default_factory=dict)
-    """Texts by part, such as a driver's source, that could not be read fully."""
+    """Texts by part: why Placement has not what it should have."""
+    ill: Mapping[str, str] = field(default_factory=dict)
+    """What the drivers say of parts that are unhealthy, or that they can't read."""
     took: Mapping[str, float] = field(default_factory=dict)
     """Seconds that each source of the drivers took when it was last read."""
     reshape_pending: tuple[str, ...] = ()
@@ -140,7 +144,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no condition needs an operator: everything is reported, or is being drained."""
+        """Whether Placement has what was reported: no condition is an error."""
         return not errors(self.conditions().values())
 
     def texts(self, *severities: Severity) -> list[str]:
@@ -166,6 +170,8 @@ class Report:
             conditions[f"failed {uuid}"] = Condition(text, subject, drains)
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
+        for part, reason in self.ill.items():
+            conditions[f"ill {part}"] = Condition(reason, part, Severity.DEGRADED)
         for name in self.reshape_pending:
             why = "is not allowed now"
             if self.reshape_error is not None:

@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,10 +108,14 @@ class AgentStatus:
     service: ServiceFacts = ServiceFacts()
     checks: tuple[Check, ...] = ()
     """The health of each part."""
+    since: float | None = None
+    """When the agent started to report."""
+    first_due: float | None = None
+    """When the first report is due; ``None`` once there is one."""
 
     def stuck(self, now: float) -> str | None:
         """Return a text if the agent is stuck, else ``None``."""
-        age = max(0.0, now - self.updated)
+        age = max(0.0, now - max(self.updated, self.first_due or 0.0))
         if self.interval and age > LATE_AFTER * self.interval:
             return f"stuck: no period has ended for {ago(age)}; see the log"
         return None
@@ -133,30 +138,43 @@ class StatusFile:
     """The last status, even if it could not be written."""
     _unwritable: bool = False
     _reports: Sequence[Report] = ()
+    _since: float | None = None
+
+    def started(self, first_in: float) -> None:
+        """Write the status of an agent whose first report is due in so many seconds."""
+        self._since = self.clock()
+        self._write(replace(self._status(), first_due=self._since + first_in))
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Write the status after a period or switch."""
         now = self.clock()
         self._reports = reports
         self.last_ok |= {report.node: now for report in reports if report.ok}
-        status = AgentStatus(
+        self._write(self._status())
+
+    def _status(self) -> AgentStatus:
+        now = self.clock()
+        return AgentStatus(
             host=self.host,
             pid=os.getpid(),
             started=started_at(os.getpid()),
             updated=now,
             interval=self.interval,
             nodes=tuple(
-                NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports
+                NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in self._reports
             ),
             agent_version=version(),
             service=self.service(),
+            since=self._since,
         )
-        self._write(status)
 
     def problem(self) -> str:
         """Return the first problem of a part but the registry; empty if there is none."""
-        checks = () if self.written is None else self.written.checks
-        return next((str(each) for each in checks if not each.ok and each.name != "registry"), "")
+        if self.written is None or not self.written.nodes:
+            return ""
+        failed = (each for each in self.written.checks if not each.ok and each.name != "registry")
+        ill = (text for node in self.written.nodes for text in node.texts(Severity.DEGRADED))
+        return next(map(str, chain(failed, ill)), "")
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
@@ -202,7 +220,9 @@ def checks(
         "registry": [service.registry],
         "broker": [service.broker],
         "disk": disk,
-        "nodes": [f"{r.node} is not reported fully" for r in reports if not r.ok],
+        "nodes": [f"{r.node} is not reported fully" for r in reports if not r.ok]
+        if reports
+        else ["the first report is not finished yet"],
     }
     result = []
     for name, texts in wrong.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state.document import Document, Unusable
+from drivers.driver import checked_name
 
 LOG = logging.getLogger("compute_agent.drivers")
 
@@ -43,5 +44,5 @@ class DriverStore:
         return [document.problem for document in documents if document.problem]
 
     def _document(self, name: str) -> Document:
-        path = self.state_path / f"driver-{name}.json"
+        path = self.state_path / f"driver-{checked_name(name)}.json"
         return self._documents.setdefault(name, Document(path, writing=self.writing))

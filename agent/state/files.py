@@ -1,5 +1,8 @@
 """Files of the state directory: replaced atomically or appended to, synced, never through a link.
 
+Each is a regular file of the directory's owner, or is refused: commands are often run by root, and
+that owner, whose service may have been taken over, must not lead root to another file.
+
 All functions and methods raise ``OSError``, which the caller explains to the operator.
 """
 
@@ -15,15 +18,20 @@ from pathlib import Path
 MODE = 0o644
 """The mode of new files, less the umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
-_FRESH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_ALWAYS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a regular file; others are an error, so that no read blocks."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    """Return the content of a file; see :func:`open_file`."""
+    with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def read_anywhere(path: Path) -> bytes:
+    """Return the content of a regular file that is no part of the state; links are followed."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _require_regular(os.fstat(file.fileno()).st_mode, path)
         return file.read()
 
 
@@ -59,9 +67,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None =
     ``mode`` overrides the umask.
     """
     scratch = path.with_name(f".{path.name}")
-    with _filled(scratch, data, durable=durable):
-        if mode is not None:
-            scratch.chmod(mode)
+    with _filled(scratch, data, durable=durable, mode=mode):
         scratch.replace(path)
 
 
@@ -76,27 +82,50 @@ def create(path: Path, data: bytes) -> None:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open or create a file and return its descriptor; see :func:`give_to_owner`."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
-    give_to_owner(path)
+    """Open or create a regular file, and return its descriptor; no open blocks.
+
+    ``flags`` has ``O_EXCL`` with ``O_CREAT``.  What root creates is given to the owner of the
+    directory, since the agent that writes it later is not root; other files of that directory root
+    opens only if they have the same owner.
+    """
+    try:
+        descriptor = os.open(path, flags | _ALWAYS, MODE)
+    except OSError as err:
+        if err.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "is a symbolic link", str(path)) from err
+    try:
+        file = os.fstat(descriptor)
+        _require_regular(file.st_mode, path)
+        if os.geteuid() == 0:
+            _require_owner(descriptor, file.st_uid, path, created=bool(flags & os.O_EXCL))
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
-def give_to_owner(path: Path) -> None:
-    """Give a file that root created to the owner of its directory.
-
-    Commands are often run by root, while the agent that writes the file later is not root.
-    """
-    if os.geteuid() != 0:
-        return
-    with contextlib.suppress(OSError):
-        owner, file = path.parent.stat(), path.lstat()
-        is_plain = stat.S_ISREG(file.st_mode) and file.st_nlink == 1  # no link to another file
-        if is_plain and file.st_uid == 0 and owner.st_uid != 0:
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+def touch(path: Path) -> None:
+    """Create an empty file, unless it exists."""
+    with contextlib.suppress(FileExistsError):
+        os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
 
-_OURS = (".journal", ".json", ".sqlite", "compute_id", "driver-calls")
+def _require_regular(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def _require_owner(descriptor: int, user: int, path: Path, *, created: bool) -> None:
+    owner = path.parent.stat()
+    if created and owner.st_uid != 0:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    elif user != owner.st_uid:  # another name of a file elsewhere
+        text = f"belongs to {_user(user)}, and its directory to {_user(owner.st_uid)}"
+        raise OSError(errno.EINVAL, text, str(path))
+
+
+_OURS = (".journal", ".json", ".lock", "compute_id", "driver-calls")
 """Endings of the names of the agent's files."""
 
 
@@ -140,12 +169,16 @@ def sync_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
+def _filled(
+    scratch: Path, data: bytes, *, durable: bool, mode: int | None = None
+) -> Iterator[None]:
     """Write a scratch file that the caller renames or links; it is removed afterwards."""
     scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.unlink(missing_ok=True)
     try:
         with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             if durable:
@@ -161,12 +194,11 @@ def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
 def append(path: Path, data: bytes, size: int) -> None:
     """Append ``data`` to a file of ``size`` bytes and sync it; on an error the file is as before.
 
-    :raises FileNotFoundError: there is no regular file of this size.
+    :raises FileNotFoundError: there is no file of this size.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_file(path, os.O_WRONLY)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+        if os.fstat(descriptor).st_size != size:
             raise FileNotFoundError(errno.ENOENT, "was changed by somebody else", str(path))
         try:
             written = 0

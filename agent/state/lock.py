@@ -1,17 +1,26 @@
-"""A lock that allows one process for each state directory.
+"""Locks: one process for each state directory, and one at a time that changes a file of it.
 
-The lock is on the directory itself: it can be taken on a full disk, and the kernel releases it
-however the process ends.
+The lock of the process is on the directory itself: it can be taken on a full disk.  The kernel
+releases locks however the process ends.
 """
 
+import errno
 import fcntl
 import logging
 import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from agent.state import files
 
 LOG = logging.getLogger("compute_agent.service")
 
 LOCKS = Path("/proc/locks")
+LOOK_EVERY = 0.02
+"""Seconds between two attempts to get the lock of a file."""
 
 
 class InUse(Exception):
@@ -47,6 +56,91 @@ def lock_directory(directory: Path) -> int | None:
             err.strerror,
         )
     return descriptor
+
+
+@dataclass(slots=True)
+class StateDirectory:
+    """The locked state directory of a running agent; somebody may remove, rename or replace it."""
+
+    path: Path
+    problem: str = ""
+    """What became of it, until the next start; empty if nothing did."""
+    _descriptor: int | None = None
+
+    @classmethod
+    def locked(cls, path: Path) -> "StateDirectory":
+        """Return the directory, created and locked if possible; see :func:`lock_directory`."""
+        return cls(path, _descriptor=lock_directory(path))
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def renew(self, save: Callable[[], object]) -> None:
+        """Create and lock the directory again if another one, or none, has its name.
+
+        ``save`` writes what has to be there at the next start.
+        """
+        if self._is_there():
+            return
+        try:
+            descriptor = lock_directory(self.path)
+        except InUse as err:
+            self._note(f"another directory has its name, and {err}")
+            return
+        if descriptor is None:
+            self._note("it can't be created again, so nothing is saved")
+            return
+        self.close()
+        self._descriptor = descriptor
+        self._note(
+            "it has this host's identity again; stop compute-agent, move back the former directory "
+            "if there is one, start compute-agent"
+        )
+        save()
+
+    def _is_there(self) -> bool:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return self._descriptor is not None and os.path.samestat(found, os.fstat(self._descriptor))
+
+    def _note(self, what: str) -> None:
+        problem = f"state_path {self.path} was removed, renamed or replaced: {what}"
+        if problem != self.problem:
+            LOG.warning("%s", problem)
+        self.problem = problem
+
+
+@contextmanager
+def lock_file(path: Path, within: float) -> Iterator[None]:
+    """Hold the lock of a file, ``NAME.lock`` beside it, within this context.
+
+    ``within``: seconds to wait for another process.
+
+    :raises OSError: the lock can't be opened, or another process holds it for longer.
+    """
+    lock, give_up = path.with_name(f"{path.name}.lock"), time.monotonic() + within
+    try:
+        descriptor = files.open_file(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        descriptor = files.open_file(lock, os.O_RDWR)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    text = f"is held by another process for over {within:g} s"
+                    raise OSError(errno.EWOULDBLOCK, text, str(lock)) from None
+                time.sleep(LOOK_EVERY)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _holder(inode: int) -> str:

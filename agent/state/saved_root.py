@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Holders, Holding, Ledger, Removed
+from agent.state import files
 from agent.state.root_file import Documents, Key, RootFile, root_path
 from reportclient.model import canonical_uuid
 from reportclient.saved_view import DAMAGE, provider_row, view_fields, view_from_json
@@ -89,6 +90,11 @@ class SavedRoot:
         self.ledger = ledger
         return self._write()
 
+    def save_again(self) -> None:
+        """Save everything: the file is gone."""
+        self._unusable = True
+        self._write()
+
     def forget(self, root: str = "") -> None:  # noqa: ARG002
         """Remove the saved state of this root."""
         self.file.forget()
@@ -119,7 +125,7 @@ class SavedRoot:
     def _mark(self, *, outdated: bool) -> None:
         try:
             if self.file.writing and outdated:
-                self._outdated.touch()
+                files.touch(self._outdated)
             elif self.file.writing and self._outdated.exists():
                 self._outdated.unlink(missing_ok=True)
         except OSError:

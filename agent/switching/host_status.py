@@ -10,7 +10,6 @@ The status is saved in ``service.json``, for restarts while the registry is away
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
@@ -90,11 +89,8 @@ class HostStatus:
     loop: Loop
     write: Write
     longest_retry: float = LONGEST_RETRY
-    slack: float = 0.0
-    """Seconds by which a change of the record may be seen late, and clocks may differ."""
     spread: Callable[[], float] = lambda: 0.0
     """Returns the seconds over which the hosts of a fleet follow changes of their records."""
-    wall: Callable[[], float] = time.time
     current: ServiceStatus = field(default_factory=ServiceStatus)
     waiting: str | None = None
     """Why the trait is not written yet."""
@@ -112,8 +108,6 @@ class HostStatus:
     """Called in the loop's thread with the reports of writing the trait."""
     on_period: Callable[[], object] = lambda: None
     """Called in the loop's thread after each period."""
-    _changed_at: float | None = None
-    """When this process saw the record's last change, in seconds since the epoch."""
     _tries: int = 0
     _retry_is_set: bool = False
 
@@ -129,6 +123,11 @@ class HostStatus:
         """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
         return self.current.disabled
 
+    def save_again(self) -> None:
+        """Save the status: the file is gone."""
+        with self.lock:
+            self._keep(self.current)
+
     # -- events
 
     def switch(
@@ -140,13 +139,11 @@ class HostStatus:
         later call or a heartbeat has brought this or a later version.
         """
         if version is None:
-            if self._move(Event.DISABLE if disabled else Event.ENABLE, reason):
-                self._changed_at = self.wall()  # the next heartbeat writes it to the record
+            self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
         else:
             with self.lock:
                 changed = after_call(self.current, disabled=disabled, version=version)
                 if changed is not self.current:
-                    self._changed_at = self.wall()
                     self._keep(changed)
                     LOG.info("This host is %s", changed)
         return self.recheck()
@@ -178,8 +175,7 @@ class HostStatus:
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
         if self.unsaved is not None:
-            with self.lock:
-                self._keep(self.current)
+            self.save_again()
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
         if has_trait is not None:
@@ -194,11 +190,6 @@ class HostStatus:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
-            # A program's decision, whose answer was lost, outdates no call of an operator.
-            same = (new.disabled, new.reason) == (seen.disabled, seen.reason)
-            own = same and seen.by_program and not seen.acknowledged
-            if seen.record_version not in (None, record.version) and not own:
-                self._changed_at = self.wall()
             changed = new.disabled != seen.disabled
             if new != seen:
                 self._keep(new)
@@ -227,10 +218,6 @@ class HostStatus:
     def in_step(self, within: float) -> bool:
         """Wait until the registry has this status; do not wait for a registry that is lost."""
         return self.registered.wait(0 if self.registry_lost else within)
-
-    def changed_after(self, sent: float) -> bool:
-        """Whether the record was certainly changed after ``sent`` (seconds since the epoch)."""
-        return self._changed_at is not None and sent < self._changed_at - self.slack
 
     # -- what follows
 

@@ -6,7 +6,6 @@ server sends the heartbeats that a caller with ``call_monitor_timeout`` expects.
 
 import logging
 from concurrent.futures import CancelledError
-from datetime import UTC, datetime
 from typing import Any
 
 from agent.bus.caller import Caller, reason_of
@@ -19,8 +18,6 @@ from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 
 LOG = logging.getLogger("compute_agent.registry")
 
-SENT = "timestamp"
-"""The key in Nova's contexts of the time when the API got the request, in UTC."""
 ANSWER_WITHIN = 45.0
 """Seconds; callers without ``call_monitor_timeout`` give up after 60."""
 REGISTRY_WITHIN = 2.0
@@ -47,9 +44,9 @@ class ComputeEndpoint:
         """Disable or enable this host, and return its status: ``'enabled'`` or ``'disabled'``.
 
         The status is saved first, so the answer is the same if the trait can be written only
-        later, because Placement does not answer.  Calls for an older version of the record,
-        calls that waited while the agent did not listen, and calls sent before the record's
-        last change change nothing: the answer is the status of the host.
+        later, because Placement does not answer.  Calls for an older version of the record, and
+        calls without a version that waited while the agent did not listen, change nothing: the
+        answer is the status of the host.
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
@@ -64,14 +61,18 @@ class ComputeEndpoint:
         version = context.get(RECORD_VERSION)
         if not isinstance(version, int) or isinstance(version, bool):
             version = None
-        why = None if version is not None else self._overtaken(context)
-        if why is not None:
-            LOG.warning("Ignoring a call to %s this host: %s", verb, why)
+        waited = version is None and bool(context.get(WAITED))
+        if waited:
+            LOG.warning(
+                "Ignoring a call to %s this host: it waited in the queue while the agent did not "
+                "listen",
+                verb,
+            )
             written = self._status.recheck()
         else:
             written = self._status.switch(disabled=not enabled, version=version)
         self._status.in_step(self._registry_within)
-        if version is not None or why is not None:
+        if version is not None or waited:
             enabled = not self._status.disabled
         answer = "enabled" if enabled else "disabled"
         try:
@@ -87,19 +88,6 @@ class ComputeEndpoint:
                 answer,
             )
         return answer
-
-    def _overtaken(self, context: dict[str, Any]) -> str | None:
-        """Return why the call is too late to change anything, or ``None``."""
-        if context.get(WAITED):
-            return "it waited in the queue while the agent did not listen"
-        try:
-            sent = datetime.fromisoformat(context[SENT])
-        except (LookupError, TypeError, ValueError):
-            return None
-        in_utc = sent if sent.tzinfo else sent.replace(tzinfo=UTC)
-        if self._status.changed_after(in_utc.timestamp()):
-            return f"it was sent at {context[SENT]}, and the service record changed since"
-        return None
 
 
 def rpc_server(

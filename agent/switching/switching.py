@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.registry.access import Registry, agent_address, open_registry
-from agent.registry.errors import HostTaken
-from agent.registry.opts import RegistrySettings
+from agent.registry.opts import RECORD, RegistrySettings
 from agent.registry.permission import AgentPermissions
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
-from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
+from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
 from agent.switching.hypervisor import Hypervisor
 
@@ -30,8 +31,8 @@ STATUS_WITHIN = 5.0
 
 FACTS_EVERY = 5.0
 """Seconds between two looks at the service's facts."""
-CLOCKS = 5.0
-"""Seconds by which the clocks of callers and of this host may differ."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks whether a command has changed the record of a single host."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,13 @@ class Switching:
     """``None`` without a message bus."""
     on_facts: Callable[[], object] = lambda: None
     """Called in the loop's thread when the facts have changed between periods."""
+    record: Path | None = None
+    """The document of the record of a single host; ``None`` in a fleet."""
     _facts: ServiceFacts | None = None
+    _answers: bool = False
+    """Whether the RPC server was started."""
+    _record_seen: int | None = None
+    """The document's inode, which each change replaces."""
 
     def read_once(self) -> None:
         """Load the saved status and read the record, for a run of a single period."""
@@ -57,41 +64,59 @@ class Switching:
     def start(self) -> None:
         """Get the record before the first period, if the registry answers; answer calls.
 
-        :raises HostTaken: another agent, that is up, has this host's name.
+        While another agent seems to have this host's name, calls are that agent's to answer.
         """
         self.status.load_status()
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry, with the last known status")
-        if self.heartbeat.name_conflict:
-            raise HostTaken(self.heartbeat.name_conflict)
         if self.service.nodes.rules.attached:
             LOG.info(
                 "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
             )
         else:
-            if self.server is not None:
-                self.server.start()
-            else:
+            if self.server is None:
                 LOG.info(
                     "transport_url is not set: no RPC; heartbeats read the status in the service "
                     "record"
                 )
             self.hypervisor.watch(self.service.nodes.drivers)
+            self._answer_calls()
         self.status.loop.post(self.watch_facts)
+        if self.record is not None:
+            self.status.loop.post(self.watch_record)
 
     def watch_facts(self) -> None:
         """Note facts that changed between periods: the broker was lost, or is back."""
         self.status.loop.later(FACTS_EVERY, self.watch_facts)
+        self._answer_calls()
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
             self.on_facts()
 
+    def _answer_calls(self) -> None:
+        """Start the RPC server, unless it is started, or another agent has this host's name."""
+        attached = self.service.nodes.rules.attached
+        if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
+            return
+        self._answers = True
+        self.server.start()
+
+    def watch_record(self) -> None:
+        """Read the record as soon as a command has changed it: no registry calls a single host."""
+        if self.record is None:
+            return
+        self.status.loop.later(LOOK_EVERY, self.watch_record)
+        with suppress(OSError):  # without it the next heartbeat makes it again
+            inode = self.record.stat().st_ino
+            if inode != self._record_seen:
+                self.heartbeat.wake.set()
+            self._record_seen = inode
+
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
-        self.status.slack = _slack(settings.registry)
         if self.server is not None:
             self.server.permit = _permit(settings)
         every = settings.registry.report_interval
@@ -125,12 +150,7 @@ def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
         loop,
         write,
         settings.interval or LONGEST_RETRY,
-        slack=_slack(settings.registry),
     )
-
-
-def _slack(settings: RegistrySettings) -> float:
-    return LATEST_BEAT * settings.report_interval + CLOCKS
 
 
 def _permit(settings: Settings) -> AgentPermissions | None:
@@ -169,4 +189,6 @@ def switching(
     hypervisor = Hypervisor(status, status.loop)
     status.spread = lambda: settings.spread(heartbeat.hosts)
     status.on_decided, status.on_period = heartbeat.wake.set, hypervisor.enable_if_due
-    return Switching(status, hypervisor, heartbeat, service, connect, server)
+    alone = settings.registry.access == "direct"
+    record = settings.state_path / RECORD if alone else None
+    return Switching(status, hypervisor, heartbeat, service, connect, server, record=record)

@@ -8,27 +8,28 @@ checked like any other token.
 Only the page accepts these credentials.  The page is read-only, so cross-site requests do no harm.
 """
 
-import base64
-import binascii
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
+from werkzeug.datastructures import WWWAuthenticate
+from werkzeug.exceptions import Forbidden, HTTPException, ServiceUnavailable, Unauthorized
+from werkzeug.wrappers import Request, Response
 
-from compute_registry.rest.application import Application, StartResponse
-from compute_registry.rest.request import Environ
+from compute_registry.bounded import Bounded
 
 GROUP = "keystone_authtoken"
 CACHED = 256
 """Application credentials whose tokens are cached; the oldest entry is dropped first."""
 TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  a header's name
-SendPage = Callable[[StartResponse, HTTPStatus, str, list[tuple[str, str]]], Iterable[bytes]]
+ErrorPage = Callable[[dict[str, Any], HTTPException], WSGIApplication]
 Credentials = tuple[str, str]
 LogIn = Callable[[Credentials], Any]
 
@@ -40,86 +41,81 @@ class Login:
     ``log_in`` returns the keystoneauth plugin of an application credential.
     """
 
-    application: Application
+    application: WSGIApplication
     log_in: LogIn
     session: Any
-    error_page: SendPage
+    calls: Bounded
+    error_page: ErrorPage
     plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        if TOKEN in environ:  # sent by a program, or by a proxy that authenticates users
-            return self.application(environ, start_response)
-        if not _is_private(environ):
-            text = (
+        answer = self.application
+        if TOKEN not in environ:  # else sent by a program, or by a proxy that authenticates users
+            try:
+                answer = self._authenticate(Request(environ))
+            except HTTPException as err:
+                answer = self.error_page(environ, err)
+        return answer(environ, start_response)
+
+    def _authenticate(self, request: Request) -> Response:
+        """Return the answer to the request with a token for its credentials.
+
+        :raises HTTPException: there are none, or there is no token for them.
+        """
+        if not _is_private(request.environ):
+            raise Forbidden(
                 "this page is served over TLS only: put a TLS proxy in front of compute-registry "
                 "and set [registry] trusted_proxy"
             )
-            return self.error_page(start_response, HTTPStatus.FORBIDDEN, text, [])
-        credentials = _credentials(environ)
-        if credentials is None:
-            text = "log in with the id and the secret of an application credential of Keystone"
-            return self._challenge(start_response, text)
+        given = request.authorization
+        if given is None or not given.username or not given.password:
+            raise _challenge(
+                "log in with the id and the secret of an application credential of Keystone"
+            )
+        credentials = given.username, given.password
         try:
-            return self._authenticate(credentials, environ, start_response)
-        except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest):
+            return self._answer(credentials, request.environ)
+        except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest) as err:
             self.plugins.pop(credentials, None)
-            text = "Keystone refused this application credential"
-            return self._challenge(start_response, text)
+            raise _challenge("Keystone refused this application credential") from err
         except (ksa.ClientException, OSError) as err:
-            text = f"Keystone can't be reached: {type(err).__name__}"
-            return self.error_page(start_response, HTTPStatus.SERVICE_UNAVAILABLE, text, [])
+            raise unreachable(err) from err
 
-    def _authenticate(
-        self, credentials: Credentials, environ: Environ, start_response: StartResponse
-    ) -> Iterable[bytes]:
+    def _answer(self, credentials: Credentials, environ: dict[str, Any]) -> Response:
         """Answer with the cached token; if it is refused, once more with a new token."""
         plugin_before = self.plugins.get(credentials)
         plugin = plugin_before or self.log_in(credentials)
-        answer = self._answer(plugin, environ)
-        if plugin_before is not None and answer.status.startswith("401"):
+
+        def answer() -> Response:
+            log_in = partial(plugin.get_token, self.session)
+            # What is known has a token, most times, and waits for no invented credentials.
+            with_token = {**environ, TOKEN: log_in() if plugin_before else self.calls(log_in)}
+            return Response.from_app(self.application, with_token, buffered=True)
+
+        answered = answer()
+        if plugin_before is not None and answered.status_code == 401:
             plugin.invalidate()
-            answer = self._answer(plugin, environ)
+            answered = answer()
         self.plugins[credentials] = plugin  # only valid ones: invented ones would fill the cache
         while len(self.plugins) > CACHED:
             self.plugins.popitem(last=False)
-        start_response(answer.status, answer.headers)
-        return answer.body
-
-    def _answer(self, plugin: Any, environ: Environ) -> "_Answer":
-        answer = _Answer()
-        token = plugin.get_token(self.session)
-        answer.body = list(self.application({**environ, TOKEN: token}, answer.start))
-        return answer
-
-    def _challenge(self, start_response: StartResponse, text: str) -> Iterable[bytes]:
-        challenge = ("WWW-Authenticate", 'Basic realm="compute-registry", charset="UTF-8"')
-        return self.error_page(start_response, HTTPStatus.UNAUTHORIZED, text, [challenge])
+        return answered
 
 
-@dataclass(slots=True)
-class _Answer:
-    status: str = ""
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    body: list[bytes] = field(default_factory=list)
-
-    def start(self, status: str, headers: list[tuple[str, str]], *_: Any) -> None:
-        self.status, self.headers = status, headers
+def unreachable(err: Exception) -> ServiceUnavailable:
+    """Return the answer where Keystone did not answer; only our own texts are for every client."""
+    why = str(err) if isinstance(err, TimeoutError) else type(err).__name__
+    return ServiceUnavailable(f"Keystone can't be reached: {why}")
 
 
-def _credentials(environ: Environ) -> Credentials | None:
-    """Return the id and the secret of HTTP Basic, or ``None``."""
-    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        name, colon, secret = base64.b64decode(coded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-    return (name, secret) if name and colon else None
+def _challenge(text: str) -> Unauthorized:
+    parameters = 'realm="compute-registry", charset="UTF-8"'  # quoted, as RFC 7617 has it
+    challenge = WWWAuthenticate("basic", None, parameters)
+    return Unauthorized(text, www_authenticate=challenge)
 
 
-def _is_private(environ: Environ) -> bool:
+def _is_private(environ: dict[str, Any]) -> bool:
     """Return whether the connection is TLS or from this machine."""
     if environ.get("wsgi.url_scheme") == "https":
         return True
@@ -129,7 +125,9 @@ def _is_private(environ: Environ) -> bool:
         return False
 
 
-def keystone_login(application: Application, conf: Any, error_page: SendPage) -> Login:
+def keystone_login(
+    application: WSGIApplication, conf: Any, calls: Bounded, error_page: ErrorPage
+) -> Login:
     """Return the login with the Keystone of [keystone_authtoken], whose options are registered."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None
@@ -147,4 +145,4 @@ def keystone_login(application: Application, conf: Any, error_page: SendPage) ->
             application_credential_secret=credentials[1],
         )
 
-    return Login(application, log_in, session, error_page)
+    return Login(application, log_in, session, calls, error_page)

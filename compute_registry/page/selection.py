@@ -1,43 +1,114 @@
 """The hosts that a list shows and their order, from the URL's query."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 
 from agent.registry.observed_service import ObservedService
-from reportclient.plain_text import natural_key
+from reportclient.plain_text import natural_key, plain
 
 PER_PAGE = 1000
 """Hosts on a page; more would be slow in a browser."""
 EVERYBODY = "all"
 
-GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A row of the list.
+
+    ``absent``: the number of the host's root providers that Placement does not have, ``None`` if
+    that is unknown.
+    """
+
+    service: ObservedService
+    absent: int | None = None
+
+    @property
+    def attention(self) -> int:
+        """How much it needs an operator, from 0 on: see :attr:`ObservedService.attention`."""
+        return 0 if self.absent and self.service.up else self.service.attention
+
+    @property
+    def placement(self) -> str:
+        """Whether Placement agrees with the record."""
+        service = self.service
+        if service.record.attached:
+            return "Nova's"
+        if not service.record.roots:
+            return "no root provider"
+        if service.agrees is None:
+            return "not read"
+        return "not there" if self.absent else "agrees" if service.agrees else "differs"
+
+    def notes(self) -> Iterator[tuple[str, bool]]:
+        """Yield what there is to say of the host, and whether that is an error."""
+        record, service = self.service.record, self.service
+        for condition in service.conditions():
+            yield condition.text, True
+        if self.absent and not record.attached:
+            text = f"{self.absent} of {len(record.roots)} root providers are not in Placement"
+            yield f"{text}. On the host: computectl status", True
+        elif service.agrees is False:
+            roots = f"{service.with_trait} of {len(record.roots)} root providers"
+            yield f"Placement differs: {roots} disabled. On the host: computectl audit", True
+        if record.forced_down:
+            yield f"computectl service force-down {record.host} --unset takes that back", False
+        elif not service.up and not record.unreadable:
+            yield "no heartbeat arrives. On the host: systemctl status compute-agent", True
+        if record.degraded:
+            yield f"degraded: {record.degraded}", True
+        if record.disabled_reason:
+            yield record.disabled_reason, False
+        if record.is_auto:
+            yield f"{self.since or 'Disabled by its agent'}, {AUTO_STEP}", False
+
+    @property
+    def since(self) -> str:
+        """When the host was disabled; empty if that is unknown."""
+        at = self.service.record.disabled_at
+        return f"since {at:%Y-%m-%d %H:%M} UTC" if at else ""
+
+    @property
+    def words(self) -> str:
+        """The text that a search looks in: what the row shows, and the agent's address."""
+        record = self.service.record
+        said = self.service.state, record.shown_status, self.since, self.placement
+        notes = [text for text, _ in self.notes()]
+        parts = record.host, *said, *notes, record.agent_version, record.address or ""
+        return plain("\n".join(parts), keep="\n").casefold()
+
+
+AUTO_STEP = "until its hypervisor is back. On the host: computectl status"
+GROUPS: Mapping[str, Callable[[Host], bool]] = {
     EVERYBODY: lambda _: True,
-    "up": lambda service: service.up,
-    "down": lambda service: not service.up,
-    "degraded": lambda service: bool(service.record.degraded),
-    "enabled": lambda service: not service.record.disabled,
-    "disabled": lambda service: service.record.disabled,
-    "attached": lambda service: service.record.attached,
-    "differing": lambda service: service.agrees is False,
-    "contested": lambda service: service.record.contested_by is not None,
-    "unreadable": lambda service: service.record.unreadable,
+    "up": lambda host: host.service.up,
+    "down": lambda host: not host.service.up,
+    "degraded": lambda host: bool(host.service.record.degraded),
+    "enabled": lambda host: not host.service.record.disabled,
+    "disabled": lambda host: host.service.record.disabled,
+    "attached": lambda host: host.service.record.attached,
+    "differing": lambda host: host.placement in ("differs", "not there"),
+    "contested": lambda host: host.service.record.contested_by is not None,
+    "unreadable": lambda host: host.service.record.unreadable,
 }
 """Groups of hosts by name, with their predicates.  One without hosts is not offered."""
 
-_ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
-    "attention": lambda service: service.attention,
-    "host": lambda service: natural_key(service.record.host),
-    "state": lambda service: (service.up, service.record.forced_down),
-    "status": lambda service: (not service.record.disabled, _or_never(service.since)),
-    "heartbeat": lambda service: _or_never(service.record.silent_for),
+_ORDERS: Mapping[str, Callable[[Host], Any]] = {
+    "attention": lambda host: host.attention,
+    "host": lambda host: natural_key(host.service.record.host),
+    "state": lambda host: (host.service.up, host.service.record.forced_down),
+    "status": lambda host: (not host.service.record.disabled, _or_never(host.service.since)),
+    "placement": lambda host: host.placement,
+    "heartbeat": lambda host: _or_never(host.service.record.silent_for),
+    "agent": lambda host: natural_key(host.service.record.agent_version),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The query of a list; ``text`` is searched in host, reason and address, ignoring case."""
+    """The query of a list; ``text`` is searched in :attr:`Host.words`, ignoring case."""
 
     text: str = ""
     group: str = EVERYBODY
@@ -82,29 +153,45 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A list of hosts: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
+    """A list of hosts: ``hosts`` of the ``found`` that match; ``counts`` are of all.
 
-    hosts: Sequence[ObservedService]
+    ``domain`` is what all host names of the fleet end with, such as ``.example.org``.
+    """
+
+    hosts: Sequence[Host]
     found: int
     counts: Mapping[str, int]
+    page: int
     pages: int
+    domain: str
 
 
-def select_hosts(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
-    """Return one page of the hosts."""
+def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
+    """Return one page of the hosts; the last one if there are not so many pages."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
-    matching = []
-    for host in filter(GROUPS[selection.group], hosts):
-        record = host.record
-        searched = record.host, record.disabled_reason or "", record.address or ""
-        if text in "\n".join(searched).casefold():
-            matching.append(host)
+    group = filter(GROUPS[selection.group], hosts)
+    matching = [host for host in group if not text or text in host.words]
     matching.sort(key=_ORDERS["host"])
     matching.sort(key=_ORDERS[selection.order], reverse=selection.descending)
-    first = (selection.page - 1) * PER_PAGE
-    pages = -(-len(matching) // PER_PAGE)
-    return Fleet(matching[first : first + PER_PAGE], len(matching), counts, pages)
+    pages = max(1, -(-len(matching) // PER_PAGE))
+    page = min(selection.page, pages)
+    shown = matching[(page - 1) * PER_PAGE : page * PER_PAGE]
+    domain = common_domain(host.service.record.host for host in hosts)
+    return Fleet(shown, len(matching), counts, page, pages, domain)
+
+
+def common_domain(names: Iterable[str]) -> str:
+    """Return the domain that all names have, with its dot, or nothing.
+
+    >>> common_domain(["a1.rack1.example.org", "a2.rack2.example.org"])
+    '.example.org'
+    """
+    domains = {name.partition(".")[2] for name in names}
+    parts = [domain.split(".")[::-1] for domain in domains]
+    common = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
+    domain = ".".join(reversed([part for part, *_ in common]))
+    return f".{domain}" if domain else ""
 
 
 def _or_never(seconds: float | None) -> float:

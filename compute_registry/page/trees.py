@@ -1,10 +1,12 @@
 """What the page reads from Placement: which roots are disabled, and a host's provider tree."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from agent.period.traits import COMPUTE_NODE
 from agent.reporting.reports import with_agents_step
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
@@ -12,6 +14,7 @@ from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
+from reportclient.reader import part_of
 from reportclient.request_filter import DISABLED
 from reportclient.usage import NEARLY_FULL
 
@@ -19,6 +22,9 @@ READS_AT_ONCE = 4
 """Reads of Placement at the same time; the other threads answer the REST interface."""
 MAX_WAIT = 10.0
 """Seconds that a request waits for one of these reads to end."""
+PRESENT_FOR = 15.0
+"""Seconds for which the list of all roots is used again."""
+_PRESENT = f"/resource_providers?required={COMPUTE_NODE}"
 T = TypeVar("T")
 
 
@@ -46,23 +52,22 @@ class ShownInventory(NamedTuple):
     used: int
     free: int
     nearly_full: bool
+    problem: str
+    """``drained``, ``draining``, ``over capacity`` or nothing."""
 
 
 class ShownProvider(NamedTuple):
-    """A provider in a nested list.
-
-    ``has_children``: a list follows.  ``ends``: the number of lists that end after this provider.
-    """
+    """A provider of the table; ``name`` is without the root's, ``depth`` 0 is the root."""
 
     provider: Provider
+    name: str
+    depth: int
     generation: int | None
     consumers: int
     inventory: Sequence[ShownInventory]
     traits: Sequence[str]
     aggregates: Sequence[str]
     disabled: bool
-    has_children: bool = False
-    ends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +78,53 @@ class ShownTree:
     providers: Sequence[ShownProvider]
     sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
 
+    def all_providers(self) -> Iterator[ShownProvider]:
+        """Yield the providers of the tree, and the sharing ones."""
+        yield from self.providers
+        for _, providers in self.sharing:
+            yield from providers
 
-@dataclass(frozen=True, slots=True)
+
+class Roots(NamedTuple):
+    """UUIDs of the roots of compute nodes in Placement, and of those that are disabled."""
+
+    disabled: frozenset[str]
+    present: frozenset[str]
+
+
+@dataclass(slots=True)
 class PlacementReads:
-    """``placement`` is ``None`` where [placement] is not configured."""
+    """``placement`` is ``None`` where [placement] is not configured; ``url`` returns its URL."""
 
     placement: API | None
+    url: Callable[[], str] = lambda: ""
     turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READS_AT_ONCE))
+    _present: frozenset[str] = frozenset()
+    _present_until: float = 0.0
 
-    def disabled_roots(self) -> frozenset[str]:
-        """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call.
+    def roots(self) -> Roots:
+        """Return the roots: one call, and another if the list of all is too old.
 
         :raises NotRead: Placement can't be read.
         """
-        return self._read(disabled_roots)
+        return self._read(self._roots)
+
+    def _roots(self, api: API) -> Roots:
+        disabled = disabled_roots(api)
+        if time.monotonic() > self._present_until:
+            listed = part_of(_PRESENT, "resource_providers", api)
+            self._present = frozenset(each["uuid"] for each in listed)
+            self._present_until = time.monotonic() + PRESENT_FOR
+        return Roots(disabled, self._present | disabled)
+
+    def consumers(self, provider: str) -> dict[str, Mapping[str, int]]:
+        """Return the consumers of a provider by UUID, with the amounts by resource class.
+
+        :raises NotRead: Placement can't be read.
+        """
+        path = f"/resource_providers/{provider}/allocations"
+        held = self._read(lambda api: part_of(path, "allocations", api))
+        return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
 
     def tree(self, root: str) -> ShownTree:
         """Return the tree of a root provider.
@@ -126,43 +164,42 @@ def shown_tree(tree: ObservedTree) -> ShownTree:
             for name, (capacity, used) in sorted(amounts.items())
         ],
         providers,
-        [(names, [_shown(p, tree) for p in providers]) for names, providers in sharing.items()],
+        [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()],
     )
 
 
 def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:
     """Yield the providers, parents first; without recursion, since trees may be deep."""
     snapshot = tree.snapshot
-    # With each provider, the number of lists that end after it, if it has no children.
-    stack: list[tuple[Provider, int]] = [(snapshot.providers[tree.root], 0)]
+    stack = [(snapshot.providers[tree.root], 0)]
     while stack:
-        provider, ends = stack.pop()
-        children = in_natural_order(
-            snapshot.providers[uuid] for uuid in snapshot.children(provider.uuid)
-        )
-        shown = _shown(provider, tree)
-        yield shown._replace(has_children=True) if children else shown._replace(ends=ends)
-        last = children[-1:]
-        stack += [(child, ends + 1) for child in last]
-        stack += [(child, 0) for child in reversed(children[:-1])]
+        provider, depth = stack.pop()
+        yield _shown(provider, tree, depth)
+        below = (snapshot.providers[uuid] for uuid in snapshot.children(provider.uuid))
+        stack += [(child, depth + 1) for child in reversed(in_natural_order(below))]
 
 
-def _shown(provider: Provider, tree: ObservedTree) -> ShownProvider:
+def _shown(provider: Provider, tree: ObservedTree, depth: int = 0) -> ShownProvider:
+    root = tree.snapshot.providers[tree.root].name
+    short = provider.name.removeprefix(root).lstrip("_-./: ") if depth else ""
     used_amounts = (tree.usage.usages or {}).get(provider.uuid, {})
     inventory = []
     for resource_class, stored in sorted(provider.inventory.items()):
         record, capacity = stored.with_defaults(None), stored.capacity
-        used = used_amounts.get(resource_class, 0)
+        used, reserved = used_amounts.get(resource_class, 0), record.reserved or 0
+        drained = "draining" if used else "drained"
+        over = "over capacity" if used > capacity else ""
         inventory.append(
             ShownInventory(
                 resource_class,
                 record.total,
-                record.reserved or 0,
+                reserved,
                 f"{record.allocation_ratio:g}",
                 capacity,
                 used,
                 free=capacity - used,
                 nearly_full=used > capacity * NEARLY_FULL,
+                problem=drained if reserved >= record.total > 0 else over,
             )
         )
     # COMPUTE_STATUS_DISABLED first, then CUSTOM_*, then all others.
@@ -172,6 +209,8 @@ def _shown(provider: Provider, tree: ObservedTree) -> ShownProvider:
     )
     return ShownProvider(
         provider,
+        short or provider.name,
+        depth,
         tree.usage.generations.get(provider.uuid),
         tree.usage.consumers.get(provider.uuid, 0),
         inventory,

@@ -11,18 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from flask import abort
+from flask.typing import ResponseReturnValue
+from microversion_parse import Version
+
 from agent.registry.checks import is_uuid
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
-from compute_registry.rest.request import UUIDS, Answer, Refused, Request, Version
+from compute_registry.rest.request import UUIDS, Request
 
-EMPTY_SERVERS: Version = (2, 75)
-WITHOUT_AMOUNTS: Version = (2, 88)
+CPU_OBJECT = Version(2, 28)
+PAGES = Version(2, 33)
+EMPTY_SERVERS = Version(2, 75)
+WITHOUT_AMOUNTS = Version(2, 88)
 _AMOUNTS = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
 _UNKNOWN_AMOUNTS = (
     *("free_ram_mb", "free_disk_gb", "current_workload", "running_vms", "disk_available_least"),
 )
-_QUERY = frozenset({"limit", "marker", "hypervisor_hostname_pattern", "with_servers"})
+_PAGE = frozenset({"limit", "marker"})
+_QUERY = _PAGE | {"hypervisor_hostname_pattern", "with_servers"}
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 _FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
 
@@ -39,68 +46,83 @@ class Hypervisor:
         """The host's name if the host has one root, else the UUID: records have no node names."""
         return self.record.host if len(self.record.roots) == 1 else self.uuid
 
+    def id(self, version: Version) -> str | int:
+        """Return the id in this microversion; numbers have 52 bits, exact in each JSON reader."""
+        return self.uuid if version >= UUIDS else uuid.UUID(self.uuid).int >> 76
 
-def list_hypervisors(control: Control, request: Request) -> Answer:
+
+def list_hypervisors(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors``: all, a page, or those that match a name pattern."""
     return _list(control, request, detail=False)
 
 
-def list_in_detail(control: Control, request: Request) -> Answer:
+def list_in_detail(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors/detail``."""
     return _list(control, request, detail=True)
 
 
-def show_hypervisor(control: Control, request: Request, hypervisor_id: str) -> Answer:
+def search_hypervisors(control: Control, request: Request, part: str) -> ResponseReturnValue:
+    """Answer ``GET /os-hypervisors/{part of a name}/search``."""
+    if request.version >= UUIDS:
+        abort(404, "/search was removed in microversion 2.53: see hypervisor_hostname_pattern")
+    found = _with_name(part, _hypervisors(control))
+    return {"hypervisors": [_as_json(each, control, request, {}, detail=False) for each in found]}
+
+
+def show_hypervisor(control: Control, request: Request, hypervisor_id: str) -> ResponseReturnValue:
     """Answer ``GET /os-hypervisors/{id}``."""
     query = request.query(("with_servers",), UUIDS)
-    hypervisor = _hypervisor(control, hypervisor_id)
-    return Answer({"hypervisor": _as_json(hypervisor, control, request, query, detail=True)})
+    hypervisor = _hypervisor(control, request, hypervisor_id)
+    return {"hypervisor": _as_json(hypervisor, control, request, query, detail=True)}
 
 
-def refuse_uptime(control: Control, request: Request, hypervisor_id: str) -> Answer:
+def refuse_uptime(control: Control, request: Request, hypervisor_id: str) -> ResponseReturnValue:
     """Refuse with 501, since the records have no uptime."""
     if request.version >= WITHOUT_AMOUNTS:
-        raise Refused(404, "/uptime was removed in microversion 2.88: see os-hypervisors/detail")
-    _hypervisor(control, hypervisor_id)
-    raise Refused(501, "the uptime of hypervisors is not recorded")
+        abort(404, "/uptime was removed in microversion 2.88: see os-hypervisors/detail")
+    _hypervisor(control, request, hypervisor_id)
+    abort(501, "the uptime of hypervisors is not recorded")
 
 
-def _list(control: Control, request: Request, *, detail: bool) -> Answer:
-    query = request.query(_QUERY if request.version >= UUIDS else (), UUIDS)
+def _list(control: Control, request: Request, *, detail: bool) -> ResponseReturnValue:
+    known = _QUERY if request.version >= UUIDS else _PAGE if request.version >= PAGES else ()
+    query = request.query(known, UUIDS)
     listed, links = _hypervisors(control), {}
     if (part := query.get("hypervisor_hostname_pattern")) is not None:
-        if query.keys() & {"limit", "marker"}:
-            text = "hypervisor_hostname_pattern can't be combined with limit or marker"
-            raise Refused(400, text)
-        listed = [hypervisor for hypervisor in listed if part in hypervisor.name]
-        if not listed:
-            raise Refused(404, f"no hypervisor has {part!a} in its name")
+        if query.keys() & _PAGE:
+            abort(400, "hypervisor_hostname_pattern can't be combined with limit or marker")
+        listed = _with_name(part, listed)
     else:
-        listed, more = _page(listed, query)
+        listed, more = _page(listed, query, request.version)
         if more:
-            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.url}?{more}"}]
+            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.base_url}?{more}"}]
     shown = [_as_json(each, control, request, query, detail=detail) for each in listed]
-    return Answer({"hypervisors": shown, **links})
+    return {"hypervisors": shown, **links}
+
+
+def _with_name(part: str, listed: Sequence[Hypervisor]) -> Sequence[Hypervisor]:
+    found = [hypervisor for hypervisor in listed if part in hypervisor.name]
+    return found or abort(404, f"no hypervisor has {part!a} in its name")
 
 
 def _page(
-    listed: Sequence[Hypervisor], query: dict[str, str]
+    listed: Sequence[Hypervisor], query: dict[str, str], version: Version
 ) -> tuple[Sequence[Hypervisor], str | None]:
     """Return at most ``limit`` hypervisors after ``marker``, and the query of the next page."""
     marker, limit = query.get("marker"), query.get("limit")
     if marker is not None:
-        places = [n for n, each in enumerate(listed) if is_uuid(marker) and _has_id(each, marker)]
-        if not places:
-            raise Refused(400, f"marker {marker!a} is not the id of a hypervisor")
-        listed = listed[places[0] + 1 :]
+        ids = [str(hypervisor.id(version)) for hypervisor in listed]
+        if (id_ := _canonical(marker)) not in ids:
+            abort(400, f"marker {marker!a} is not the id of a hypervisor")
+        listed = listed[ids.index(id_) + 1 :]
     if limit is None:
         return listed, None
     if not (limit.isascii() and limit.isdigit()):
-        raise Refused(400, f"limit is {limit!a}; it has to be an integer, 0 or more")
+        abort(400, f"limit is {limit!a}; it has to be an integer, 0 or more")
     page = listed[: int(limit[:9]) or None]
     if not page or len(page) == len(listed):
         return page, None
-    return page, urlencode({"limit": limit, "marker": page[-1].uuid})
+    return page, urlencode({"limit": limit, "marker": page[-1].id(version)})
 
 
 def _hypervisors(control: Control) -> Sequence[Hypervisor]:
@@ -108,17 +130,17 @@ def _hypervisors(control: Control) -> Sequence[Hypervisor]:
     return [Hypervisor(str(uuid.UUID(root)), record) for record in records for root in record.roots]
 
 
-def _hypervisor(control: Control, hypervisor_id: str) -> Hypervisor:
-    if not is_uuid(hypervisor_id):
-        raise Refused(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
+def _hypervisor(control: Control, request: Request, hypervisor_id: str) -> Hypervisor:
+    if request.version >= UUIDS and not is_uuid(hypervisor_id):
+        abort(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
     for hypervisor in _hypervisors(control):
-        if _has_id(hypervisor, hypervisor_id):
+        if str(hypervisor.id(request.version)) == _canonical(hypervisor_id):
             return hypervisor
-    raise Refused(404, f"no hypervisor has the id {hypervisor_id}")
+    return abort(404, f"no hypervisor has the id {hypervisor_id!a}")
 
 
-def _has_id(hypervisor: Hypervisor, text: str) -> bool:
-    return uuid.UUID(hypervisor.uuid) == uuid.UUID(text)
+def _canonical(id_: str) -> str:
+    return str(uuid.UUID(id_)) if is_uuid(id_) else id_
 
 
 def _as_json(
@@ -130,16 +152,15 @@ def _as_json(
     detail: bool,
 ) -> dict[str, Any]:
     record, version = hypervisor.record, request.version
-    number = uuid.UUID(hypervisor.uuid).int >> 76  # 52 bits, exact in every JSON reader
     shown: dict[str, Any] = {
-        "id": hypervisor.uuid if version >= UUIDS else number,
+        "id": hypervisor.id(version),
         "hypervisor_hostname": hypervisor.name,
         "state": "up" if record.is_up(control.down_after) else "down",
         "status": record.status,
     }
     with_servers = query.get("with_servers", "no").lower()
     if with_servers not in _TRUE | _FALSE:
-        raise Refused(400, f"with_servers is {with_servers!a}; it has to be true or false")
+        abort(400, f"with_servers is {with_servers!a}; it has to be true or false")
     if with_servers in _TRUE and version >= EMPTY_SERVERS:
         shown["servers"] = []
     if not detail:
@@ -153,4 +174,4 @@ def _as_json(
     if version >= WITHOUT_AMOUNTS:
         return shown | {"uptime": None}
     shown |= dict.fromkeys(_AMOUNTS, 0) | dict.fromkeys(_UNKNOWN_AMOUNTS)
-    return shown | {"cpu_info": {} if version >= UUIDS else ""}
+    return shown | {"cpu_info": {} if version >= CPU_OBJECT else ""}

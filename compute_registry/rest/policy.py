@@ -4,27 +4,22 @@ The role ``service`` is not enough: agents have it for Placement, and no hypervi
 another.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flask.typing import ResponseReturnValue
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
 from agent.registry.opts import RegistryConfigError
 from compute_registry.rest import hypervisors, services
-from compute_registry.rest.request import Answer, Environ, request_id_of
 
-Allowed = Callable[[Environ, str], bool]
-"""Whether a policy rule allows the caller of a request."""
+Allowed = Callable[[dict[str, Any], str], bool]
+"""Whether a policy rule allows the caller, who is in the WSGI environment of a request."""
 ADMIN = "rule:context_is_admin"
 ANYONE = "@"
 API = "os_compute_api:"
-
-
-BASE = re.compile(r"/v2(?:\.1)?(?:/[0-9a-fA-F-]{32,36})?(?P<rest>/os-.*?)/?")
-"""A path below the endpoint, which may contain the project's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class Call:
     path: str
     """Below the endpoint; ``{id}`` is an argument of ``answer``."""
     action: str
-    answer: Callable[..., Answer]
+    answer: Callable[..., ResponseReturnValue]
     description: str
     check: str = ADMIN
 
@@ -76,6 +71,13 @@ CALLS = (
     Call("GET", f"{_HOSTS}/{{id}}", "show", hypervisors.show_hypervisor, "Show a hypervisor."),
     Call(
         "GET",
+        f"{_HOSTS}/{{id}}/search",
+        "search",
+        hypervisors.search_hypervisors,
+        "Search hypervisors by a part of their name, before microversion 2.53.",
+    ),
+    Call(
+        "GET",
         f"{_HOSTS}/{{id}}/uptime",
         "uptime",
         hypervisors.refuse_uptime,
@@ -89,17 +91,7 @@ CALLS = (
         "List aggregates; the list is always empty.",
     ),
 )
-"""The calls that are served; the first with the request's path and method answers."""
-
-
-def matching(path: str) -> list[tuple[Call, tuple[str, ...]]]:
-    """Return the calls with this path, of any method, with the ids in the path."""
-    if (below := BASE.fullmatch(path)) is None:
-        return []
-    matches = (
-        (call, re.fullmatch(call.path.replace("{id}", "([^/]+)"), below["rest"])) for call in CALLS
-    )
-    return [(call, match.groups()) for call, match in matches if match is not None]
+"""The calls that are served."""
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -120,7 +112,7 @@ def list_rules() -> list[policy.RuleDefault]:
     ]
 
 
-def allow_all(environ: Environ, rule: str) -> bool:  # noqa: ARG001
+def allow_all(environ: dict[str, Any], rule: str) -> bool:  # noqa: ARG001
     """Allow every call: without Keystone callers are unknown."""
     return True
 
@@ -138,9 +130,8 @@ def allowed_by_policy(conf: Any) -> Allowed:
         file = conf.oslo_policy.policy_file
         raise RegistryConfigError(f"[oslo_policy] policy_file {file}: {err}") from err
 
-    def allowed(environ: Environ, rule: str) -> bool:
-        request_id = request_id_of(environ)  # oslo.log prints that of the context
-        context = oslo_context.RequestContext.from_environ(environ, request_id=request_id)
+    def allowed(environ: dict[str, Any], rule: str) -> bool:
+        context = oslo_context.RequestContext.from_environ(environ)
         decided: bool = enforcer.enforce(rule, {}, context)
         return decided
 

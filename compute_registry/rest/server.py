@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from wsgiref.types import WSGIApplication
 
 import waitress
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
 from agent.registry.opts import RegistryConfigError, RegistrySettings
-from compute_registry.rest.application import Application
 from compute_registry.rest.request import LONGEST_BODY
 
 THREADS = 32
@@ -52,7 +52,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         return accepted
 
 
-def listen(application: Application, settings: RegistrySettings) -> Any:
+def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
     """Return a server that listens; it answers once ``run`` is called.
 
     :raises RegistryConfigError: the address or the port can't be used.

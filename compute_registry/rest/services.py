@@ -6,29 +6,62 @@ Each call is a function of the registry's control, the request, and the variable
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flask import abort
+from flask.typing import ResponseReturnValue
+from microversion_parse import Version
+
 from agent.registry import checks, errors
-from agent.registry.control import Control
+from agent.registry.control import Control, Switched
 from agent.registry.record import ServiceRecord
-from compute_registry.rest.request import UUIDS, Answer, Refused, Request, Version
+from compute_registry.rest.request import UUIDS, Request
+from reportclient.plain_text import plain
 
 ZONE = "nova"
 """Nova's default availability zone: all services are in it."""
 OUTCOME = "X-Compute-Agent"
 """Header of the answer to a change of status: the outcome of the call to the agent."""
-STRICT: Version = (2, 75)
-ZONES_STRICT: Version = (2, 102)
+FORCED_DOWN = Version(2, 11)
+"""The first microversion with ``forced_down``."""
+STRICT = Version(2, 75)
+ZONES_STRICT = Version(2, 102)
 """From these microversions on unknown query parameters are refused."""
-_FIRST_ACTIONS: Mapping[str, frozenset[str]] = {
-    "enable": frozenset({"host", "binary"}),
-    "disable": frozenset({"host", "binary"}),
-    "disable-log-reason": frozenset({"host", "binary", "disabled_reason"}),
-}
-"""Actions of microversion 2.1, with the required fields of their bodies."""
 _TRUE = frozenset({"True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes"})
 _FALSE = frozenset({"False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"})
 
 
-def list_services(control: Control, request: Request) -> Answer:
+def _schema(properties: Mapping[str, object], *, required: bool = True) -> Mapping[str, Any]:
+    """Return the schema of a body with these properties, required or not, and no others."""
+    return {
+        "type": "object",
+        "required": list(properties) if required else [],
+        "additionalProperties": False,
+        "properties": properties,
+        "description": "a JSON object",
+    }
+
+
+_TEXT = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": checks.LONGEST,
+    "description": f"a text of 1 to {checks.LONGEST} characters",
+}
+_STATUS = {"enum": ["enabled", "disabled"], "description": "enabled or disabled"}
+_BOOLEAN = {"enum": [True, False, *_TRUE, *_FALSE], "description": "true or false"}
+_FORCED_DOWN = {"forced_down": _BOOLEAN}
+_HOST: dict[str, object] = {"host": _TEXT, "binary": _TEXT}
+_REASON = {"disabled_reason": _TEXT}
+_CHANGE = _schema({"status": _STATUS, **_FORCED_DOWN, **_REASON}, required=False)
+_FIRST_ACTIONS: Mapping[str, Mapping[str, Any]] = {
+    "enable": _schema(_HOST),
+    "disable": _schema(_HOST),
+    "disable-log-reason": _schema(_HOST | _REASON),
+    "force-down": _schema(_HOST | _FORCED_DOWN),
+}
+"""Actions before microversion 2.53, with the schemas of their bodies."""
+
+
+def list_services(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-services``: all, or those of a ``host`` or a ``binary``."""
     wanted = request.query(("host", "binary"), STRICT)
     host, binary = wanted.get("host"), wanted.get("binary")
@@ -37,54 +70,54 @@ def list_services(control: Control, request: Request) -> Answer:
     except errors.UnknownHost:
         records = []
     shown = [record for record in records if not binary or record.binary == binary]
-    return Answer({"services": [_as_json(each, control, request.version) for each in shown]})
+    return {"services": [_as_json(each, control, request.version) for each in shown]}
 
 
-def show_service(control: Control, request: Request, service_id: str) -> Answer:
+def show_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``GET /os-services/{id}``."""
     request.query((), STRICT)
-    return Answer({"service": _as_json(_record(control, service_id), control, request.version)})
+    return {"service": _as_json(_record(control, request, service_id), control, request.version)}
 
 
-def update_service(control: Control, request: Request, service_id: str) -> Answer:
+def update_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``PUT /os-services/{id}``, which changes status, reason and forced_down.
 
-    In microversion 2.1 the id's place has the name of an action.
+    Before microversion 2.53 the id's place has the name of an action.
     """
     if request.version < UUIDS:
         return _first_action(control, request, service_id)
-    body, headers = request.body(), {}
-    _check(body, frozenset({"status", "disabled_reason", "forced_down"}))
+    body = request.body(_CHANGE)
     status, reason = body.get("status"), body.get("disabled_reason")
     if status is None and reason is not None:
-        raise Refused(400, "disabled_reason requires the status disabled in the same request")
+        abort(400, "disabled_reason requires the status disabled in the same request")
     if status is None and "forced_down" not in body:
-        raise Refused(400, "nothing to change: neither status nor forced_down is given")
+        abort(400, "nothing to change: neither status nor forced_down is given")
     disabled = status == "disabled"
     checks.reason(disabled=disabled, reason=reason)  # before anything is done
-    record = _record(control, service_id)
+    record, headers = _record(control, request, service_id), {}
     if "forced_down" in body:
-        forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
-        record = control.force_down(record.host, request.caller, forced_down=forced_down)
+        record = _force_down(record, control, request, body)
     if status is not None:
         switched = control.switch(
             record.host, disabled=disabled, reason=reason, caller=request.caller
         )
-        record, headers = switched.record, {OUTCOME: switched.call_outcome}
-    return Answer({"service": _as_json(record, control, request.version)}, headers)
+        record, headers = switched.record, _outcome(switched)
+    return {"service": _as_json(record, control, request.version)}, headers
 
 
-def _first_action(control: Control, request: Request, action: str) -> Answer:
-    needed = _FIRST_ACTIONS.get(action)
-    if needed is None:
-        raise Refused(404, f"os-services/{action} is not served in microversion 2.1: use 2.53")
-    body = request.body()
-    for name in sorted(needed - body.keys()):
-        raise Refused(400, f"{name} is missing")
-    _check(body, needed)
+def _first_action(control: Control, request: Request, action: str) -> ResponseReturnValue:
+    schema = _FIRST_ACTIONS.get(action)
+    if schema is None or (action == "force-down" and request.version < FORCED_DOWN):
+        abort(
+            404, f"os-services/{action} is not served in microversion {request.version}: use 2.53"
+        )
+    body = request.body(schema)
     record = control.registry.get_service(body["host"])
     if record.binary != body["binary"]:
-        raise Refused(400, f"a {body['binary']!a} service can't be updated")
+        abort(400, f"a {body['binary']!a} service can't be updated")
+    if action == "force-down":
+        record = _force_down(record, control, request, body)
+        return {"service": body | {"forced_down": record.forced_down}}
     reason = body.get("disabled_reason")
     switched = control.switch(
         record.host, disabled=action != "enable", reason=reason, caller=request.caller
@@ -92,22 +125,33 @@ def _first_action(control: Control, request: Request, action: str) -> Answer:
     service = body | {"status": switched.record.status}
     if reason is not None:
         service["disabled_reason"] = switched.record.disabled_reason  # as stored, in one line
-    return Answer({"service": service}, {OUTCOME: switched.call_outcome})
+    return {"service": service}, _outcome(switched)
 
 
-def delete_service(control: Control, request: Request, service_id: str) -> Answer:
+def _force_down(
+    record: ServiceRecord, control: Control, request: Request, body: Mapping[str, Any]
+) -> ServiceRecord:
+    forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
+    return control.force_down(record.host, request.caller, forced_down=forced_down)
+
+
+def _outcome(switched: Switched) -> dict[str, str]:
+    return {OUTCOME: plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()}
+
+
+def delete_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``DELETE /os-services/{id}``."""
-    control.delete(_record(control, service_id).host, request.caller)
-    return Answer(None)
+    control.delete(_record(control, request, service_id).host, request.caller)
+    return "", 204
 
 
-def list_zones(control: Control, request: Request) -> Answer:
+def list_zones(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled."""
     request.query((), ZONES_STRICT)
     return _zones(control.registry.list_services(), None)
 
 
-def list_zones_in_detail(control: Control, request: Request) -> Answer:
+def list_zones_in_detail(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-availability-zone/detail``, with the enabled hosts."""
     request.query((), ZONES_STRICT)
     records = control.registry.list_services()
@@ -125,20 +169,24 @@ def list_zones_in_detail(control: Control, request: Request) -> Answer:
     return _zones(records, hosts or None)
 
 
-def list_aggregates(control: Control, request: Request) -> Answer:  # noqa: ARG001
+def list_aggregates(control: Control, request: Request) -> ResponseReturnValue:  # noqa: ARG001
     """Answer ``GET /os-aggregates`` with an empty list, for clients that show a hypervisor."""
-    return Answer({"aggregates": []})
+    return {"aggregates": []}
 
 
-def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> Answer:
+def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> ResponseReturnValue:
     available = any(not record.disabled for record in records)
     zone = {"zoneName": ZONE, "zoneState": {"available": available}, "hosts": hosts}
-    return Answer({"availabilityZoneInfo": [zone] if records else []})
+    return {"availabilityZoneInfo": [zone] if records else []}
 
 
-def _record(control: Control, service_id: str) -> ServiceRecord:
+def _record(control: Control, request: Request, service_id: str) -> ServiceRecord:
+    if request.version < UUIDS:
+        records = control.registry.list_services()
+        found = [record for record in records if str(record.id) == service_id]
+        return found[0] if found else abort(404, f"no service has the id {service_id!a}")
     if not checks.is_uuid(service_id):
-        raise Refused(400, f"{service_id!a} is not a UUID: list with microversion 2.53 or later")
+        abort(400, f"{service_id!a} is not a UUID: list with microversion 2.53 or later")
     return control.registry.find_service(service_id)
 
 
@@ -154,42 +202,10 @@ def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[
         "updated_at": _seen_at(record),
         "disabled_reason": record.disabled_reason,
     }
-    return shown | ({"forced_down": record.forced_down} if version >= UUIDS else {})
+    return shown | ({"forced_down": record.forced_down} if version >= FORCED_DOWN else {})
 
 
 def _seen_at(record: ServiceRecord) -> str | None:
     """Return the time of the last heartbeat in the API's format, ``None`` if there was none."""
     seen = record.last_seen
     return None if seen is None else f"{seen:%Y-%m-%dT%H:%M:%S.%f}"
-
-
-def _check(body: Mapping[str, Any], allowed: frozenset[str]) -> None:
-    """Check the fields of a body.  :raises Refused: 400, naming the field."""
-    for name in sorted(body.keys() - allowed):
-        raise Refused(400, f"unknown field {name!a}")
-    for name, value in body.items():
-        if name == "forced_down":  # no numbers, as with Nova
-            if not isinstance(value, bool | str) or str(value) not in _TRUE | _FALSE:
-                raise Refused(400, f"{name} is {value!a}; it has to be true or false")
-        elif not isinstance(value, str) or not 0 < len(value) <= checks.LONGEST:
-            raise Refused(400, f"{name} has to be a text of 1 to {checks.LONGEST} characters")
-    if body.get("status") not in (None, "enabled", "disabled"):
-        raise Refused(400, f"status is {body['status']!a}; it has to be enabled or disabled")
-
-
-def refusal(err: errors.RegistryError) -> Refused:
-    """Return the HTTP error for an error of the registry."""
-    return Refused(_STATUSES.get(type(err), 500), str(err))
-
-
-_STATUSES: Mapping[type[errors.RegistryError], int] = {
-    errors.UnknownHost: 404,
-    errors.ReasonRefused: 400,
-    errors.InputRefused: 400,
-    errors.StillUp: 409,
-    errors.Changed: 409,
-    errors.Attached: 409,
-    errors.Unreadable: 409,
-    errors.HostTaken: 409,
-    errors.RegistryUnavailable: 503,
-}

@@ -16,7 +16,7 @@ from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.plain_text import ago, first_few
+from reportclient.plain_text import first_few
 from reportclient.reader import Listed, part_of
 from reportclient.usage import amounts_of
 
@@ -109,8 +109,8 @@ def reporting(
 
 
 def _silent(record: ServiceRecord) -> Condition:
-    never = record.last_seen is None
-    text = "has never sent a heartbeat" if never else f"no heartbeat for {ago(record.silent_for)}"
+    texts = {"never": "has never sent a heartbeat", "ended": "its agent does not run"}
+    text = texts.get(record.silence, f"no heartbeat for {record.silence}")
     expected = record.forced_down or record.disabled
     forced = ", forced down" if record.forced_down else ""
     status = f"{record.shown_status}{forced}"

@@ -7,13 +7,16 @@ Takes for each root the GETs of a restarted agent (1 if nothing changed, 2 with 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from agent.ownership.ledger import Ledger, joined
-from agent.ownership.policy import DISABLED
+from agent.ownership.policy import DISABLED, Policy
 from agent.period.traits import tag_of
+from agent.provider_config.asserted import asserted
+from agent.provider_config.entries import Entries
+from agent.provider_config.files import ProviderFiles
 from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
-from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.reports import Condition, Severity
 from agent.state.saved_root import SavedRoot
@@ -21,11 +24,16 @@ from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
+from computectl.shared.errors import CommandError
+from computectl.status import observed_status
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.observed_tree import AT_ONCE, ReadAhead
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
+
+OWNER_NOVA = "OWNER_NOVA"
+"""The trait of roots that Nova 34 schedules to."""
 
 
 @dataclass(slots=True)
@@ -63,14 +71,13 @@ class HostAudit:
         if root not in tree and not self.session.reports(root):
             return tree
         if root not in tree:
-            step = "start compute-agent; computectl plan shows what it will report"
-            condition = Condition("this root provider is not in Placement", root, next_step=step)
-            self.audit.add(REPORTING, [condition])
+            text = "this root provider is not in Placement"
+            self.audit.add(REPORTING, [self._not_reported(text, root)])
             return tree
         others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
         ours = [provider for provider in tree.walk() if provider.uuid not in others]
         self.audit.providers += len(ours)
-        self._ownership(root, ours, ledger)
+        self._ownership(root, ours, tree, ledger)
         with self.audit.recording_failures(ALLOCATIONS):
             listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
             wrong = checks.judged(
@@ -80,22 +87,32 @@ class HostAudit:
                 self.audit.add(ALLOCATIONS, conditions, item["uuid"])
         return tree
 
-    def _ownership(self, root: str, providers: Iterable[Provider], ledger: Ledger) -> None:
+    def _ownership(
+        self, root: str, providers: Iterable[Provider], tree: Snapshot, ledger: Ledger
+    ) -> None:
         if not ledger.begun:
             self.audit.unknown[OWNERSHIP] = f"this host has no ledger of the root {root}"
             return
-        attached = self.session.settings.rules.attached
+        settings = self.session.settings
+        attached, path = settings.rules.attached, settings.state_path
+        files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
+        files.load_files()
+        entries = files.entries or Entries()
+        # A trait that was there before it was declared is not in the ledger.
+        declared = asserted(entries, tree, Policy(root, attached), ledger).statement.assertions
         for provider in providers:
             if attached and provider.uuid == root:
                 continue  # the root belongs to nova-compute
-            self.audit.add(OWNERSHIP, unowned(provider, ledger), provider.uuid)
+            entry = declared.get(provider.uuid)
+            traits = frozenset[str]() if entry is None else entry.holding.traits
+            self.audit.add(OWNERSHIP, unowned(provider, ledger, traits), provider.uuid)
 
     def _record(self, trees: dict[str, Snapshot]) -> None:
         settings = self.session.settings
         record = _record_of(self.session)
         if record is None:
-            text, step = "the registry has no service record of this host", "start compute-agent"
-            self.audit.add(REPORTING, [Condition(text, settings.host, next_step=step)])
+            text = "the registry has no service record of this host"
+            self.audit.add(REPORTING, [self._not_reported(text, settings.host)])
             return
         present = {root for root in record.roots if root in trees.get(root, ())}
         disabled = sum(DISABLED in trees[root].providers[root].traits for root in present)
@@ -105,6 +122,21 @@ class HostAudit:
         self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
         if len(present) == len(record.roots):
             self.audit.add(STATUS, checks.status(seen, alive=alive))
+
+    def _not_reported(self, text: str, subject: str) -> Condition:
+        """Return the finding that something of this host is missing, by what its agent does now."""
+        try:
+            agent = observed_status(self.session)
+        except CommandError:
+            agent = None
+        if agent is None or not agent.alive:
+            step = "start compute-agent; computectl plan shows what it will report"
+        elif agent.written.first_due is None:
+            step = "computectl status shows why: compute-agent runs"
+        else:
+            wait = f"wait for compute-agent: {agent.last_period}"
+            return Condition(text, subject, Severity.INFO, wait)
+        return Condition(text, subject, next_step=step)
 
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
         for item in marked:
@@ -120,34 +152,44 @@ class HostAudit:
 
 
 def _record_of(session: Session) -> ServiceRecord | None:
-    """Return this host's record; ``None`` without one.  Does not create the SQLite database."""
-    registry = session.settings.registry
-    file = session.settings.state_path.absolute() / FILE_NAME
-    local = registry.access == "direct" and registry.connection == f"sqlite:///{file}"
-    if local and not file.exists():
-        return None
+    """Return this host's record; ``None`` without one."""
     try:
         return Services(session).registry.get_service(session.settings.host)
     except UnknownHost:
         return None
 
 
-def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
-    """Yield findings on parts of a provider that no manager of this host asserts."""
+def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Iterator[Condition]:
+    """Yield findings on parts of a provider that no manager of this host asserts.
+
+    ``declared`` are the traits that provider files have for it.
+    """
     if not ledger.is_ours(provider.uuid):
         text = "was created by another service, so this agent does not change it"
         step = f"to take it over: computectl adopt {provider.uuid}"
         yield Condition(text, provider.name, Severity.INFO, step)
         return
     claims = joined(ledger.holdings_on(provider.uuid).values())
-    traits = sorted(provider.traits - claims.traits)
+    traits = sorted(provider.traits - claims.traits - declared)
     classes = sorted(provider.inventory.keys() - claims.classes)
-    keep = "to keep it, declare it in a provider file; to remove it: openstack resource provider"
-    if traits:
-        text = f"no driver or provider file asserts {', '.join(traits)}"
-        step = f"{keep} trait set {provider.uuid} with a --trait for each that stays: it sets all"
-        yield Condition(text, provider.name, Severity.WARNING, step)
+    remove = "to remove it: openstack resource provider"
+    for keep, group in groupby(sorted(traits, key=_how_to_keep), _how_to_keep):
+        text = f"no driver or provider file asserts {', '.join(group)}"
+        step = f"{remove} trait set {provider.uuid} with a --trait for each that stays: it sets all"
+        yield Condition(text, provider.name, Severity.WARNING, f"{keep}; {step}")
     for class_name in classes:  # each by itself: without a class the command deletes all inventory
         text = f"no driver or provider file asserts its inventory of {class_name}"
-        step = f"{keep} inventory delete {provider.uuid} --resource-class {class_name}"
-        yield Condition(text, provider.name, Severity.WARNING, step)
+        step = f"{remove} inventory delete {provider.uuid} --resource-class {class_name}"
+        keep = "it stays until it is removed"
+        if class_name.startswith("CUSTOM_"):
+            keep += ", and a provider file sets it only after that"
+        yield Condition(text, provider.name, Severity.WARNING, f"{keep}; {step}")
+
+
+def _how_to_keep(name: str) -> str:
+    """Return how this host asserts a trait; provider files take custom ones only."""
+    if name.startswith("CUSTOM_"):
+        return "to keep it, declare it in a provider file"
+    if name == OWNER_NOVA:
+        return f"to keep it, add {name} to [compute] owner_trait"
+    return "it stays until it is removed: only a driver can report it"

@@ -86,11 +86,11 @@ class Forecast:
 
     @property
     def notes(self) -> list[str]:
-        """Return the warnings as sentences."""
+        """Return the warnings, and what is ill on the host, as sentences."""
         return [
             str(condition)
             for condition in self.conditions
-            if condition.severity is Severity.WARNING
+            if condition.severity in (Severity.WARNING, Severity.DEGRADED)
         ]
 
 
@@ -145,12 +145,13 @@ def forecast_root(  # noqa: PLR0913  one caller
         conditions = [*Report(tracker.node, error=err).conditions().values()]
     else:
         plan = ops.with_bulk_writes(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
-        degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
+        ill = (loaded.degraded(tracker.node).items() for loaded in nodes.drivers)
         report = Report(
             tracker.node,
             plan=plan,
             driver_errors=decision.answer.errors,
-            degraded={**dict(degraded), **nodes.provider_files.degraded()},
+            degraded=nodes.provider_files.degraded(),
+            ill=dict(chain.from_iterable(ill)),
             reshape_pending=decision.answer.reshape_pending,
         )
         conditions = [*report.conditions().values(), *besides, *_taken_names(tracker, plan, api)]

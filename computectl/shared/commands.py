@@ -66,6 +66,11 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.Attached, "use openstack compute service set", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
     (
+        registry.RecordUnusable,
+        "run it as the user of compute-agent, which replaces a damaged file",
+        PROBLEMS,
+    ),
+    (
         registry.RegistryUnavailable,
         "see [registry] and transport_url; is compute-registry up?",
         PROBLEMS,
@@ -82,9 +87,6 @@ def as_command_error(err: Exception, files: str) -> CommandError:
     # The class is in agent.bus.messaging, which is slow to import only for this check.
     if type(err).__name__ == "TransportUnavailable":
         return CommandError(str(err), "see transport_url", UNUSABLE)
-    if isinstance(err, registry.RegistryUnavailable) and str(err).startswith("sqlite:"):
-        step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
-        return CommandError(str(err), step, PROBLEMS)
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)

@@ -12,7 +12,7 @@ from computectl.reading.services import Observed
 from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View
-from reportclient.plain_text import ago, natural_key, plain
+from reportclient.plain_text import natural_key, plain
 
 
 def _by_name(service: ObservedService) -> Any:
@@ -155,7 +155,7 @@ def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
             service.state,
             "green" if service.up else "yellow" if record.forced_down else "red",
         ),
-        "seen": (ago(record.silent_for), "" if service.up else "red"),
+        "seen": (record.silence, "" if service.up else "red"),
         "rpc": (record.rpc_version or "?", "dim"),
         "roots": (str(len(record.roots)), "dim"),
         "trait": (service.agreement, "red" if service.agrees is False else "dim"),

@@ -157,7 +157,11 @@ def _period(node: NodeStatus) -> str:
 
 
 KEYS = "q quit  PgUp PgDn"
-SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+SEVERITIES = {Severity.ERROR: "red", Severity.DEGRADED: "yellow"} | {
+    Severity.WARNING: "yellow",
+    Severity.INFO: "dim",
+}
+NOUNS = {Severity.DEGRADED: "degraded part", Severity.INFO: "note"}
 
 
 def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
@@ -166,10 +170,10 @@ def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
     return View(
         [
             (f"compute-agent on {status.written.host}", "bold"),
-            ("well", "green") if status.well else ("not well", "red"),
+            (status.health[0], status.health[1] or ""),
         ],
         status.out_of_date,
-        [line for node in status.written.nodes for line in _node(node, status.now, width)],
+        [line for node in status.written.nodes for line in _node(node, status, width)],
         padded,
         KEYS,
         (_grid(facts), Text("")),
@@ -194,7 +198,7 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     interval = status.written.interval
     every = f"every {ago(interval)}" if interval else "when asked"
     process = f"; pid {status.written.pid}; version {status.written.agent_version}"
-    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{plain(process)}")
+    yield "period", Text(f"{every}; {status.last_period}{plain(process)}")
     if seen.numbers is not None:
         calls, verified = seen.numbers.calls, seen.numbers.verified
         others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
@@ -215,15 +219,15 @@ def _drift(status: ObservedStatus) -> Text:
     pieces: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():
         if many := sum(len(node.texts(severity)) for node in nodes):
-            what = "note" if severity is Severity.INFO else severity.value
+            what = NOUNS.get(severity, severity.value)
             pieces.append((counted(many, what), style))
     if pending := sum(len(node.reshape_pending) for node in nodes):
         pieces.append((f"{counted(pending, 'reshape')} pending", "yellow"))
     return Text(", ").join(Text(*piece) for piece in pieces or [("none", "green")])
 
 
-def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
-    state, style = node_words(node, now)
+def _node(node: NodeStatus, status: ObservedStatus, width: int) -> Iterator[Text]:
+    state, style = node_words(node, status)
     changes = plain(node.changes) or "nothing to change"
     yield Text.assemble(
         (plain(node.node), "bold"),

@@ -86,7 +86,7 @@ def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
     how = "and DriverNotReady was not raised" if returned else "then DriverNotReady was raised"
     text = f"with the backend lost the tree was edited, {how}"
     expect_same(root, root.view.snapshot, tree.freeze(), text)
-    if returned and not loaded.degraded():
+    if returned and not loaded.degraded(root.node):
         raise Broken(
             f"node {root.node}: with the backend lost the driver returned as in a good period, "
             "without DriverNotReady and without an entry in degraded()"

@@ -70,7 +70,7 @@ class FakeDriver(ComputeDriver):
         nodes = self._state.nodes.items()
         return {node.uuid: name for name, node in nodes if node.uuid is not None}
 
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  of all nodes
         """Return ``{"script": error}`` while an error keeps the last good file in use."""
         problem = self._file.problem
         return {} if problem is None else {"script": str(problem)}

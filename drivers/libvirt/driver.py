@@ -126,7 +126,7 @@ class LibvirtDriver(ComputeDriver):
         self._remembers_host = True  # the daemon calls this method, computectl does not
         self._host.watch(notify, self._checked_hostname)
 
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  there is one node
         """Return why sources failed, by source, and the notes of the last report, by subject."""
         return {**self._reader.sources.failed(), **self._notes}
 

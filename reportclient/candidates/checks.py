@@ -136,9 +136,7 @@ def _policy(request: ResourceRequest) -> Iterator[str]:
 
 def _root(request: ResourceRequest) -> Iterator[str]:
     for name in sorted(request.root_required | request.root_forbidden):
-        problem = name_problem(name, "trait")
-        if problem is not None:
-            yield f"root_required: {problem}"
+        yield from (f"root_required: {problem}" for problem in _name(name, "trait"))
     for name in sorted(request.root_required & request.root_forbidden):
         yield f"root_required: requires and forbids {name}"
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from reportclient.errors import NotFound, Rejected
+from reportclient.errors import Conflict, NotFound, Rejected
 from reportclient.testing.fake_store import Row, Store, checked_record
 
 AGGREGATE_GENERATIONS = (1, 19)
@@ -32,7 +32,7 @@ class Endpoints:
     def list_providers(self, call: Call) -> dict[str, Any]:
         rows = list(self.store.providers.values())
         for key, value in call.query:
-            rows = [row for row in rows if self._filter(call, key, value)(row)]
+            rows = list(filter(self._filter(call, key, value), rows))
         return {"resource_providers": [self._shown(row) for row in rows]}
 
     def create_provider(self, call: Call) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Endpoints:
             return lambda row: row.uuid == value
         if key == "in_tree":
             anchor = self.store.providers.get(canonical(value))
-            root = self.store.root(anchor) if anchor else None
-            return lambda row: self.store.root(row) == root
+            tree = self.store.subtree(self.store.root(anchor)) if anchor else set()
+            return lambda row: row.uuid in tree
         if key == "member_of":
             wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
             return lambda row: bool(row.aggregates & wanted)
@@ -136,7 +136,7 @@ class Endpoints:
             members = call.body["aggregates"]
         if len(set(members)) != len(members):
             raise Rejected("JSON does not validate: aggregates has non-unique elements")
-        wanted = {canonical(member) for member in members}
+        wanted = {member for member in members if canonical(member)}  # as they are written
         if call.version >= AGGREGATE_GENERATIONS:
             row.expect(call.body["resource_provider_generation"])
             row.generation += 1
@@ -245,7 +245,7 @@ class Endpoints:
         }
         for uuid, body in call.body["inventories"].items():
             if uuid not in self.store.providers:
-                raise Rejected(f"Resource provider {uuid} in inventories not found")
+                raise Conflict(f"Resource provider {uuid} in inventories not found")
             self.store.providers[uuid].expect(body["resource_provider_generation"])
         with self.store.transaction():
             self.store.reshape(inventories, call.body["allocations"])

@@ -14,7 +14,15 @@ from typing import Any
 import os_resource_classes
 import os_traits
 
-from reportclient.errors import Conflict, InUse, NameTaken, NotFound, Rejected, UnknownNames
+from reportclient.errors import (
+    AlreadyThere,
+    Conflict,
+    InUse,
+    NameTaken,
+    NotFound,
+    Rejected,
+    UnknownNames,
+)
 
 MAX_INT = 0x7FFFFFFF
 DEFAULTS = {
@@ -155,10 +163,12 @@ class Store:
     def create(self, uuid: str, name: str, parent: str | None) -> Row:
         if not name or len(name) > 200:
             raise Rejected("a name has 1 to 200 characters")
-        if parent is not None and (parent == uuid or parent not in self.providers):
-            raise Rejected("parent provider UUID does not exist, or is the provider's own")
+        if parent == uuid:
+            raise Rejected("parent provider UUID cannot be same as UUID")
+        if parent is not None and parent not in self.providers:
+            raise Conflict("parent provider UUID does not exist")
         if uuid in self.providers:
-            raise NameTaken(f"Conflicting resource provider uuid: {uuid} already exists.")
+            raise AlreadyThere(f"Conflicting resource provider uuid: {uuid} already exists.")
         self._refuse_taken(name)
         self.providers[uuid] = Row(uuid, name, parent)
         return self._indexed(self.providers[uuid])
@@ -170,7 +180,7 @@ class Store:
         if parent != row.parent:
             self._check_move(row, parent, may_move=may_move)
         elif parent is not None and parent not in self.providers:
-            raise Rejected("parent provider UUID does not exist")
+            raise Conflict("parent provider UUID does not exist")
         if name != row.name:
             self._refuse_taken(name)
         self._unindex(row)
@@ -180,7 +190,7 @@ class Store:
     def delete(self, uuid: str) -> None:
         self.provider(uuid)
         if self.children(uuid):
-            raise Rejected(f"Unable to delete parent resource provider {uuid}")
+            raise Conflict(f"Unable to delete parent resource provider {uuid}")
         if self.users(uuid):
             raise InUse(f"Unable to delete resource provider {uuid}: it has allocations")
         self._unindex(self.providers.pop(uuid))
@@ -200,9 +210,9 @@ class Store:
         if parent is None:
             return
         if parent not in self.providers:
-            raise Rejected("parent provider UUID does not exist")
+            raise Conflict("parent provider UUID does not exist")
         if parent in self.subtree(row.uuid):
-            raise Rejected("creating loop in the provider tree is not allowed")
+            raise Conflict("creating loop in the provider tree is not allowed")
 
     def _refuse_taken(self, name: str) -> None:
         if name in self._names:
@@ -257,7 +267,7 @@ class Store:
         for body in wanted.values():
             for uuid in body["allocations"]:
                 if uuid not in self.providers:
-                    raise Rejected(f"Allocation for resource provider '{uuid}' does not exist.")
+                    raise Conflict(f"Allocation for resource provider '{uuid}' does not exist.")
         touched = self._replace_uses(consumers, wanted)
         for uuid in touched:
             self.providers[uuid].generation += 1

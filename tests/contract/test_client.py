@@ -222,6 +222,26 @@ def test_consumers_of_any_age_move_together_and_keep_what_they_are(
     assert [new["consumer_type"] for new in after] == ["unknown"] * 2 + ["INSTANCE", "MIGRATION"]
 
 
+def test_what_others_wrote_is_taken_when_it_is_written_back(nova: World, client: Client) -> None:
+    odd = {"total": 10, "min_unit": 5, "max_unit": 2, "allocation_ratio": 0.001}
+    nova.stranger.set_inventory(SECOND, {"VGPU": odd})
+    spelled = ["AAAAAAAA-0000-4000-8000-00000000ABCD", "AAAAAAAA00004000800000000000ABCE"]
+    nova.stranger.set_aggregates(SECOND, spelled, old_microversion=True)
+    nova.stranger.rename(SECOND, " ü/ö?&=#%, ")
+    client.stale(ROOT)
+    tree = client.tree(ROOT)
+    tree.update_inventory(SECOND, {**tree.records(SECOND), "PCI_DEVICE": {"total": 1}})
+    tree.add_aggregates(SECOND, AGG1)
+    tree.add_traits(SECOND, "CUSTOM_NEW")
+    tree.move(SECOND, CHILD)
+    assert client.update(tree).ok
+    written = nova.truth().get(SECOND)
+    assert (written.name, written.parent_uuid) == (" ü/ö?&=#%, ", CHILD)
+    assert written.aggregates == {*spelled, AGG1}
+    assert written.inventory["VGPU"].as_dict() == {**full(10).as_dict(), **odd}
+    assert client.find_provider(" ü/ö?&=#%, ") == SECOND
+
+
 def test_allocations_move_once_for_each_time_they_were_asked(
     nova: World, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

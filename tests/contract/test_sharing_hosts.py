@@ -141,3 +141,22 @@ def test_who_takes_a_storage_from_a_host_is_told_there_once(any_placement, hosts
         f"Node h2: another service deleted provider pool-1 ({POOL})",
     ]
     assert there(any_placement, POOL), "created again"
+
+
+def test_after_a_kill_nobody_else_is_said_to_have_taken_what_this_host_removed(
+    any_placement, tmp_path, caplog
+) -> None:
+    """The saved view is from before the removal, and before what is in use was drained."""
+    host = Host(any_placement, NODE, ROOT, POOL, SECOND, state=tmp_path)
+    host.settled()
+    saved = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    any_placement.stranger.put_allocation({SECOND: {"DISK_GB": 10}})
+    host.mounts()
+    host.period(), host.period()
+    assert not there(any_placement, POOL) and pool(any_placement, SECOND)["reserved"] == 900
+    for path, data in saved.items():
+        path.write_bytes(data)
+    caplog.clear()
+    host.restart()
+    host.period(), host.period()
+    assert "another service" not in caplog.text

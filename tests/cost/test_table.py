@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from drivers.api import ReshapeNeeded
+from reportclient.testing.fake_store import Store
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 from tests.servers.placement import RealPlacement
 
@@ -64,6 +65,14 @@ def settled(any_placement, size, consumers=0, *, aggregate=None, state=None, **r
     allocate(any_placement, consumers)
     assert agent.period(2 * VERIFY).ok
     return agent, driver, Log(any_placement)
+
+
+def emptied(any_placement) -> None:
+    """Take away all that Placement has."""
+    if isinstance(any_placement, RealPlacement):
+        any_placement.empty()
+    else:
+        any_placement.store = Store()
 
 
 def kinds(requests):
@@ -124,6 +133,15 @@ def test_restart_when_the_saved_view_is_lost(any_placement, size, consumers):
     _, driver, log = settled(any_placement, size, consumers, aggregate=AGGREGATE)
     assert Agent(any_placement, driver).period().ok
     assert kinds(log.take()) == ["GET"] * (3 * size + 2)
+
+
+@each_size
+def test_after_placement_lost_its_database_it_costs_what_a_cold_start_costs(any_placement, size):
+    agent, _, log = settled(any_placement, size)
+    emptied(any_placement)
+    log.take()
+    report = agent.period(2 * VERIFY)
+    assert report.ok and len(log.take()) == 1 + size + size + 1 + 1 + (size > 1)
 
 
 @each_case

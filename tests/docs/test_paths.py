@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [
     REPOSITORY / "README.rst",
     REPOSITORY / "CONTRIBUTING.rst",
-    REPOSITORY / "docs" / "design.md",
+    *sorted((REPOSITORY / "docs").glob("design*.md")),
     *sorted((REPOSITORY / "docs").rglob("*.rst")),
 ]
 FOLDERS = (

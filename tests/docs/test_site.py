@@ -23,6 +23,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 LONGEST = 2000
 """Words of a page: what is longer is divided, or said in fewer."""
+FOR_DEVELOPERS = ("checklists", "costs", "faults", "fleet", "lab", "mutation", "world")
+"""Pages that only those who change the project need."""
 LOOKED_UP = DOCS / "messages.rst"
 """Searched for a message, not read."""
 
@@ -107,6 +109,14 @@ def test_the_navigation_names_each_page_once_in_sections_that_fold(site: Path) -
     assert len(re.findall(r'class="toctree-l1', tree)) < 15 < len(titles)
 
 
+def test_pages_for_developers_stand_under_develop_and_nowhere_else(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    users, _, developers = page.partition('<span class="caption-text">Develop</span>')
+    linked = re.findall(r'href="(\w+)\.html"', users)
+    assert [name for name in linked if name in FOR_DEVELOPERS] == []
+    assert [name for name in FOR_DEVELOPERS if f'href="{name}.html"' not in developers] == []
+
+
 def test_each_page_shows_the_version(site: Path) -> None:
     title = f"compute-agent {metadata.version('compute-agent')}"
     pages = [page for page in site.rglob("*.html") if "_static" not in page.parts]
@@ -145,8 +155,8 @@ def test_no_picture_is_larger_than_what_it_shows_needs() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    sorted(set(DOCS.rglob("*.rst")) - {LOOKED_UP}),
-    ids=lambda page: str(page.relative_to(DOCS)),
+    sorted({*DOCS.rglob("*.rst"), *DOCS.glob("*.md"), *REPOSITORY.glob("*.rst")} - {LOOKED_UP}),
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
 def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
     assert len(page.read_text().split()) <= LONGEST

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.bus import messaging
-from agent.registry.access import Registry, open_registry
-from agent.registry.opts import RegistrySettings
+from agent.registry.access import Registry
 from agent.registry.record import ServiceRecord
+from tests.registries import host_record
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.waiting import eventually as eventually
@@ -27,11 +27,7 @@ def options(url: str = "", more: str = "", *, report_interval: int = 1) -> str:
 
 def registry_of(agent: AgentProcess) -> Registry:
     """The agent's own, opened beside it, as computectl does."""
-    path = agent.state_path / "services.sqlite"
-    return open_registry(
-        RegistrySettings("direct", f"sqlite:///{path}", 60.0, 10.0, "nova-compute", "", None, ""),
-        None,
-    )
+    return host_record(agent.state_path)
 
 
 def record_of(agent: AgentProcess) -> ServiceRecord:

@@ -1,19 +1,23 @@
 """``computectl audit`` on a real Placement."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent.registry.access import Registry, open_registry
+from compute_registry.store import SqlRegistry
 from computectl.auditing import fleet
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from reportclient.http import PlacementAPI, token_adapter
+from tests import registries
 from tests.integration.agent_host import Here, Said
+from tests.servers import records
 from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ
 
 OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"
 DISABLED, SHARES = "COMPUTE_STATUS_DISABLED", "MISC_SHARES_VIA_AGGREGATE"
@@ -25,18 +29,24 @@ AGGREGATE = "7a0e6a3c-0000-4000-8000-000000000001"
 def host(placement: RealPlacement, tmp_path: Path) -> Here:
     """Its commands only; nothing was reported yet."""
     made = Here(tmp_path, placement.url)
-    made.configure(more=f"[registry]\nservice_down_time = {DOWN_AFTER}")
+    made.configure()
     (tmp_path / "state").mkdir()
     return made
 
 
 @pytest.fixture
-def registry(host: Here) -> Registry:
-    return open_registry(Session.from_config_files([str(host.config)], ()).settings.registry, None)
+def registry(host: Here, broker: RabbitMQ, tmp_path: Path) -> Iterator[SqlRegistry]:
+    """That of the fleet, which the host's commands call."""
+    host.configure(
+        more=f"[registry]\naccess = rpc\nservice_down_time = {DOWN_AFTER}\n"
+        f"[DEFAULT]\ntransport_url = {broker.url}"
+    )
+    with registries.served(tmp_path, broker, DOWN_AFTER) as store:
+        yield store
 
 
 @pytest.fixture
-def reported(host: Here, registry: Registry, placement: RealPlacement) -> Here:
+def reported(host: Here, registry: SqlRegistry, placement: RealPlacement) -> Here:
     """Two cells with cards and storage that it shares; and its record."""
     host.script(DEFAULT_SCRIPT.read_text())
     assert host.agent().code == 0
@@ -57,12 +67,9 @@ def uuid(placement: RealPlacement, name: str) -> str:
     return str(found["uuid"])
 
 
-def silence(host: Here, name: str) -> None:
+def silence(registry: SqlRegistry, name: str) -> None:
     """Its last heartbeat was long ago."""
-    with closing(sqlite3.connect(host.directory / "state/services.sqlite")) as database, database:
-        database.execute(
-            "UPDATE services SET heard = heard - ? WHERE host = ?", (2 * DOWN_AFTER, name)
-        )
+    records.later(registry.database, 2 * DOWN_AFTER, name)
 
 
 def damage(placement: RealPlacement, sql: str, *values: object) -> None:
@@ -95,7 +102,7 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
     fine = root(placement, "fine", NODE, DISABLED)
     registry.heartbeat("fine", "a", "6.5", [fine])
     registry.heartbeat("away", "b", "6.5", [root(placement, "away", NODE)])
-    silence(host, "away")
+    silence(registry, "away")
     registry.heartbeat("lost", "c", "6.5", [AGGREGATE])
     orphan = root(placement, "orphan", NODE)
     root(placement, "nova", NODE)
@@ -220,8 +227,7 @@ def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) ->
 def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placement) -> None:
     for name in ("one", "two"):
         registry.heartbeat(name, name, "6.5", [root(placement, name, NODE)])
-    with closing(sqlite3.connect(host.directory / "state/services.sqlite")) as database, database:
-        database.execute("UPDATE services SET version = 'new' WHERE host = 'two'")
+    records.write(registry.database, "two", disabled_at=1e300)
     said = host.ctl("audit", "--all", "-f", "json")
     [row] = said.json()
     assert (row["subject"], row["text"]) == ("two", "its record is unreadable")
@@ -229,8 +235,9 @@ def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placem
     assert "the roots of two are not known" in said.err
 
 
-def test_a_registry_of_one_host_can_not_tell_orphans(host, registry, placement) -> None:
-    registry.heartbeat("host1", "a", "6.5", [root(placement, "host1", NODE)])
+def test_a_registry_of_one_host_can_not_tell_orphans(host, placement) -> None:
+    record = registries.host_record(host.directory / "state")
+    record.heartbeat("host1", "a", "6.5", [root(placement, "host1", NODE)])
     root(placement, "host2", NODE)
     said = host.ctl("audit", "--all")
     assert said.code == 2
@@ -317,9 +324,41 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
     assert f"trait set {numa0} with a --trait for each that stays" in steps["host1_numa0"]
 
 
+def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, placement) -> None:
+    root, numa0 = uuid(placement, "host1"), uuid(placement, "host1_numa0")
+    placement.request("PUT", "/traits/CUSTOM_RACK_7")
+    for trait in ("CUSTOM_RACK_7", "OWNER_NOVA", "HW_CPU_X86_MMX"):
+        placement.stranger.add_trait(root, trait)
+    records = placement.request("GET", f"/resource_providers/{numa0}/inventories")["inventories"]
+    placement.stranger.set_inventory(numa0, {**records, "FPGA": {"total": 1}})
+    steps = {
+        row["text"].split()[-1]: row["next_step"]
+        for row in reported.ctl("audit", "-f", "json").json()
+    }
+    assert "declare it in a provider file" in steps["CUSTOM_RACK_7"]
+    assert "add OWNER_NOVA to [compute] owner_trait" in steps["OWNER_NOVA"]
+    for name in ("HW_CPU_X86_MMX", "FPGA"):
+        assert steps[name].startswith("it stays until it is removed")
+    files = reported.directory / "provider_config"
+    files.mkdir()
+    (files / "rack.yaml").write_text(
+        "meta: {schema_version: '1.0'}\nproviders:\n- identification: {name: host1}\n"
+        "  traits: {additional: [CUSTOM_RACK_7]}\n"
+    )
+    reported.configure(
+        more=f"[compute]\nowner_trait = {OWNER}, OWNER_NOVA\nprovider_config_location = {files}\n"
+        f"[registry]\nservice_down_time = {DOWN_AFTER}"
+    )
+    placement.stranger.remove_trait(root, "HW_CPU_X86_MMX")
+    placement.stranger.set_inventory(numa0, records)
+    assert reported.agent().code == 0
+    said = reported.ctl("audit", "-f", "json")
+    assert said.json() == [] and said.code == 0, said.out
+
+
 def test_record_and_trait_are_compared(reported, registry, placement) -> None:
     registry.set_status("host1", disabled=True)
-    silence(reported, "host1")
+    silence(registry, "host1")
     found = rows(said := reported.ctl("audit", "-f", "json"))
     assert said.code == 1
     assert found["status", "error", "host1"]["text"] == (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kombu import Connection, Consumer, Queue
-from kombu.exceptions import OperationalError
+from amqp import AccessRefused, Message
+from kombu import Connection, Exchange, Queue
 
 from agent.bus.errors import MessagingError, RemoteFault
 from agent.bus.messaging import Target
@@ -19,31 +19,24 @@ from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.permission import AgentPermissions
+from compute_registry.broker_users import commands
 from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import RecordingAgent, RegistryProcess
+from tests.servers.registry import RecordingAgent, RegistryProcess, recording_agent
 
 needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 MASTER = "a long random text"
-DOCUMENTED = re.compile(r"rabbitmqctl (\w+) (.*)")
-
-
-def documented() -> list[list[str]]:
-    """The commands of the page, for host1."""
-    page = (REPOSITORY / "docs" / "security.rst").read_text().partition(":name: rabbitmq-users")[2]
-    block = page.partition("\n\n")[2].partition("\n\n\n")[0].replace("\\\n", " ")
-    commands = [found.groups() for found in map(DOCUMENTED.search, block.splitlines()) if found]
-    return [[name, *(word.strip("'") for word in said.split())] for name, said in commands]
+HOSTS = ("host1", "host2")
+CALLS = Exchange("nova", type="topic", passive=True)
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[RabbitMQ]:
     with RabbitMQ() as server:
-        for command in documented():
-            server.control(*command)
-            if "agent-host1" in " ".join(command):
-                server.control(*(word.replace("host1", "host2") for word in command))
+        for line in commands(["host1", "host2"], "nova", "/"):
+            words = shlex.split(line)[1:]
+            server.control(*words, *(["secret"] if words[0] == "add_user" else []))
         yield server
 
 
@@ -106,17 +99,64 @@ def unsigned_call() -> str:
     )
 
 
+@pytest.fixture
+def channel(broker: RabbitMQ, transport: Callable[[str], Any]) -> Iterator[Any]:
+    """What a program on host2 has, while the agents of both hosts listen."""
+    servers = [recording_agent(transport(url(broker, f"agent-{host}")), host)[1] for host in HOSTS]
+    with Connection(url(broker, "agent-host2").replace("rabbit:", "amqp:")) as connection:
+        yield connection.channel()
+    assert all(server.stop(30) for server in servers)
+
+
+def bound(channel: Any, key: str) -> None:
+    Queue("reply_thief", CALLS, routing_key=key, auto_delete=True)(channel).declare()
+
+
+def bound_by_an_exchange(channel: Any) -> None:
+    channel.exchange_declare("reply_thief", "topic", auto_delete=True, durable=False)
+    channel.exchange_bind("reply_thief", "nova", "#")
+
+
+def published(channel: Any, exchange: str, key: str) -> None:
+    channel.basic_publish(Message("{}"), exchange, key)
+    channel.queue_declare("reply_thief", auto_delete=True)  # its answer comes after a refusal
+
+
+ATTEMPTS: dict[str, Callable[[Any], object]] = {
+    "consume another agent's queue": lambda channel: channel.basic_consume("compute.host1"),
+    "fetch from another agent's queue": lambda channel: channel.basic_get("compute.host1"),
+    "consume the registry's queue": lambda channel: channel.basic_consume("compute-registry"),
+    "get all calls": lambda channel: bound(channel, "#"),
+    "get the calls to all agents": lambda channel: bound(channel, "compute.*"),
+    "get the calls to another agent": lambda channel: bound(channel, "compute.host1"),
+    "get them in its own queue": lambda channel: channel.queue_bind(
+        "compute.host2", "nova", "compute.host1"
+    ),
+    "get them through an exchange of its own": bound_by_an_exchange,
+    "get calls to the registry": lambda channel: channel.queue_bind(
+        "compute.host2", "compute-registry", "#"
+    ),
+    "call another agent": lambda channel: published(channel, "nova", "compute.host1"),
+    "call all agents": lambda channel: published(channel, "compute_fanout", ""),
+    "delete another agent's queue": lambda channel: channel.queue_delete("compute.host1"),
+}
+
+
 @needs_rabbitmq
-def test_an_agent_can_not_read_what_is_for_another_or_for_the_registry(broker: RabbitMQ) -> None:
-    for queue in ("compute.host1", "compute-registry"):
-        with Connection(url(broker, "agent-host2").replace("rabbit:", "amqp:")) as connection:
-            reading = Queue(queue, no_declare=True)
-            refused = (OperationalError, *connection.connection_errors, *connection.channel_errors)
-            with pytest.raises(refused, match="(?i)refused"):
-                with Consumer(connection.channel(), [reading], callbacks=[lambda *_: None]):
-                    connection.drain_events(timeout=5)
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_the_broker_refuses_an_agent_the_calls_of_others(channel: Any, attempt: str) -> None:
+    with pytest.raises(AccessRefused):
+        ATTEMPTS[attempt](channel)
 
 
-def test_the_page_has_a_user_for_each_part() -> None:
-    users = {command[1] for command in documented() if command[0] == "add_user"}
-    assert users == {"registry", "operator", "agent-host1"}
+@needs_rabbitmq
+def test_an_agents_user_gets_the_calls_to_its_own_host(channel: Any) -> None:
+    for key in ("compute", "compute.host2"):
+        bound(channel, key)
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (REPOSITORY / "docs" / "security.rst").read_text().partition(":name: rabbitmq-users")[2]
+    block = page.partition("\n\n")[2].partition("\n\n")[0].replace("\\\n", " ")
+    shown = [shlex.split(line) for line in block.splitlines()]
+    assert shown == [shlex.split(line) for line in commands(["host1"], "nova", "/")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from driverkit.placement.server import TOKEN
-from tests.servers import browser
+from tests.registries import FILE
+from tests.servers import browser, fleet_pages
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
@@ -54,7 +56,7 @@ def write_hosts(directory: Path, root: str) -> None:
     hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
     names = ", ".join(hosts[0])
     values = ", ".join(f":{name}" for name in hosts[0])
-    with closing(sqlite3.connect(directory / "services.sqlite", timeout=60)) as database:
+    with closing(sqlite3.connect(directory / FILE, timeout=60)) as database:
         with database:
             database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
 
@@ -99,6 +101,34 @@ def test_typing_leaves_the_hosts_that_have_the_words(chromium: Browser, fleet: s
     assert chromium.run("document.getElementById('shown').textContent") == "1"
 
 
+def test_what_is_typed_is_found_after_a_refresh_too_and_no_match_is_a_sentence(
+    chromium: Browser, fleet: str
+) -> None:
+    chromium.open(fleet)
+    chromium.type("#q", "forced")
+    chromium.until(f"{ROWS}.length == 1")
+    chromium.open(chromium.run("location.href"))
+    assert chromium.run(NAMES) == ["host9"]
+    chromium.type("#q", "x")
+    chromium.until("document.getElementById('list').textContent.includes('No host has “')")
+    assert chromium.problems == []
+
+
+def test_the_page_is_used_with_the_keyboard(chromium: Browser, fleet: str) -> None:
+    chromium.open(fleet)
+    chromium.press("/")
+    assert chromium.run("document.activeElement.id") == "q"
+    for keys, host in ((["ArrowDown"], "host7"), (["ArrowDown"], "host9"), (["ArrowUp"], "host7")):
+        for key in keys:
+            chromium.press(key)
+        assert chromium.run("document.activeElement.textContent") == host
+    chromium.press("ArrowUp")
+    assert chromium.run("document.activeElement.id") == "q"
+    chromium.open(f"{fleet}/host7")
+    chromium.press("/", to_another=True)
+    chromium.until("document.activeElement.id == 'q'")
+
+
 def test_what_is_disabled_is_one_click_away_and_says_since_when(
     chromium: Browser, fleet: str
 ) -> None:
@@ -131,11 +161,11 @@ def test_a_refresh_keeps_the_filter_and_the_switch(chromium: Browser, fleet: str
 
 def test_what_others_wrote_is_text_and_the_tree_a_list(chromium: Browser, fleet: str) -> None:
     chromium.open(fleet)
-    chromium.click("a[href='fleet/host7']")
+    chromium.click("a[href='/fleet/host7']")
     assert chromium.run("document.title") == "host7 · compute-registry"
     assert HOSTILE in chromium.run("document.querySelector('dl').textContent")
-    assert "host7 <b>&" in chromium.run("document.querySelector('.tree li').textContent")
-    assert chromium.run("document.querySelector('.tree tbody th').textContent") == "VCPU"
+    assert "host7 <b>&" in chromium.run("document.querySelector('.tree summary').textContent")
+    assert chromium.run("document.querySelector('.tree tbody tr + tr th').textContent") == "VCPU"
     assert chromium.problems == []
 
 
@@ -144,7 +174,7 @@ def test_it_fits_a_phone_and_follows_its_colours(
     chromium: Browser, fleet: str, tmp_path: Path, dark: bool
 ) -> None:
     chromium.shown_as(360, 740, dark=dark)
-    for page in (fleet, f"{fleet}/host7"):
+    for page in (fleet, f"{fleet}/host7", f"{fleet}/nobody"):
         chromium.open(page)
         assert not chromium.run(TOO_WIDE)
         paper = chromium.run("getComputedStyle(document.body).backgroundColor")
@@ -158,4 +188,42 @@ def test_nothing_of_another_site_may_be_loaded_or_run(fleet: str) -> None:
     _, headers, body = fetch(fleet)
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
-    assert b"http://" not in body and b"https://" not in body
+    assert not re.search(rb"""=\s*["']?https?:""", body)
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[str]:
+    """Where the page of the fleet is that the pictures in the documentation show."""
+    with fleet_pages.served() as url:
+        yield url
+
+
+@pytest.mark.parametrize(("width", "height"), fleet_pages.SIZES)
+def test_no_name_is_broken_and_no_page_is_wider_than_its_window(
+    chromium: Browser, scripted: str, width: int, height: int
+) -> None:
+    chromium.shown_as(width, height)
+    chromium.open(f"{scripted}?sort=host")
+    assert not chromium.run(TOO_WIDE)
+    links = "Array.from(document.querySelectorAll('tbody th a'))"
+    assert chromium.run(f"{links}.every((a) => a.getClientRects().length <= 2)")
+    lines = f"{links}.map((a) => Math.round(a.getBoundingClientRect().height))"
+    assert len(set(chromium.run(lines))) == 1
+    if width > 1000:
+        seen = f"{ROWS}.filter((r) => r.getBoundingClientRect().bottom <= innerHeight).length"
+        assert chromium.run(seen) >= 24
+    chromium.open(f"{scripted}{fleet_pages.HOST}")
+    assert not chromium.run(TOO_WIDE)
+    chromium.shown_as(1280, 900)
+
+
+def test_the_table_of_a_tree_has_one_head_and_aligned_columns(
+    chromium: Browser, scripted: str
+) -> None:
+    chromium.open(f"{scripted}{fleet_pages.HOST}")
+    assert chromium.run("document.querySelectorAll('.tree thead').length") == 1
+    right = "getBoundingClientRect().right"
+    cells = "Array.from(document.querySelectorAll('.tree td:nth-child(2):not(.last)'))"
+    assert chromium.run(f"new Set({cells}.map((cell) => cell.{right})).size") == 1
+    chromium.click(".tree td.last a")
+    assert chromium.run("document.querySelectorAll('.consumers tbody tr').length") == 1

@@ -17,7 +17,7 @@ import pytest
 
 from agent import config
 from agent.placement import adapter_from_conf
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden, Unreachable
 from reportclient.http import PlacementAPI
 from tests import registries

@@ -94,7 +94,7 @@ def test_a_pool_that_is_started_is_in_placement_at_once(looping, other, placemen
     finally:
         pool.destroy()
     # Gone again: its size is not known any more, since there is no Ceph either, and stays.
-    eventually(lambda: "install ceph-common" in looping.driver.degraded().get("ceph", ""))
+    eventually(lambda: "install ceph-common" in looping.driver.degraded("host1").get("ceph", ""))
     assert disk_gb(placement, ROOT) == 100
 
 

@@ -142,7 +142,7 @@ def test_cpu_traits_are_the_kernels_flags(driver):
 def test_nothing_is_missing_and_the_second_period_changes_nothing(driver):
     snapshot = report(driver).freeze()
     assert report(driver, ProviderTree(snapshot)).freeze() is snapshot
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_custom_model_has_its_own_features(libvirtd, tmp_path):
@@ -168,7 +168,7 @@ cpu_models = Nonsense-9000
     driver = LibvirtDriver(context(tmp_path, text))
     assert report(driver).has_inventory(*driver.get_available_nodes())
     driver.cleanup_host("host")
-    assert "Nonsense-9000" in str(driver.degraded())
+    assert "Nonsense-9000" in str(driver.degraded("host1"))
 
 
 def test_domain_capabilities_can_be_asked_for(libvirtd):

@@ -49,7 +49,7 @@ def test_devices_are_reported_as_libvirt_tells_them(tmp_path: Path) -> None:
     tree = ProviderTree()
     tree.new_root(node, "c0ffee00-0000-4000-8000-000000000001")
     driver.update_provider_tree(tree, node)
-    degraded = driver.degraded()
+    degraded = driver.degraded("host1")
     driver.cleanup_host(node)
     below = (tree.data(uuid) for uuid in tree.get_provider_uuids(node)[1:])
     assert {

@@ -1,11 +1,11 @@
-"""``computectl service`` as an operator meets it: real Placement, a database in state_path."""
+"""``computectl service`` as an operator meets it: real Placement, a registry over RPC, or alone."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 
 from agent.bus.signing import Signer, host_key
 from agent.registry.client import RegistryClient
-from agent.registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry
+from tests import registries
 from tests.integration.agent_host import AgentHost, one_line
-from tests.registries import registry_at
 from tests.servers import rabbitmq, records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
@@ -29,14 +29,23 @@ DOWN_AFTER = 3600
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
     host = AgentHost(tmp_path, placement.url)
-    host.configure(more=f"[registry]\nservice_down_time = {DOWN_AFTER}")
+    host.configure()
     (tmp_path / "state").mkdir()
     return host
 
 
 @pytest.fixture
-def registry(host: AgentHost) -> SqlRegistry:
-    return registry_at(host.directory / "state")
+def registry(host: AgentHost, broker: RabbitMQ, tmp_path: Path) -> Iterator[SqlRegistry]:
+    configure(host, broker)
+    with registries.served(tmp_path, broker, DOWN_AFTER) as store:
+        yield store
+
+
+def configure(host: AgentHost, broker: RabbitMQ) -> None:
+    host.configure(
+        more=f"[registry]\naccess = rpc\nservice_down_time = {DOWN_AFTER}\n"
+        f"[DEFAULT]\ntransport_url = {broker.url}"
+    )
 
 
 def root(placement: RealPlacement, name: str, *traits: str) -> str:
@@ -98,9 +107,10 @@ def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
 
 
 def test_without_a_message_bus_the_agent_is_left_to_look(
-    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
+    host: AgentHost, placement: RealPlacement
 ) -> None:
-    registry.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
+    record = registries.host_record(host.directory / "state")
+    record.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
     said = host.ctl("service", "disable", "host1")
     assert "at its next heartbeat (not called: no message bus is configured)" in said.text
     assert f"has {TRAIT} on 0 of 1 root: its agent has not applied the record yet" in said.text
@@ -109,7 +119,8 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
     assert "nobody" in one_line(host.ctl("service", "disable", "nobody"), 2)
-    assert "already enabled" in one_line(host.ctl("service", "enable", "host1"), 2)
+    enabled = host.ctl("service", "enable", "host1")
+    assert enabled.code == 0 and "already enabled; nothing was changed" in enabled.text
     long = host.ctl("service", "disable", "host1", "--reason", "x" * 300)
     assert "300 characters" in one_line(long, 2)
     assert "rack 1" in one_line(host.ctl("service", "delete", "host1"), 2)
@@ -133,9 +144,8 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
-    records.write(
-        registry.database, "last_seen = NULL, heard = NULL, address = NULL, rpc_version = NULL"
-    )
+    nothing = dict.fromkeys(("last_seen", "heard", "address", "rpc_version"))
+    records.write(registry.database, **nothing)
     (row,) = host.ctl("service", "list", "-f", "json").json()
     assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
     assert "never" in host.ctl("service", "list").out.splitlines()[1]
@@ -157,15 +167,16 @@ def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlR
 
 
 def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat("host1", "a", "6.5", [])
+    registry.heartbeat("host1", "a", None, [])
     assert "host1 is forced down" in host.ctl("service", "force-down", "host1").out
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "forced down"
     assert host.ctl("service", "force-down", "host1", "--unset").code == 0
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "up"
 
 
-def test_records_are_shown_when_placement_is_away(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:
+    record = registries.host_record(host.directory / "state")
+    record.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
     host.url = "http://127.0.0.1:1"
     host.configure()
     said = host.ctl("service", "list")
@@ -175,18 +186,18 @@ def test_records_are_shown_when_placement_is_away(host: AgentHost, registry: Sql
 
 
 def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
-    host.configure(more="[registry]\nconnection = sqlite:////no/such/directory/x")
-    err = one_line(host.ctl("service", "list"), 1)
-    assert "unable to open database file" in err
+    host.configure(
+        more="[registry]\naccess = rpc\n[DEFAULT]\ntransport_url = rabbit://127.0.0.1:1/"
+    )
+    assert "compute-registry: " in one_line(host.ctl("service", "list"), 1)
     err = one_line(host.ctl("service", "disable", "host1"), 1)
     assert "computectl service show host1 shows whether the record was changed" in err
 
 
-def test_a_database_of_a_fleet_is_left_to_compute_registry(host: AgentHost) -> None:
-    host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
-    err = one_line(host.ctl("service", "list"), 2)
-    assert "[registry] connection" in err and "set [registry] access = rpc" in err
-    assert "secret" not in err
+def test_a_record_that_cant_be_read_is_said(host: AgentHost) -> None:
+    registries.host_record(host.directory / "state").path.write_bytes(b"{")
+    err = one_line(host.ctl("service", "list"), 1)
+    assert "record.json is damaged" in err and "which replaces a damaged file" in err
 
 
 # -- beside an agent, a broker and compute-registry

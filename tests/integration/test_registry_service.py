@@ -23,9 +23,10 @@ from agent.loop import Loop, in_thread
 from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
-from agent.registry.store import SqlRegistry
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, status_document
+from compute_registry.rest import server
+from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
@@ -302,7 +303,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
         said = "Ignoring change to immutable option registry.binary"
         registry.wait_for(lambda: said in registry.log)
         url = f"http://127.0.0.1:{number}/v2.1/os-services"
-        registry.wait_for(lambda: b'"state": "up"' in fetch(url)[2])
+        registry.wait_for(lambda: b'"state":"up"' in fetch(url)[2].replace(b" ", b""))
         os.kill(registry.pid, signal.SIGUSR2)
         shown = f"database = sqlite:///{tmp_path}/", "message bus = none", "master_key = ***"
         for words in ("Guru Meditation", *shown):
@@ -453,12 +454,22 @@ def test_without_a_version_or_with_the_first_the_openstack_client_gets_along(
     assert listed["Hypervisor Hostname"] == "host1"
 
 
-def test_the_openstack_client_shows_which_versions_to_use(rest: tuple[str, SqlRegistry]) -> None:
-    url, _ = rest
-    with pytest.raises(
-        AssertionError, match=r"2\.11 is not supported: use 2\.53 to 2\.104, or 2\.1"
-    ):
-        OpenStack(url, "2.11")("list")
+@pytest.mark.parametrize("microversion", ["2.11", pytest.param("2.52", marks=pytest.mark.faults)])
+def test_the_openstack_client_gets_along_with_versions_before_uuids(
+    rest: tuple[str, SqlRegistry], microversion: str
+) -> None:
+    url, registry = rest
+    registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    openstack = OpenStack(url, microversion)
+    openstack("set", "--disable", "--disable-reason", "why", "host1", "nova-compute")
+    openstack("set", "--down", "host1", "nova-compute")
+    found = openstack.listed()["host1"]
+    assert (found["Status"], found["State"]) == ("disabled", "down")
+    assert openstack.json("hypervisor", "show", "host1")["service_host"] == "host1"
+    (matching,) = openstack.json("hypervisor", "list", "--matching", "ost")
+    assert matching["Hypervisor Hostname"] == "host1"
+    openstack("delete", str(found["ID"]))
+    assert openstack.listed() == {}
 
 
 @needs_rabbitmq
@@ -486,6 +497,27 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
         assert agent.asked == [False]
         assert "old has RPC version 4.9" in process.log
         server.stop()
+
+
+@needs_mariadb
+def test_a_database_that_hangs_is_a_503_with_a_sentence_and_heals_by_itself(
+    mariadb: MariaDB, tmp_path: Path
+) -> None:
+    port = free_port()
+    more = f"connection = {mariadb.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
+    services = f"http://127.0.0.1:{port}/v2.1/os-services"
+    with RegistryProcess(tmp_path, more=more):
+        assert fetch(services)[0] == 200
+        assert mariadb.pid is not None
+        os.kill(mariadb.pid, signal.SIGSTOP)
+        try:
+            status, _, text = fetch(services)
+        finally:
+            os.kill(mariadb.pid, signal.SIGCONT)
+        said = json.loads(text)["serviceUnavailable"]["message"]
+        expected = "the database did not answer within 10 s: try again in a moment"
+        assert (status, said) == (503, expected)
+        eventually(lambda: fetch(services)[0] == 200)
 
 
 # -- Keystone
@@ -517,6 +549,48 @@ def test_keystone_decides_who_comes_in(tmp_path: Path) -> None:
                 assert fetch(services, X_Auth_Token=token)[0] == expected, (token, process.log)
             forged = fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")
             assert forged[0] == 401
+
+
+def test_invented_tokens_at_a_keystone_that_hangs_are_refused_in_time_and_delay_no_known_one(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with TinyKeystone() as keystone:
+        more = (
+            f"rest_port = {port}\n[keystone_authtoken]\nauth_type = password\n"
+            f"auth_url = {keystone.url}/v3\nwww_authenticate_uri = {keystone.url}\n"
+            "username = r\npassword = s\nproject_name = service\nhttp_connect_timeout = 5\n"
+            "user_domain_id = default\nproject_domain_id = default"
+        )
+        with RegistryProcess(tmp_path, more=more) as process:
+            services = f"http://127.0.0.1:{port}/v2.1/os-services"
+            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+            keystone.answers.clear()
+            answers: list[Any] = []
+            threads = [
+                threading.Thread(
+                    target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
+                )
+                for n in range(60)
+            ]
+            for each in threads:
+                each.start()
+            eventually(lambda: len(answers) > 60 - server.THREADS)
+            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+            assert len(answers) < len(threads), "some wait for Keystone still"
+            for each in threads:
+                each.join(60)
+            assert {status for status, _, _ in answers} == {503}
+            said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
+            assert said == {
+                "Keystone can't be reached: Keystone did not answer within 5 s: try again in a "
+                "moment",
+                "Keystone can't be reached: Keystone has not answered 8 earlier calls: try again "
+                "in a moment",
+            }
+            assert "Traceback" not in process.log
+            keystone.answers.set()
+            eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
 
 
 def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:

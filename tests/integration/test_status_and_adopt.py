@@ -103,7 +103,7 @@ def test_status_names_what_is_wrong_and_since_when(agent):
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "custom_small" in said.stdout
-    assert "never fully reported" in said.stdout
+    assert "not fully reported since compute-agent started" in said.stdout
 
 
 def test_an_agent_whose_pid_somebody_else_has_is_not_running(agent):

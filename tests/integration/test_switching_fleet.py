@@ -23,6 +23,7 @@ from tests.integration.switched import (
     root_of,
     status_of,
 )
+from tests.registries import host_record
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ, missing
@@ -67,7 +68,7 @@ def test_a_host_follows_the_registry(agent, registry, client, placement) -> None
     started(agent)
     root = root_of(agent)
     eventually(lambda: [one.roots for one in client.list_services()] == [(root,)])
-    assert not (agent.state_path / "services.sqlite").exists()
+    assert not host_record(agent.state_path).path.exists()
     client.set_status("testhost", disabled=True, reason="new disks")
     eventually(lambda: has_trait(placement, root))
     client.set_status("testhost", disabled=False)
@@ -131,23 +132,28 @@ def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> Non
     assert not has_trait(placement, root_of(agent))
 
 
-def test_two_agents_with_one_name_and_both_addresses_are_said(tmp_path, placement) -> None:
+@needs_rabbitmq
+def test_two_agents_with_one_name_and_both_addresses_are_said(
+    tmp_path, placement, registry, broker
+) -> None:
     agents = []
     for name in ("first", "second"):
         directory = tmp_path / name
         directory.mkdir()
-        text = options(more=f"connection = sqlite:///{tmp_path}/services.sqlite\n")
+        text = options(broker.url, "access = rpc\n")
         agents.append(AgentProcess(directory, placement.url, options=text))
     first, second = agents
     try:
         started(first)
-        mark = placement.mark()
         second.start()
-        assert second.process.wait(90) == 1
-        assert not placement.since(mark), "it must not report"
-        assert str(first.state_path) in second.log
-        assert str(second.state_path) in second.log
-        assert "Traceback" not in second.log
+        second.until_logged("is used by another agent, which is up")
+        assert str(first.state_path) in second.log and str(second.state_path) in second.log
+        second.until_logged("another provider has its name")
+        assert "Serving RPC calls on topic compute" not in second.log
+        assert second.process.poll() is None and "Traceback" not in second.log
+        first.kill()
+        second.until_logged("No other agent has the name of this host any more")
+        second.until_logged("Serving RPC calls on topic compute")
     finally:
         for agent in agents:
             agent.kill()

@@ -1,16 +1,18 @@
 """``computectl watch`` on a terminal, beside a real agent and a real registry."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.registry.access import open_registry
-from computectl.shared.command_session import Session
+from compute_registry.store import SqlRegistry
+from tests import registries
 from tests.integration.agent_host import AgentHost
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
+from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
 pytest.importorskip("pyte", reason="the terminal is read with pyte")
@@ -54,23 +56,29 @@ def test_a_host_is_watched_while_its_agent_works(placement: RealPlacement, tmp_p
 
 
 @pytest.fixture
-def fleet(placement: RealPlacement, tmp_path: Path) -> AgentHost:
+def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[SqlRegistry]:
+    with registries.served(tmp_path, broker, down_after=3600) as store:
+        yield store
+
+
+@pytest.fixture
+def fleet(
+    placement: RealPlacement, tmp_path: Path, broker: RabbitMQ, registry: SqlRegistry
+) -> AgentHost:
     """Three hosts, one of which is disabled by its record only."""
     host = AgentHost(tmp_path, placement.url)
-    host.configure(more="[registry]\nservice_down_time = 3600")
+    host.configure(
+        more="[registry]\naccess = rpc\nservice_down_time = 3600\n"
+        f"[DEFAULT]\ntransport_url = {broker.url}"
+    )
     (tmp_path / "state").mkdir()
-    registry = registry_of(host)
     for name in ("rack1-a", "rack1-b", "rack2-a"):
         registry.heartbeat(name, name, "6.5", [placement.stranger.create_provider(name)])
     registry.set_status("rack2-a", disabled=True, reason="new \x1b[2J disks")
     return host
 
 
-def registry_of(host: AgentHost):
-    return open_registry(Session.from_config_files([str(host.config)], ()).settings.registry, None)
-
-
-def test_the_fleet_is_watched_filtered_and_sorted(fleet: AgentHost) -> None:
+def test_the_fleet_is_watched_filtered_and_sorted(fleet: AgentHost, registry: SqlRegistry) -> None:
     arguments = ["--config-file", str(fleet.config), "watch", "--all", "--interval", "1"]
     with Terminal(arguments) as terminal:
         text = terminal.until(lambda text: "1-3 of 3" in text)
@@ -90,7 +98,7 @@ def test_the_fleet_is_watched_filtered_and_sorted(fleet: AgentHost) -> None:
         terminal.until(lambda text: "filter: rack1_" in text and "1-2 of 2" in text)
         terminal.press("\r")
         terminal.until(lambda text: "filter: rack1 (Esc clears)" in text)
-        registry_of(fleet).set_status("rack1-b", disabled=True, reason="ticket 7")
+        registry.set_status("rack1-b", disabled=True, reason="ticket 7")
         terminal.until(lambda text: "rack1-b  disabled: ticket 7" in text)
         terminal.press("\x1b")
         terminal.until(lambda text: "1-3 of 3" in text)

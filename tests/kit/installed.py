@@ -25,6 +25,15 @@ class Lists(DeviceDriver):
         yield Device("sda", {"CUSTOM_LOCAL_DISK": 1}, ["COMPUTE_STATUS_DISABLED", "CUSTOM_FAST"])
         yield Device("sdb", {"CUSTOM_LOCAL_DISK": 1}, parent="sda", healthy=False)
 """
+TWO_SOURCES = """\
+from drivers.api import Device, DeviceDriver
+
+
+class TwoSources(DeviceDriver):
+    def devices(self, node):
+        disks = [Device("sda", {"CUSTOM_LOCAL_DISK": 1}), Device("sdb", {"CUSTOM_LOCAL_DISK": 1})]
+        return {"disks": disks, "cards": [Device("card0", {"CUSTOM_CARD": 1})]}
+"""
 REMOVES_NOTHING = """\
 from drivers.api import Device, DeviceDriver
 

@@ -20,6 +20,7 @@ from tests.kit.installed import (
     LISTS,
     REMOVES_NOTHING,
     SETS_ALL_TRAITS,
+    TWO_SOURCES,
     install,
 )
 from tests.waiting import eventually
@@ -53,6 +54,7 @@ def test_a_broken_rule_is_an_exit_code_of_1_and_a_row_that_says_how_to_mend_it(h
     ("source", "verdict", "seen"),
     [
         (LISTS, KEPT, ""),
+        (TWO_SOURCES, KEPT, ""),
         (REMOVES_NOTHING, BROKEN, "with a device gone the tree has everything that it had before"),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> Non
     assert done.returncode == 1, done.stdout + done.stderr
     said = done.stdout.partition("= FAILURES =")[2].partition("= warnings summary =")[0]
     said = said.partition("short test summary")[0]
-    assert "The driver breaks the rule foreign-traits: Traits that others set stay." in said
+    assert "The driver breaks the rule foreign-traits: Traits that others set stay in the " in said
     assert "trait CUSTOM_DRIVER_KIT_FOREIGN of provider host1_disk_nvme0n1 (" in said
     assert "Mend: provider_tree.set_own_traits, or add_traits and remove_traits" in said
     assert not re.search(r"\.py:\d+|Traceback|def test_|assert ", said), said

@@ -77,7 +77,9 @@ def start(lab: Lab, placement: RealPlacement, tmp_path: Path) -> Iterator[Start]
         agent = Agent(placement, drivers[-1])
         report = agent.period()
         assert report.ok, report.texts()
-        assert drivers[-1].degraded().keys() <= {"0000:41:00.0"}, drivers[-1].degraded()
+        assert drivers[-1].degraded("host1").keys() <= {"0000:41:00.0"}, drivers[-1].degraded(
+            "host1"
+        )
         return agent
 
     yield started

@@ -101,6 +101,14 @@ class Browser(Server):
         for key in text:
             self._ask("Input.dispatchKeyEvent", type="char", text=key)
 
+    def press(self, key: str, *, to_another: bool = False) -> None:
+        """Press a key; wait for the page that it leads ``to_another``."""
+        self._loaded = not to_another
+        text = {"text": key} if len(key) == 1 else {}
+        self._ask("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self._ask("Input.dispatchKeyEvent", type="keyUp", key=key)
+        self.until_loaded()
+
     def shown_as(self, width: int, height: int, *, dark: bool = False) -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._ask("Emulation.setDeviceMetricsOverride", **size)

@@ -18,7 +18,7 @@ from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
-from compute_registry.database import open_database
+from compute_registry.database.fleet_database import FleetDatabase
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot
@@ -91,7 +91,7 @@ class Fleet(Server):
         load(self.placement, Snapshot.build(everything), generation=WRITTEN, held=self.held())
         for number, tree in trees.items():
             self._on_disk(number, tree)
-        database = open_database(self.database)
+        database = FleetDatabase.from_url(self.database)
         database.upgrade()
         records.insert(database, self._records())
         database.dispose()
@@ -136,9 +136,7 @@ class Fleet(Server):
                 "host": name,
                 "binary": BINARY,
                 "version": UNTOUCHED,
-                "disabled": False,
-                "forced_down": False,
-                "roots": uuid,
+                "root": uuid,
                 "address": agent_address(self.directory / name),
                 "last_seen": 0.0,
                 "heard": 0.0,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import http.client
 import json as jsonlib
-import re
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
-from reportclient import errors
+from reportclient.replies import answer
 from reportclient.testing.fake_placement import Stranger
 from tests.servers.ports import free_port
 
@@ -31,21 +31,6 @@ TABLES = (
     "projects",
     "users",
 )
-CONFLICTS = {
-    "placement.concurrent_update": errors.Conflict,
-    "placement.inventory.inuse": errors.InUse,
-    "placement.resource_provider.inuse": errors.InUse,
-    "placement.duplicate_name": errors.NameTaken,
-}
-STATUSES = {
-    401: errors.AuthenticationFailed,
-    403: errors.Forbidden,
-    404: errors.NotFound,
-    406: errors.TooOld,
-    429: errors.Unreachable,
-}
-UNKNOWN = re.compile(r"No such (?:trait\(s\):|trait|resource class) ([\w, ]+?)\.?$")
-NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,32 +142,15 @@ class RealPlacement(PlacementServer):
             link.request(method, path, body, headers)
             response = link.getresponse()
             text = response.read()
-        if response.status >= 400:
-            raise typed_error(response.status, text)
-        return jsonlib.loads(text) if text else {}
+        if response.status < 400:
+            return jsonlib.loads(text) if text else {}
+        url = f"http://127.0.0.1:{self.port}{path}"
+        refused = SimpleNamespace(
+            status_code=response.status, headers=response.headers, content=text, url=url
+        )
+        return answer(method, path, refused)
 
     @property
     def stranger(self) -> Stranger:
         """Somebody else who writes here; his requests are in the log as well."""
         return Stranger(self.request)
-
-
-def typed_error(status: int, text: bytes) -> errors.PlacementError:
-    """The error of ``reportclient.errors`` that an answer stands for."""
-    try:
-        error = jsonlib.loads(text)["errors"][0]
-    except (ValueError, LookupError, TypeError):
-        error = {"detail": text.decode(errors="replace")}
-    detail = " ".join(str(error.get("detail", "")).split())
-    if status in STATUSES:
-        return STATUSES[status](detail)
-    if status >= 500:
-        return errors.Unreachable(detail)
-    if status == 409:
-        uncoded = errors.InUse if " in use" in detail else errors.Rejected  # of traits and classes
-        return CONFLICTS.get(error.get("code", ""), uncoded)(detail)
-    unknown = UNKNOWN.search(detail) if status == 400 else None
-    names = frozenset(NAME.findall(unknown[1])) if unknown else frozenset()
-    if names:
-        return errors.UnknownNames(detail, names=names)
-    return errors.Rejected(detail)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
+from tests.registries import FILE
 from tests.servers.process import Server, end, wait_for
 
 START = "from compute_registry.service import main; main()"
@@ -31,10 +32,12 @@ class RegistryProcess(Server):
         self.directory = directory
         self._environment = {**os.environ, **(environment or {})}
         self.config = directory / "registry.conf"
-        unsigned = "" if "master_key" in more else "unsigned_calls = true\n"
+        defaults = "" if "master_key" in more else "unsigned_calls = true\n"
+        if "connection = " not in more:
+            defaults += f"connection = sqlite:///{directory}/{FILE}\n"
         self.config.write_text(
             f"[DEFAULT]\nstate_path = {directory}\ntransport_url = {transport_url}\n"
-            f"[registry]\n{unsigned}{more}\n"
+            f"[registry]\n{defaults}{more}\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -12,7 +12,7 @@ from tests.servers.process import Server
 class TinyKeystone(Server):
     """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password.
 
-    ``endpoints`` are the URLs of the services in the catalog, by their type.
+    While ``answers`` is not set, requests hang.  ``endpoints`` are the URLs of the services in the catalog, by their type.
 
     ``token-ROLE`` is a token of a user with that role.
     """
@@ -20,6 +20,8 @@ class TinyKeystone(Server):
     def __init__(self) -> None:
         self.issued: list[str] = []
         self.refuses = False
+        self.answers = threading.Event()
+        self.answers.set()
         self.endpoints: dict[str, str] = {}
         self._server: ThreadingHTTPServer | None = None
 
@@ -40,6 +42,7 @@ class TinyKeystone(Server):
 
     def stop(self) -> None:
         server, self._server = self._server, None
+        self.answers.set()
         if server is not None:
             server.shutdown()
             server.server_close()
@@ -49,6 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     k: TinyKeystone
 
     def do_GET(self) -> None:
+        self.k.answers.wait()
         here = f"http://{self.headers['Host']}"
         if not self.path.startswith("/v3/auth/tokens"):
             version = {"id": "v3.14", "status": "stable"}
@@ -61,6 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(404, {"error": {"code": 404, "message": "no such token", "title": "x"}})
 
     def do_POST(self) -> None:
+        self.k.answers.wait()
         self.rfile.read(int(self.headers["Content-Length"]))
         if self.k.refuses:
             self._say(401, {"error": {"code": 401, "message": "no", "title": "Unauthorized"}})

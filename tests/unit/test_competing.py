@@ -142,7 +142,7 @@ def host(**totals: int) -> Snapshot:
 def test_a_foreign_value_that_is_overwritten_is_reported_once() -> None:
     competing = CompetingOwners()
     ours, theirs = host(VCPU=8, FPGA=1), host(VCPU=5, FPGA=1)
-    competing.note_records(ours, theirs, Ledger())
+    competing.note_records(ours, theirs)
     assert texts(competing, theirs, ours) == [f"provider name-{ROOT} ({ROOT}): VCPU total 5 -> 8"]
     # The driver itself reports 5 now, and 8 again: that value is no other service's any more.
     assert texts(competing, ours, theirs) == []
@@ -152,9 +152,9 @@ def test_a_foreign_value_that_is_overwritten_is_reported_once() -> None:
 def test_foreign_values_of_several_reads_are_kept_until_they_are_overwritten() -> None:
     competing = CompetingOwners()
     first, second = host(VCPU=5, FPGA=1), host(VCPU=5, FPGA=3)
-    competing.note_records(host(VCPU=8, FPGA=1), first, Ledger())
+    competing.note_records(host(VCPU=8, FPGA=1), first)
     assert texts(competing, first, first) == []
-    competing.note_records(first, second, Ledger())
+    competing.note_records(first, second)
     changes = "FPGA total 3 -> 1; VCPU total 5 -> 8"
     told = texts(competing, second, host(VCPU=8, FPGA=1))
     assert told == [f"provider name-{ROOT} ({ROOT}): {changes}"]
@@ -163,14 +163,14 @@ def test_foreign_values_of_several_reads_are_kept_until_they_are_overwritten() -
 def test_a_value_that_no_other_service_changed_may_be_overwritten_silently() -> None:
     competing = CompetingOwners()
     theirs = host(VCPU=5, FPGA=1)
-    competing.note_records(host(VCPU=8, FPGA=1), theirs, Ledger())
+    competing.note_records(host(VCPU=8, FPGA=1), theirs)
     assert texts(competing, theirs, host(VCPU=5, FPGA=2)) == []
 
 
 def test_foreign_values_of_a_provider_that_is_gone_are_forgotten() -> None:
     competing = CompetingOwners()
     changed = OURS.with_changes({DEVICE: device(2)})
-    competing.note_records(OURS, changed, Ledger())
+    competing.note_records(OURS, changed)
     assert texts(competing, changed, there(root(8))) == []
     assert not competing.foreign_records
 
@@ -178,7 +178,7 @@ def test_foreign_values_of_a_provider_that_is_gone_are_forgotten() -> None:
 def test_values_are_reported_for_each_provider_beside_one_that_was_created() -> None:
     competing = CompetingOwners()
     ours, theirs = host(VCPU=8), host(VCPU=5)
-    competing.note_records(ours, theirs, Ledger())
+    competing.note_records(ours, theirs)
     created = Provider("u9", "u9", ROOT)
     after = theirs.with_changes({"u9": created, ROOT: stock(ROOT, VCPU=8)})
     assert len(texts(competing, theirs, after)) == 1

@@ -106,10 +106,29 @@ def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, 
     driver.listed = [Device("sda", {CLASS: {"total": 4}}, healthy=False, reason="SMART: failing")]
     report = agent.period()
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 4
-    assert report.degraded == {"host1_sda": "SMART: failing: reserved completely"}
+    assert report.ill == {"host1_sda": "SMART: failing: reserved completely"}
+    assert report.ok, "Placement has all that the driver reported"
     driver.listed = [Device("sda", {CLASS: {"total": 4}})]
-    assert agent.settled().degraded == {}
+    assert agent.settled().ill == {}
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
+
+
+class Rack(Listing):
+    """Two nodes with a disk each; that of the second is ill."""
+
+    def get_available_nodes(self):
+        return ["node1", "node2"]
+
+    def devices(self, node):
+        return [disk("sda", healthy=node == "node1", reason="SMART")]
+
+
+def test_only_the_node_of_an_unhealthy_device_is_degraded(placement, tmp_path):
+    agent = Agent(placement, named={"rack": Rack()}, state=tmp_path)
+    agent.nodes.period(0.0)
+    well, ill = agent.nodes.period(60.0)
+    assert (well.node, well.ill) == ("node1", {})
+    assert (ill.node, list(ill.ill)) == ("node2", ["node2_sda"])
 
 
 def raising(error: Exception, *first: Device) -> Callable[[], object]:
@@ -145,7 +164,7 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
     }
     report = agent.period()
     assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
-    assert report.degraded == {"host1 gpus": "no answer from the GPU's library"}
+    assert report.ill == {"gpus": "no answer from the GPU's library"}
     agent.restart()  # nor is anything removed by a fresh process
     agent.period()
     assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
@@ -183,7 +202,7 @@ def test_a_source_that_lists_nothing_any_more_is_asked_again_too(agent, driver):
     driver.listed = lambda: {"disks": [disk("sda")], "gpus": [disk("gpu0")]}
     agent.settled()
     driver.listed = lambda: {"disks": [disk("sda")], "gpus": []}
-    assert "lists none of its 1 devices any more" in agent.period().degraded["host1 gpus"]
+    assert "lists none of its 1 devices any more" in agent.period().degraded["gpus"]
     assert "host1_gpu0" in tree(agent)
     assert agent.settled().degraded == {}
     assert "host1_gpu0" not in tree(agent)

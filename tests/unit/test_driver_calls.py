@@ -60,7 +60,7 @@ class Hanging(ComputeDriver):
         self._at("update_provider_tree")
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 2}})
 
-    def degraded(self) -> dict[str, str]:
+    def degraded(self, node: str) -> dict[str, str]:
         self._at("degraded")
         return {}
 

@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1603,
-    "agent/bus": 728,
-    "agent/metrics": 746,
-    "agent/nodes": 918,
+    "agent": 1651,
+    "agent/bus": 899,
+    "agent/metrics": 754,
+    "agent/nodes": 952,
     "agent/ownership": 1127,
-    "agent/period": 1308,
+    "agent/period": 1316,
     "agent/provider_config": 549,
-    "agent/registry": 1810,
-    "agent/reporting": 872,
-    "agent/state": 1006,
-    "agent/switching": 1070,
-    "compute_registry": 2794,
-    "computectl": 7083,
-    "driverkit": 4036,
-    "drivers": 2232,
+    "agent/registry": 1448,
+    "agent/reporting": 1021,
+    "agent/state": 1139,
+    "agent/switching": 1086,
+    "compute_registry": 3758,
+    "computectl": 7167,
+    "driverkit": 4034,
+    "drivers": 2262,
     "drivers/libvirt": 5517,
-    "reportclient": 7910,
+    "reportclient": 8100,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

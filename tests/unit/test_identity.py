@@ -48,7 +48,7 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, text: str) 
 
 def test_a_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).mkdir()
-    with pytest.raises(IdentityError, match="Is a directory"):
+    with pytest.raises(IdentityError, match="is not a regular file"):
         compute_id(tmp_path)
 
 

@@ -37,7 +37,7 @@ class Able(Good):
     def init_host(self, host): pass
     def cleanup_host(self, host): pass
     def get_nodenames_by_uuid(self): return {}
-    def degraded(self): return {}
+    def degraded(self, node): return {}
 
 class Half(ComputeDriver):
     def get_available_nodes(self): return []

@@ -148,7 +148,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
         def watch(self, tell: Any) -> None:
             self.calls.append("watch")
 
-        def degraded(self) -> dict[str, str]:
+        def degraded(self, node: str) -> dict[str, str]:
             assert self.backend, "asked though it is not open"
             return {}
 

@@ -15,16 +15,17 @@ from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.access import agent_address
-from agent.registry.errors import Changed, HostTaken, RegistryUnavailable
+from agent.registry.errors import Changed, RegistryUnavailable
+from agent.registry.host_record import HostRecord
 from agent.registry.opts import RegistrySettings
-from agent.registry.store import SqlRegistry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching import switching as module
 from agent.switching.host_status import LONGEST_RETRY, VERSION_5, VERSION_6
-from agent.switching.switching import Switching, host_status, switching
-from tests.registries import registry_at
+from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
+from tests.registries import host_record, registry_at
+from tests.servers import records
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
 
@@ -63,7 +64,8 @@ class Server:
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
     records = RegistrySettings(
         access="direct",
-        connection=f"sqlite:///{directory / 'services.sqlite'}",
+        state_path=directory,
+        connection="",
         down_after=60.0,
         report_interval=12.0,
         binary="nova-compute",
@@ -100,7 +102,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
 ) -> None:
     made = parts(settings(tmp_path, attached=attached))
     made.start()
-    record = registry_at(tmp_path).get_service(HOST)
+    record = host_record(tmp_path).get_service(HOST)
     assert (record.roots, record.attached) == ((ROOT,), attached)
     assert record.address == agent_address(tmp_path)
     assert record.rpc_version is None
@@ -109,7 +111,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
 def test_a_saved_status_is_reported_at_the_start_and_a_record_is_followed(tmp_path: Path) -> None:
     parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
     parts(settings(tmp_path)).start()
-    record = registry_at(tmp_path).get_service(HOST)
+    record = host_record(tmp_path).get_service(HOST)
     assert (record.disabled_reason, record.version) == ("new disks", 2)
     (tmp_path / "service.json").unlink()
     again = parts(settings(tmp_path))
@@ -142,10 +144,41 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
     assert "Starting without an answer of the registry" in caplog.text
 
 
-def test_a_start_ends_where_another_agent_has_the_name(tmp_path: Path) -> None:
-    registry_at(tmp_path).heartbeat(HOST, "elsewhere", None, ())
-    with pytest.raises(HostTaken, match="elsewhere"):
-        parts(settings(tmp_path)).start()
+def test_what_a_command_changed_is_read_at_once(tmp_path: Path) -> None:
+    made = parts(settings(tmp_path))
+    now = [0.0]
+    made.status.loop.clock = lambda: now[0]
+    made.start()
+    host_record(tmp_path).set_status(HOST, disabled=True, reason="new disks")
+    made.status.loop.run_jobs()
+    made.heartbeat.wake.clear()
+    for seconds, wakes in ((1.0, False), (2.0, True), (3.0, False)):
+        if wakes:
+            host_record(tmp_path).set_status(HOST, disabled=False)
+        now[0] = seconds
+        made.status.loop.run_jobs()
+        assert made.heartbeat.wake.is_set() is wakes
+        made.heartbeat.wake.clear()
+
+
+def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
+    """After a quick reboot the registry still has the heartbeats of the life before."""
+    fleet = registry_at(tmp_path)
+    fleet.heartbeat(HOST, "the boot before", None, ())
+    made, server, now = parts(settings(tmp_path)), Server(), [0.0]
+    made.server = server  # type: ignore[assignment]
+    made.heartbeat.connect = lambda: fleet
+    made.status.loop.clock = lambda: now[0]
+    made.start()
+    made.status.loop.run_jobs()
+    assert server.calls == []
+    assert "the boot before" in (made.facts().registry or "")
+    records.later(fleet.database, 61)
+    made.heartbeat.beat()
+    now[0] += FACTS_EVERY
+    made.status.loop.run_jobs()
+    assert (server.calls, made.facts().registry) == (["start"], None)
+    assert fleet.get_service(HOST).address == agent_address(tmp_path)
 
 
 @pytest.mark.parametrize("attached", [False, True])
@@ -204,15 +237,15 @@ def test_changed_options_are_followed(
 ) -> None:
     made = parts(settings(tmp_path))
     made.start()
-    assert (made.status.longest_retry, made.status.slack) == (30.0, 1.2 * 12.0 + 5.0)
+    assert made.status.longest_retry == 30.0
     assert made.heartbeat.every == 12.0
     (tmp_path / "other").mkdir()
     changed = replace(settings(tmp_path / "other", report_interval=20.0), interval=interval)
     made.follow(changed)
-    assert (made.status.longest_retry, made.status.slack) == (longest, 1.2 * 20.0 + 5.0)
+    assert made.status.longest_retry == longest
     assert made.heartbeat.every == 20.0
     made.heartbeat.beat()
-    assert registry_at(tmp_path / "other").get_service(HOST).roots == (ROOT,)
+    assert host_record(tmp_path / "other").get_service(HOST).roots == (ROOT,)
     assert parts(changed).status.longest_retry == longest
 
 
@@ -285,7 +318,7 @@ def test_a_registry_whose_record_changes_at_each_try_has_answered(
 
     made = parts(settings(tmp_path))
     made.status.switch(disabled=True, reason="new disks")
-    monkeypatch.setattr(SqlRegistry, "set_status", changed)
+    monkeypatch.setattr(HostRecord, "set_status", changed)
     made.heartbeat.beat()
     assert made.heartbeat.answered.is_set() and made.status.registry_lost is None
     assert made.status.disabled is True

@@ -71,6 +71,7 @@ BUILDERS = {
     "Nodes": "agents.py",
     "Tracker": "agents.py",
     "SqlRegistry": "registries.py",
+    "HostRecord": "registries.py",
 }
 """Classes, and the only file of the tests that makes them."""
 

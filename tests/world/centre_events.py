@@ -47,22 +47,19 @@ class HypervisorLost(Event):
 
 @dataclass(frozen=True)
 class ClockSteps(Event):
+    """The registry's clock; agents decide by no clock that may step."""
+
     seconds: float
-    registry: bool
 
     @property
     def lasts(self) -> float:
         return 0.0
 
     def happen(self, world: World) -> None:
-        if self.registry:
-            world.registry_clock_is_off += self.seconds
-        else:
-            self.on(world).clock_is_off += self.seconds
+        world.registry_clock_is_off += self.seconds
 
     def sentence(self) -> str:
-        foreign = "the registry's" if self.registry else f"{self.host}'s"
-        return f"{foreign} clock steps by {self.seconds:+.0f} s"
+        return f"the registry's clock steps by {self.seconds:+.0f} s"
 
 
 # -- the message bus

@@ -7,7 +7,6 @@ the host's agent, as Nova's API does.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.errors import MessagingError
@@ -88,11 +87,10 @@ class Operators:
 
     def _by_call(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores
-        sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
         record_status, waited = self._unknown_record_status(machine), self.world.broker.waited[host]
         overtaken = self._is_overtaken(host)
         try:
-            answer = self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
+            answer = self.agents.set_host_enabled(host, not disabled)
         except MessagingError:
             self.doubt(host, might_be=disabled)
             return

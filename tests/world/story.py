@@ -151,9 +151,7 @@ MAKERS: dict[str, Maker] = {
     ),
     "switched": lambda dice, *where: HostSwitched(*where, dice.random() < 0.6, dice.random() < 0.6),
     "lost": lambda dice, *where: HypervisorLost(*where, _seconds(dice)),
-    "clock": lambda dice, *where: ClockSteps(
-        *where, dice.choice((-3600.0, -30.0, 30.0, 3600.0)), dice.random() < 0.5
-    ),
+    "clock": lambda dice, *where: ClockSteps(*where, dice.choice((-3600.0, -30.0, 30.0, 3600.0))),
     "broker": lambda dice, *where: BrokerAway(*where, _seconds(dice), dice.random() < 0.7),
     "message": lambda dice, *where: BadMessage(
         *where, dice.choice(MESSAGES), _seconds(dice), dice.random() < 0.6

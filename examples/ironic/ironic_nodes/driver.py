@@ -48,7 +48,7 @@ class IronicDriver(ComputeDriver):
         self._listed = {node.uuid: node for node in nodes}
         self._names = sorted(self._listed)
         self._unclassed = {
-            f"node {node.uuid}": "it has no resource_class in Ironic"
+            node.uuid: "it has no resource_class in Ironic"
             for node in nodes
             if not node.resource_class
         }
@@ -58,9 +58,9 @@ class IronicDriver(ComputeDriver):
         """Return each UUID as its own node name."""
         return {uuid: uuid for uuid in self._names}
 
-    def degraded(self) -> Mapping[str, str]:
-        """Return the nodes without a resource class, which can't be scheduled to."""
-        return self._unclassed
+    def degraded(self, node: str) -> Mapping[str, str]:
+        """Return why the node can't be scheduled to: it has no resource class."""
+        return {"resource_class": self._unclassed[node]} if node in self._unclassed else {}
 
     def update_provider_tree(
         self,

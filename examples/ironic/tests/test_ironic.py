@@ -139,7 +139,7 @@ def test_a_node_without_a_resource_class_has_no_inventory_and_is_named(operator,
     node = operator.enroll(None)
     driver.get_available_nodes()
     assert asked(driver, node).inventory == {}
-    assert driver.degraded() == {f"node {node}": "it has no resource_class in Ironic"}
+    assert driver.degraded(node) == {"resource_class": "it has no resource_class in Ironic"}
 
 
 def only_east(operator: Operator, driver: IronicDriver, option: str) -> None:

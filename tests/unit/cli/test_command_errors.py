@@ -9,7 +9,7 @@ import pytest
 
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import RecordUnusable, RegistryUnavailable
 from computectl.app import ComputeCtl
 from computectl.shared.commands import as_command_error
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
@@ -43,8 +43,8 @@ def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: 
     assert " ".join(str(err).split()).partition(";")[0] in what
 
 
-def test_another_users_sqlite_file_is_no_matter_of_compute_registry() -> None:
-    lost = RegistryUnavailable("sqlite:////var/lib/x: unable to open database file")
+def test_another_users_file_is_no_matter_of_compute_registry() -> None:
+    lost = RecordUnusable("/var/lib/x/record.json can't be read: Permission denied")
     assert "the user of compute-agent" in as_command_error(lost, "a.conf").next_step
     away = RegistryUnavailable("compute-registry: no answer")
     assert "is compute-registry up" in as_command_error(away, "a.conf").next_step

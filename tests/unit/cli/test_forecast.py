@@ -26,7 +26,7 @@ class Unsure(ComputeDriver):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 
-    def degraded(self):
+    def degraded(self, node):
         raise RuntimeError("no idea")
 
 
@@ -37,9 +37,9 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     (tracker,) = nodes.trackers.values()
     foreseen = forecast_root(tracker, nodes, placement, False, None)
     assert foreseen.calls
-    assert any("degraded() failed: " in said for said in foreseen.problems)
+    assert any("degraded() failed: " in said for said in foreseen.notes)
     (report,) = nodes.period(0.0)
-    assert set(report.texts()) == set(foreseen.problems), "the agent says the same"
+    assert set(report.texts()) == set(foreseen.notes), "the agent says the same"
 
 
 @pytest.mark.slow

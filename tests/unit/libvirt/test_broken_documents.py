@@ -94,7 +94,7 @@ def cut(text):
 def test_all_of_it_is_reported_where_nothing_is_broken(start):
     driver = start()
     tree = report(driver)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
     assert totals(tree, NODE) == {"VCPU": 4, "MEMORY_MB": 65536, "DISK_GB": 50}
     assert {f"{NODE}_{A}", f"{NODE}_{B}", f"{NODE}_amd_sev"} < set(contents(tree))
     assert tree.data(f"{NODE}_{A}").inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
@@ -137,10 +137,10 @@ def test_an_answer_that_breaks_changes_nothing_and_is_named(binding, start, name
     happen(binding)
     later = report(driver, tree)
     assert contents(later) == contents(tree)
-    assert ANSWERS[name] in str(driver.degraded())
+    assert ANSWERS[name] in str(driver.degraded("host1"))
     binding.answers[name] = whole
     assert contents(report(driver, later)) == contents(tree)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 @pytest.mark.parametrize(("name", "kind"), [case for case in CASES if case[0] != "getHostname"])
@@ -154,7 +154,7 @@ def test_one_that_is_broken_at_a_start_takes_nothing_from_placement(binding, sta
         assert name in ("getMemoryStats",) and ANSWERS[name] in str(err), "nothing is reported"
         return
     assert contents(later) == contents(tree)
-    assert ANSWERS[name] in str(driver.degraded())
+    assert ANSWERS[name] in str(driver.degraded("host1"))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_whole_answer_that_lacks_what_it_had_is_none(binding, start, name, ans
     tree = report(driver)
     binding.answers[name] = answer
     assert contents(report(driver, tree)) == contents(tree)
-    assert ANSWERS[name] in str(driver.degraded())
+    assert ANSWERS[name] in str(driver.degraded("host1"))
 
 
 CONTRADICTIONS = {
@@ -202,13 +202,15 @@ def test_cells_that_contradict_themselves_change_nothing_and_are_named(
     assert wrong != right
     later = report(driver, tree)
     assert contents(later) == contents(tree)
-    assert set(driver.degraded()) == {"NUMA cells"}, "the other parts are right"
-    assert driver.degraded()["NUMA cells"].startswith("`virsh capabilities` can't be right: ")
+    assert set(driver.degraded("host1")) == {"NUMA cells"}, "the other parts are right"
+    assert driver.degraded("host1")["NUMA cells"].startswith(
+        "`virsh capabilities` can't be right: "
+    )
     again = start(text)
     assert contents(report(again, tree)) == contents(tree), "after a start as well"
-    assert "NUMA cells" in again.degraded()
+    assert "NUMA cells" in again.degraded("host1")
     binding.answers["getCapabilities"] = right
-    assert contents(report(driver, later)) == contents(tree) and driver.degraded() == {}
+    assert contents(report(driver, later)) == contents(tree) and driver.degraded("host1") == {}
 
 
 @pytest.mark.parametrize("kind", CONTRADICTIONS)
@@ -216,7 +218,7 @@ def test_a_new_host_whose_cells_contradict_themselves_offers_no_memory_yet(bindi
     binding.answers["getCapabilities"] = CONTRADICTIONS[kind](whole_host())
     driver = start()
     assert totals(report(driver), NODE) == {"VCPU": 4, "DISK_GB": 50}
-    assert set(driver.degraded()) == {"NUMA cells", "MEMORY_MB"}
+    assert set(driver.degraded("host1")) == {"NUMA cells", "MEMORY_MB"}
 
 
 @pytest.mark.parametrize("name", ["maxGuests", "maxESGuests"])
@@ -227,7 +229,9 @@ def test_a_number_of_encrypted_guests_that_is_none_is_not_no_limit(binding, star
     binding.answers["getDomainCapabilities"] = right.replace(f"<{name}>", f"<{name}>about ")
     binding.lose_connections()
     assert contents(report(driver, tree)) == contents(tree)
-    assert set(driver.degraded()) == {"SEV"} and f"<{name}>" in driver.degraded()["SEV"]
+    assert (
+        set(driver.degraded("host1")) == {"SEV"} and f"<{name}>" in driver.degraded("host1")["SEV"]
+    )
     again = start()
     assert contents(report(again, tree)) == contents(tree), "after a start as well"
 
@@ -258,13 +262,13 @@ def test_a_device_whose_document_breaks_stays_and_is_named(binding, start, kind,
     happen(binding)
     later = report(driver, tree)
     assert contents(later) == contents(tree)
-    assert f"node device {device.name()}" in driver.degraded()
+    assert f"node device {device.name()}" in driver.degraded("host1")
     again = start()
     assert contents(report(again, tree)) == contents(tree), "after a start as well"
-    assert f"node device {device.name()}" in again.degraded()
+    assert f"node device {device.name()}" in again.degraded("host1")
     device.problem = None
     happen(binding)
-    assert contents(report(driver, later)) == contents(tree) and driver.degraded() == {}
+    assert contents(report(driver, later)) == contents(tree) and driver.degraded("host1") == {}
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_a_type_that_can_not_be_right_takes_no_vgpu_away(binding, start, part, o
     device.problem = device.XMLDesc(0).replace(part, otherwise)
     happen(binding)
     assert contents(report(driver, tree)) == contents(tree)
-    assert f"node device {device.name()}" in driver.degraded()
+    assert f"node device {device.name()}" in driver.degraded("host1")
 
 
 @pytest.mark.parametrize("kind", [*BROKEN, "sizeless"])
@@ -296,11 +300,11 @@ def test_a_pool_whose_document_breaks_keeps_its_size(binding, start, kind):
     binding.answers["listAllStoragePools"] = [other, vms]
     happen(binding)
     assert contents(report(driver, tree)) == contents(tree)
-    assert set(driver.degraded()) == {"storage pool vms", "storage pool other"}
+    assert set(driver.degraded("host1")) == {"storage pool vms", "storage pool other"}
     vms.document = whole.replace(str(50 * GIB), str(60 * GIB))
     happen(binding)
     assert totals(report(driver, tree), NODE)["DISK_GB"] == 60
-    assert set(driver.degraded()) == {"storage pool other"}
+    assert set(driver.degraded("host1")) == {"storage pool other"}
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -312,7 +316,7 @@ def test_a_device_of_a_guest_whose_document_breaks_is_not_given_again(binding, s
     happen(binding)
     later = report(driver, tree)
     assert later.data(f"{NODE}_{A}").inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
-    assert "guest one" in driver.degraded()
+    assert "guest one" in driver.degraded("host1")
 
 
 def test_a_start_without_cells_offers_no_hugepages_as_other_memory(binding, start):
@@ -321,7 +325,7 @@ def test_a_start_without_cells_offers_no_hugepages_as_other_memory(binding, star
     driver = start()
     later = report(driver, tree)
     assert totals(later, NODE)["MEMORY_MB"] == 65536
-    assert "hugepages" in driver.degraded()["MEMORY_MB"]
+    assert "hugepages" in driver.degraded("host1")["MEMORY_MB"]
     binding.answers["getMemoryStats"] = {"total": 40000 * 1024}
     assert totals(report(driver, later), NODE)["MEMORY_MB"] == 40000, "less is less"
 
@@ -330,7 +334,7 @@ def test_a_new_host_whose_capabilities_are_broken_offers_no_memory_yet(binding, 
     binding.answers["getCapabilities"] = cut(whole_host())
     driver = start()
     assert "MEMORY_MB" not in totals(report(driver), NODE)
-    assert {"capabilities", "MEMORY_MB"} <= set(driver.degraded())
+    assert {"capabilities", "MEMORY_MB"} <= set(driver.degraded("host1"))
 
 
 @pytest.mark.parametrize("option", ["", "report_hugepages = pages\n"])

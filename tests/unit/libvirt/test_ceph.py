@@ -87,7 +87,7 @@ def test_the_cluster_is_asked_as_the_options_say_where_libvirt_has_no_pool(ceph,
     driver = make()
     tree = report(driver)
     assert disk_gb(tree) == 6000
-    assert driver.degraded() == {} and "ceph" in driver.took()
+    assert driver.degraded("host1") == {} and "ceph" in driver.took()
     assert ceph.arguments == ARGUMENTS
     assert disk_gb(report(driver, tree)) == 6000
     assert ceph.arguments == ARGUMENTS, "asked once in some minutes"
@@ -147,7 +147,7 @@ def test_a_failure_is_named_with_its_command_and_the_last_size_stays(
         ceph.does(script)
     happen(binding)
     assert disk_gb(report(driver, tree)) == 6000
-    (named,) = driver.degraded().items()
+    (named,) = driver.degraded("host1").items()
     assert named[0] == "ceph" and named[1].startswith(f"`ceph {ARGUMENTS.strip()}` ")
     assert re.search(words, named[1])
     ceph.prints(df(7000 * GIB))
@@ -163,7 +163,7 @@ def test_at_a_start_without_the_command_placement_keeps_what_it_has(
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
     later = report(driver, tree)
     assert disk_gb(later) == 77 and "VCPU" in totals(later, NODE)
-    assert "no command ceph: install ceph-common" in driver.degraded()["ceph"]
+    assert "no command ceph: install ceph-common" in driver.degraded("host1")["ceph"]
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(ceph) -> None:

@@ -61,7 +61,7 @@ def test_a_device_that_vanishes_between_list_and_read_is_not_there(binding, star
     binding.answers["listAllDevices"] = [FakeDevice(pci(A)), gone]
     driver = start(PCI)
     assert names(report(driver)) == {A}
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(binding, start):
@@ -83,10 +83,10 @@ def test_one_that_could_never_be_read_is_named_and_nothing_is_removed(binding, s
     later = start(PCI)
     report(later, tree)
     assert names(tree) == {A, B}
-    assert later.degraded() == {"node device pci_0000_84_00_0": "can't be read: I/O error"}
+    assert later.degraded("host1") == {"node device pci_0000_84_00_0": "can't be read: I/O error"}
     one.problem = None
     report(later, tree)
-    assert later.degraded() == {}
+    assert later.degraded("host1") == {}
 
 
 def test_while_listing_fails_devices_stay_and_all_else_is_reported(binding, start):
@@ -98,14 +98,14 @@ def test_while_listing_fails_devices_stay_and_all_else_is_reported(binding, star
     report(later, tree)
     assert names(tree) == {A}
     assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
-    assert "udev is busy" in later.degraded()["node devices"]
+    assert "udev is busy" in later.degraded("host1")["node devices"]
 
 
 def test_a_hypervisor_without_node_devices_has_none(binding, start):
     binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
     driver = start(PCI + MDEV)
     assert names(report(driver)) == set()
-    assert "node devices" not in driver.degraded()
+    assert "node devices" not in driver.degraded("host1")
 
 
 def test_guests_are_asked_for_one_time_use_only(binding, start):

@@ -99,11 +99,11 @@ def test_traits_that_the_host_lost_go_and_those_unknown_stay(make, binding, tree
     reported(driver, tree)
     assert tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
     assert not tree.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
-    assert "no such model" in str(driver.degraded())
+    assert "no such model" in str(driver.degraded("host1"))
     del binding.refused["baselineCPU"]
     reported(driver, tree)
     assert not tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_ratio_in_placement_is_kept(make, tree):
@@ -132,7 +132,7 @@ def test_a_cpu_set_beyond_the_host_is_not_reported_and_named(make, tree):
 def test_disks_that_are_not_files_leave_what_placement_has(make, tree):
     driver = make("[libvirt]\nimages_type = zfs\nimages_zfs_pool = tank\n")
     assert "DISK_GB" not in reported(driver, tree).data(NODE).inventory
-    assert "zfs" in driver.degraded()["DISK_GB"]
+    assert "zfs" in driver.degraded("host1")["DISK_GB"]
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77, "reserved": 7}})
     assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
 
@@ -141,7 +141,7 @@ def test_more_reserved_than_there_is_reserves_all_and_says_so(make, tree):
     driver = make("[DEFAULT]\nreserved_host_memory_mb = 10000\n")
     record = reported(driver, tree).data(NODE).inventory["MEMORY_MB"]
     assert record["reserved"] == record["total"] == 8192
-    assert "10000" in driver.degraded()["MEMORY_MB"]
+    assert "10000" in driver.degraded("host1")["MEMORY_MB"]
 
 
 def test_a_failure_half_way_leaves_the_tree_as_it_was(make, binding, tree):
@@ -162,10 +162,10 @@ def test_memory_that_was_never_told_stays_and_the_rest_is_reported(make, binding
     after = reported(driver, tree).data(NODE).inventory
     assert {name: after.get(name) for name in before} == before
     assert set(after) == {"VCPU", "DISK_GB", *there}
-    assert set(driver.degraded()) == {"memory"}
+    assert set(driver.degraded("host1")) == {"memory"}
     del binding.refused["getMemoryStats"]
     assert reported(driver, tree).data(NODE).inventory["MEMORY_MB"]["total"] == 8192
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree):
@@ -207,12 +207,12 @@ def test_a_source_that_fails_later_keeps_its_last_answer_and_is_named(make, bind
     for call in ("getMemoryStats", "getCPUMap", "getCapabilities"):
         binding.refused[call] = FakeLibvirtError(f"no {call} now")
     assert reported(driver, ProviderTree(snapshot)).freeze() is snapshot
-    said = driver.degraded()
+    said = driver.degraded("host1")
     assert set(said) == {"capabilities", "memory", "the CPU map"}
     assert "no getMemoryStats now" in said["memory"]
     binding.refused.clear()
     reported(driver, ProviderTree(snapshot))
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeypatch):
@@ -223,7 +223,7 @@ def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeyp
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
     driver = make()
     assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
-    assert "stale file handle" in driver.degraded()["disk"]
+    assert "stale file handle" in driver.degraded("host1")["disk"]
 
 
 def test_hugepages_that_come_while_it_runs_are_noticed(make, binding, tree):
@@ -276,7 +276,7 @@ def test_guests_that_libvirt_does_not_tell_of_move_all_the_same(make, binding, t
     driver.update_provider_tree(later, *driver.get_available_nodes(), guests)
     assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa0").uuid]
     assert "not now" in caplog.text
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, tree, tmp_path):
@@ -286,7 +286,7 @@ def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, 
     driver = make("[libvirt]\npmem_namespaces = BIG:ns0|ns1\n")
     inventory = reported(driver, tree).data(NODE).inventory
     assert inventory["CUSTOM_PMEM_NAMESPACE_BIG"]["total"] == 1
-    assert "no namespace ns1" in driver.degraded()["[libvirt] pmem_namespaces"]
+    assert "no namespace ns1" in driver.degraded("host1")["[libvirt] pmem_namespaces"]
 
 
 def test_a_core_that_dedicated_and_shared_cpus_share_is_warned_of_once(make, binding, tree, caplog):
@@ -304,7 +304,7 @@ def test_a_cpu_that_went_offline_is_not_counted_and_named(make, binding, tree):
     binding.answers["getCPUMap"] = (2, [True, False], 1)
     driver = make("[compute]\ncpu_shared_set = 0-1\n")
     assert reported(driver, tree).data(NODE).inventory["VCPU"]["total"] == 1
-    assert "CPU 1 is offline" in driver.degraded()["[compute] cpu_shared_set"]
+    assert "CPU 1 is offline" in driver.degraded("host1")["[compute] cpu_shared_set"]
 
 
 SLEEPING = """
@@ -325,7 +325,7 @@ def test_dedicated_cpus_that_sleep_are_counted_on_their_own_cells(make, binding,
     driver = make(SLEEPING)
     reported(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == totals(tree, f"{NODE}_numa1")["PCPU"] == 2
-    assert "NUMA" not in driver.degraded()
+    assert "NUMA" not in driver.degraded("host1")
 
 
 def test_one_whose_cell_nobody_knows_is_named(make, binding, tree):
@@ -334,7 +334,7 @@ def test_one_whose_cell_nobody_knows_is_named(make, binding, tree):
     driver = make(SLEEPING)
     reported(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == 3
-    assert driver.degraded()["NUMA"] == "CPU 3 is in no NUMA cell: not reported"
+    assert driver.degraded("host1")["NUMA"] == "CPU 3 is in no NUMA cell: not reported"
 
 
 @pytest.mark.parametrize("numa", ["off", "nested"])
@@ -356,4 +356,4 @@ def test_a_hypervisor_without_versions_leaves_what_hangs_on_them(make, binding, 
     tree.add_traits(NODE, "COMPUTE_NET_VIF_MODEL_IGB")
     driver = make()
     assert "COMPUTE_NET_VIF_MODEL_IGB" in reported(driver, tree).data(NODE).traits
-    assert "versions" not in driver.degraded()
+    assert "versions" not in driver.degraded("host1")

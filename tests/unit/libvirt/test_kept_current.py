@@ -114,17 +114,17 @@ def test_pools_that_can_not_be_listed_keep_the_last_size_and_are_named(make, bin
     binding.refused["listAllStoragePools"] = FakeLibvirtError("the mon is away")
     binding.connections[0].happen("storagePool", 1)
     assert disk(tree_of(driver)) == 50
-    assert "the mon is away" in driver.degraded()["storage pools"]
+    assert "the mon is away" in driver.degraded("host1")["storage pools"]
     del binding.refused["listAllStoragePools"]
     tree_of(driver)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
     binding.refused["listAllStoragePools"] = FakeLibvirtError("not supported", 3)
     driver = make("")
     assert tree_of(driver).has_inventory(NODE)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 class Hanging(FakeLibvirt):
@@ -167,7 +167,7 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     driver = make()
     tree_of(driver)
     assert "getDomainCapabilities" not in binding.calls
-    assert "set virt_type = qemu" in driver.degraded()["virt_type"]
+    assert "set virt_type = qemu" in driver.degraded("host1")["virt_type"]
 
 
 @pytest.mark.slow
@@ -183,10 +183,10 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
     binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
     binding.connections[0].happen("nodeDevice", 0, 1, 0)
     tree_of(driver, tree)
-    assert list(driver.degraded()) == ["node devices"]
+    assert list(driver.degraded("host1")) == ["node devices"]
     binding.connections[0].happen("storagePool", 1)
     tree_of(driver, tree)
-    assert set(driver.degraded()) == {"node devices", "storage pools"}
+    assert set(driver.degraded("host1")) == {"node devices", "storage pools"}
     assert tree.exists(f"{NODE}_0000:04:00.0") and disk(tree) == 50
     assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
     assert heard == [None], "libvirt itself is not thought lost"
@@ -218,12 +218,12 @@ def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_a
     tree.add_traits(NODE, "COMPUTE_STORAGE_BUS_SATA")
     tree_of(driver, tree)
     assert tree.has_traits(NODE, ["COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_VIRTIO"])
-    assert "operation forbidden" in str(driver.degraded())
+    assert "operation forbidden" in str(driver.degraded("host1"))
     del binding.refused["getDomainCapabilities"]
     data = Path(__file__).with_name("data")
     binding.answers["getDomainCapabilities"] = (data / "domain-pc.xml").read_text()
     assert tree_of(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 # -- whose disk
@@ -310,7 +310,7 @@ def test_a_host_with_a_new_uuid_only_is_the_same_host(make, binding):
     tree_of(driver)
     binding.answers["getCapabilities"] = capabilities("second")
     tree_of(driver)
-    assert driver.degraded() == {}
+    assert driver.degraded("host1") == {}
 
 
 def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
@@ -320,7 +320,7 @@ def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
     binding.answers["getHostname"] = "node-2"
     tree_of(driver, tree)
     assert tree.exists(NODE) and not tree.exists("node-2")
-    assert "until compute-agent is restarted" in driver.degraded()["host name"]
+    assert "until compute-agent is restarted" in driver.degraded("host1")["host name"]
 
 
 def test_another_host_after_a_restart_of_the_agent_is_not_this_one(make, binding):

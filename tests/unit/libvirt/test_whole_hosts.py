@@ -100,7 +100,7 @@ def test_the_whole_driver_reads_every_document_with_every_option(whole, name, do
         for resource_class, record in provider.inventory.items():
             assert name_problem(resource_class, "resource class") is None
             assert record.problem() is None, resource_class
-    told = driver.degraded()
+    told = driver.degraded("host1")
     if name in CAPABILITIES and numa_cells(documents.parse_document(HOSTS[name])):
         assert tree.exists(f"{NODE}_numa0") and "VCPU" not in tree.data(NODE).inventory
     else:

@@ -164,12 +164,13 @@ def facts_of(status: AgentStatus | None) -> Numbers:
 
 def test_what_the_status_says_is_a_number_for_each_node() -> None:
     draining = Condition("in use", "card", Severity.INFO)
+    ill = Condition("ECC errors", "card", Severity.DEGRADED)
     node = NodeStatus(
         "host1",
         ok=False,
         last_ok=50.0,
         took={"libvirt pools": 0.25},
-        conditions=(Condition("bad"), draining, draining),
+        conditions=(Condition("bad"), draining, draining, *[ill] * 3),
         reshape_pending=("libvirt",),
     )
     service = ServiceFacts(disabled=True, reason="ticket 4711")
@@ -179,6 +180,7 @@ def test_what_the_status_says_is_a_number_for_each_node() -> None:
     assert value(numbers, "last_success_timestamp_seconds", node="host1") == 50.0
     assert value(numbers, "conditions", node="host1") == 1
     assert value(numbers, "draining", node="host1") == 2
+    assert value(numbers, "degraded_parts", node="host1") == 3
     assert value(numbers, "reshapes_pending", node="host1") == 1
     assert value(numbers, "source_seconds", source="libvirt pools") == 0.25
     assert value(numbers, "build_info", version=version()) == 1

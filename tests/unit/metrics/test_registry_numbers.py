@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from werkzeug.test import Client
 
 from agent import version
 from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
+from agent.registry.control import Control
 from agent.registry.errors import HostTaken, RegistryUnavailable
-from agent.registry.store import WatchedRegistry
-from compute_registry.database import open_database
-from compute_registry.metrics import MeasuredHttp, RegistryMonitoring
-from compute_registry.web import route_of
-from tests.unit.registry.fakes import EmptyDatabase, record
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.metrics import RegistryMonitoring
+from compute_registry.page.trees import PlacementReads
+from compute_registry.store import WatchedRegistry
+from compute_registry.web import registry_app, route_of
+from tests.servers import records
+from tests.unit.registry.fakes import EmptyDatabase, OneRecord, record
 
 UUID = record().uuid
 
@@ -31,7 +35,7 @@ def watched() -> RegistryMonitoring:
 def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     watched: RegistryMonitoring, tmp_path
 ) -> None:
-    database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+    database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
     database.upgrade()
     store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
@@ -50,7 +54,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
         ("down", "enabled"): 1,
         ("down", "disabled"): 0,
     }
-    database.run(lambda sent: sent.change("UPDATE services SET version = 'new' WHERE host = 'c'"))
+    records.write(database, "c", disabled_at=1e300)
     unreadable = {"state": "down", "status": "unreadable"}
     assert value(watched.collected, "hosts", **unreadable) == 1
     assert value(watched.collected, "database_transaction_seconds_count") > 5
@@ -115,7 +119,8 @@ def test_an_answer_that_stands_for_an_error_is_counted_as_one() -> None:
     ],
 )
 def test_a_path_is_counted_by_its_route(path: str, route: str | None) -> None:
-    assert route_of({"PATH_INFO": path}) == route
+    app = registry_app(Control(OneRecord(record(), []), None), placement=PlacementReads(None))
+    assert route_of(app.url_map, path) == route
 
 
 def test_requests_are_counted_with_few_labels_whatever_is_sent(
@@ -128,10 +133,16 @@ def test_requests_are_counted_with_few_labels_whatever_is_sent(
         start("404 Not Found", [])
         return []
 
-    served = watched.measured(answers)
-    served({"REQUEST_METHOD": "EVIL", "PATH_INFO": "/evil"}, lambda *_: None)
-    with pytest.raises(OSError):
-        MeasuredHttp(fails, watched.numbers)({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, None)
+    app = registry_app(Control(OneRecord(record(), []), None))
+    for application in (answers, fails):
+        app.wsgi_app = application
+        watched.measure(app)
+        client = Client(app)
+        if application is answers:
+            client.open("/evil", method="EVIL")
+        else:
+            with pytest.raises(OSError):
+                client.get("/")
     requests = {"method": "other", "route": "other", "code": "404"}
     assert value(watched.collected, "http_requests_total", **requests) == 1
     requests = {"method": "GET", "route": "/", "code": "500"}

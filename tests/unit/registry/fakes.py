@@ -22,7 +22,6 @@ def record(host: str = "host1", **fields: object) -> ServiceRecord:
 class EmptyDatabase:
     """With nothing in it; ``away`` is why it does not answer."""
 
-    now, clock, tick, binary, shown = "0", "0", "", "binary", "db"
     away = ""
 
     def run(self, work: Any) -> Any:
@@ -78,7 +77,8 @@ class OneRecord:
         if self.get_service(host).version != version is not None:
             raise Changed(f"the record of {host} has version {self.held.version}, not {version}")
 
-    def delete(self, host: str) -> None:
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        assert uuid == self.held.uuid
         self.log.append(("delete", host))
 
 

@@ -32,7 +32,7 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
 
 def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> None:
     found = load(tmp_path, f"[DEFAULT]\nstate_path = {tmp_path}\n")
-    assert found.connection == f"sqlite:///{tmp_path}/services.sqlite"
+    assert (found.state_path, found.connection) == (tmp_path, "")
     assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
@@ -69,6 +69,44 @@ def test_a_file_with_its_key_is_written_for_each_host_or_none_at_all(
         assert file.read_text() == f"[registry]\nhost_key = {host_key('secret', host)}\n"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("", ""),
+        ("rabbit://u:p@h:5672/", ""),
+        ("rabbit://u:p@h1:5672,u:p@h2:5672/the%20cloud", "-p 'the cloud' "),
+    ],
+)
+def test_the_users_of_the_broker_are_printed_for_each_host_and_the_vhost(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, url: str, where: str
+) -> None:
+    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("sys.stdin", StringIO("host-1.example\nhost2"))
+    path = tmp_path / "r.conf"
+    path.write_text(f"[DEFAULT]\ntransport_url = {url}\ncontrol_exchange = cell.1\n")
+    service.main(["--config-file", str(path), "--broker-users"])
+    lines = capsys.readouterr().out.splitlines()
+    users = [line.split()[-1] for line in lines if " add_user " in line]
+    assert users == ["registry", "operator", "agent-host-1.example", "agent-host2"]
+    own = r"'^(compute|compute\.host\-1\.example)$'"
+    topics = f"set_topic_permissions {where}agent-host-1.example cell.1 '^$' {own}"
+    assert f"rabbitmqctl {topics}" in lines
+    assert all(f" {where}" in line for line in lines if "permissions" in line)
+    assert r"cell\.1" in lines[1] and "secret" not in "".join(lines)
+
+
+def test_users_of_the_broker_for_an_invalid_name_are_refused(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("sys.stdin", StringIO("host1 ../host2"))
+    with pytest.raises(SystemExit):
+        service.main(["--broker-users"])
+    printed = capsys.readouterr()
+    assert "--broker-users: '../host2' is not a valid host name" in printed.err
+    assert not printed.out
 
 
 @pytest.mark.parametrize(
@@ -147,6 +185,8 @@ def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
     if program == "agent.main":
         text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
         text += "\nendpoint = http://127.0.0.1:1"
+    if option == "transport_url" and program != "agent.main":
+        text += "\n[registry]\nconnection = sqlite:////none"
     done = start(tmp_path, text, program)
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr

@@ -6,22 +6,29 @@ import base64
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import render_template
 from keystoneauth1 import exceptions as ksa
+from werkzeug.test import Client
+from werkzeug.wrappers import Response
 
+from agent import version
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry import config
-from compute_registry.page.application import HOSTS, TREES, FleetPage, Pages
+from compute_registry.bounded import Bounded
+from compute_registry.page.blueprint import HOSTS, TREES, is_page
 from compute_registry.page.login import Login
-from compute_registry.page.selection import Selection, select_hosts
+from compute_registry.page.selection import Host, Selection, common_domain, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.web import page_or_api, with_keystone
+from compute_registry.rest.errors import json_error
+from compute_registry.web import TokenChecks, refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
 from reportclient.snapshot import Snapshot
@@ -55,28 +62,24 @@ class Registry(OneRecord):
 class Site:
     def __init__(self, placement: Any = None, rules: frozenset[str] | None = None) -> None:
         self.registry = Registry()
-        self.page = FleetPage(
+        self.app = registry_app(
             Control(self.registry, None),
-            PlacementReads(placement),
-            Pages(),
             lambda _, rule: rules is None or rule in rules,
+            PlacementReads(placement),
         )
 
-    def __call__(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str]:
-        path, _, query = path.partition("?")
-        environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
-        heard: list[Any] = []
-        body = b"".join(self.page({**environ, **more}, lambda *said: heard.extend(said)))
-        self.headers = dict(heard[1])
-        return int(heard[0][:3]), body.decode()
+    def __call__(self, path: str, method: str = "GET") -> tuple[int, str]:
+        answer = self.app.test_client().open(path, method=method)
+        self.headers = answer.headers
+        return answer.status_code, answer.text
 
 
 def names(query: str) -> list[str]:
     pairs = dict(one.split("=") for one in query.split("&") if one)
     return [
-        one.record.host
+        one.service.record.host
         for one in select_hosts(
-            Selection.from_query(pairs), observed_services(RECORDS, 60, None)
+            Selection.from_query(pairs), [*map(Host, observed_services(RECORDS, 60, None))]
         ).hosts
     ]
 
@@ -94,7 +97,9 @@ def names(query: str) -> list[str]:
         ("sort=status", ["b9", "a1", "b10", "c1"]),
         ("sort=heartbeat&order=desc", ["c1", "a1", "b9", "b10"]),
         ("sort=nonsense&show=nonsense&page=0", ["a1", "c1", "b9", "b10"]),
-        ("page=2", []),
+        ("q=forced", ["c1"]),
+        ("q=not read", ["b10"]),
+        ("page=9", ["a1", "c1", "b9", "b10"]),
     ],
 )
 def test_what_is_chosen_and_in_which_order(query: str, shown: list[str]) -> None:
@@ -135,6 +140,65 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     assert "shows all conditions" in site("/fleet/e1")[1]
     assert "delete it with computectl service delete" in site("/fleet/d1")[1]
     assert "computectl audit" in site("/fleet/b10")[1]
+
+
+def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
+    api = FakePlacement()
+    site = Site(api)
+    text = site("/fleet")[1]
+    assert "1 of 1 root providers are not in Placement" in text and ">agrees<" not in text
+    assert "not in Placement as a compute node" in site("/fleet/b10")[1]
+    api.stranger.add_trait(api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_NODE")
+    text = Site(api)("/fleet")[1]
+    assert "not in Placement" not in text and text.count("agrees") == 1
+
+
+def test_the_search_finds_a_host_on_any_page_and_what_its_row_says() -> None:
+    site = Site()
+    site.registry.records = [
+        record(f"h{number}", agent_version="9.9" if number == 7 else "1.0")
+        for number in range(2500)
+    ]
+    for query, host in (("h2400", "h2400"), ("9.9", "h7")):
+        text = site(f"/fleet?q={query}")[1]
+        assert '<b id="shown">1</b> of 2500' in text and f">{host}</a>" in text
+    assert "page 3 of 3" in site("/fleet?page=9")[1]
+    text = site("/fleet?q=nowhere&show=up")[1]
+    assert "No host has “nowhere” in what its row says, among the hosts that are up" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "domain"),
+    [
+        (["a.r1.x.org", "b.r2.x.org"], ".x.org"),
+        (["a.x.org"], ".x.org"),
+        (["a", "b.x.org"], ""),
+        (["a", "b"], ""),
+        ([], ""),
+    ],
+)
+def test_the_domain_that_all_hosts_have_is_known(names: list[str], domain: str) -> None:
+    assert common_domain(names) == domain
+
+
+def test_a_host_that_its_agent_disabled_says_since_when_and_what_to_do() -> None:
+    site = Site()
+    site.registry.records[1] = replace(RECORDS[1], disabled_reason="AUTO: libvirt: lost")
+    notes = [
+        text for text, _ in Host(observed_services([site.registry.records[1]], 60, None)[0]).notes()
+    ]
+    assert notes == [
+        "AUTO: libvirt: lost",
+        "since 2029-12-31 03:04 UTC, until its hypervisor is back. On the host: computectl status",
+    ]
+    assert "On the host, <code>computectl status</code>" in site("/fleet/b9")[1]
+
+
+@pytest.mark.parametrize("path", ["/fleet", "/fleet/b10", "/fleet/nobody"])
+def test_each_page_links_back_and_says_which_registry_it_is(path: str) -> None:
+    text = Site()(path)[1]
+    footer = text[text.index("<footer>") :]
+    assert f"compute-registry {version()} on" in footer and 'href="/fleet"' in footer
 
 
 def test_a_placement_that_is_not_read_is_named_and_no_cell_has_a_question_mark() -> None:
@@ -193,27 +257,24 @@ def test_without_a_tree_the_record_is_shown_all_the_same() -> None:
         assert status == 200 and "RPC version" in text and why in text
 
 
-class Lists(HTMLParser):
-    """The nested lists of a page: names of providers as ``{name: {child: {}}}``, and the text."""
+class Tree(HTMLParser):
+    """A host's page: ``providers`` are the depths and names of its table, ``text`` is what it says."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.forest: dict[str, Any] = {}
-        self.open, self.text, self._naming = [self.forest], "", False
+        self.providers: list[tuple[int, str]] = []
+        self.text, self._depth, self._naming = "", 0, False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag == "li":
-            self._naming = True
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "li":
-            self.open.pop()
+        if tag == "tbody" and (found := (dict(attrs).get("class") or "")).startswith("depth"):
+            self._depth = int(found[5:])
+        self._naming = tag == "summary"
 
     def handle_data(self, data: str) -> None:
         self.text += f"{data.strip()} " if data.strip() else ""
         if self._naming and data.strip():
-            self.open.append(self.open[-1].setdefault(data.strip(), {}))
+            self.providers.append((self._depth, data.strip()))
             self._naming = False
 
 
@@ -229,7 +290,7 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     stranger.set_inventory(root, {"VCPU": {"total": 8, "reserved": 2, "allocation_ratio": 4.0}})
     stranger.set_aggregates(root, {AGGREGATE})
     stranger.add_trait(root, "COMPUTE_STATUS_DISABLED")
-    pf2, pf10 = (stranger.create_child(root, name) for name in ("pf2", "pf10"))
+    pf2, pf10 = (stranger.create_child(root, name) for name in ("b10_pf2", "pf10"))
     vf = stranger.create_child(pf2, "<b>vf")
     stranger.add_trait(vf, "CUSTOM_FAST")
     stranger.set_inventory(pf10, {"VGPU": {"total": 1}})
@@ -237,19 +298,32 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     stranger.set_inventory(nfs, {"DISK_GB": {"total": 100}})
     stranger.set_aggregates(nfs, {AGGREGATE})
     stranger.add_trait(nfs, SHARES_VIA_AGGREGATE)
-    stranger.put_allocation({root: {"VCPU": 3}, pf10: {"VGPU": 1}, nfs: {"DISK_GB": 10}})
-    status, text = Site(api)("/fleet/b10")
-    page = Lists(text)
+    used = {root: {"VCPU": 3}, pf10: {"VGPU": 1}, nfs: {"DISK_GB": 10}}
+    consumer = stranger.put_allocation(used)
+    site = Site(api)
+    status, text = site("/fleet/b10")
+    page = Tree(text)
     assert status == 200
-    assert page.forest == {"b10": {"pf2": {"<b>vf": {}}, "pf10": {}}, "nfs": {}}
-    assert list(page.forest["b10"]) == ["pf2", "pf10"]
+    assert page.providers == [(0, "b10"), (1, "pf2"), (2, "<b>vf"), (1, "pf10"), (0, "nfs")]
     assert "VCPU 8 2 4 24 3 21" in page.text
-    assert "VCPU 3 of 24 VGPU 1 of 1 b10" in page.text, "what the tree has in all"
+    assert "VCPU 3 of 24 VGPU 1 of 1 Provider" in page.text, "what the tree has in all"
     assert "DISK_GB 100 0 1 100 10 90" in page.text
     assert f"Shared through aggregate {AGGREGATE} nfs" in page.text
     assert f"{ROOT} · generation" in page.text and "1 consumer" in page.text
     assert "CUSTOM_FAST" in page.text and f"aggregate {AGGREGATE}" in page.text
     assert '<tr class="full"><th scope="row">VGPU' in text
+    uses = Tree(site(f"/fleet/b10?root={ROOT}&provider={pf10}")[1]).text
+    assert f"Consumers of pf10 Consumer What it uses here {consumer} 1 VGPU" in uses
+    assert "Consumers of" not in site(f"/fleet/b10?provider={uuid_of('other')}")[1]
+    stranger.set_inventory(pf10, {"VGPU": {"total": 1, "reserved": 1}})
+    stranger.set_inventory(root, {"VCPU": {"total": 2}})
+    stranger.set_inventory(
+        nfs, {"DISK_GB": {"total": 100}, "CUSTOM_X": {"total": 1, "reserved": 1}}
+    )
+    page = Tree(site("/fleet/b10")[1])
+    assert "VGPU 1 1 1 0 1 -1 draining" in page.text
+    assert "VCPU 2 0 1 2 3 -1 over capacity" in page.text
+    assert "CUSTOM_X 1 1 1 0 0 0 drained" in page.text
     assert 'class="off">COMPUTE_STATUS_DISABLED' in text and "<b>vf" not in text
 
 
@@ -258,16 +332,16 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
     for number in range(1, sys.getrecursionlimit() + 10):
         deep.append(Provider(uuid_of(str(number)), str(number), deep[-1].uuid))
     tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
-    text = Pages().render(
-        "host.html",
-        service=observed_services(RECORDS, 60, None)[0],
-        root=deep[0].uuid,
-        tree=tree,
-        not_read="",
-        now=SEEN,
-    )
-    assert text.count("<ul") == text.count("</ul>") == len(deep)
-    assert text.count("<li") == text.count("</li>") == len(deep)
+    with Site().app.test_request_context("/fleet/b10"):
+        text = render_template(
+            "host.html",
+            host=Host(observed_services(RECORDS, 60, None)[0]),
+            root=deep[0].uuid,
+            tree=tree,
+            provider=None,
+            not_read="",
+        )
+    assert [depth for depth, _ in Tree(text).providers] == [min(n, 12) for n in range(len(deep))]
 
 
 # -- who comes in with a browser
@@ -291,7 +365,9 @@ class Door:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
-        self.login = Login(self._behind, self._log_in, None, Pages().error_page)
+        self.login = Login(
+            self._behind, self._log_in, None, Bounded("Keystone", 1), partial(refused, Site().app)
+        )
 
     def _log_in(self, given: tuple[str, str]) -> Plugin:
         self.given.append(given)
@@ -303,10 +379,10 @@ class Door:
         return [token.encode()]
 
     def __call__(self, **more: str) -> tuple[int, dict[str, str], bytes]:
-        environ = {"PATH_INFO": "/fleet", "REMOTE_ADDR": "127.0.0.1", **more}
-        heard: list[Any] = []
-        body = b"".join(self.login(environ, lambda *said: heard.extend(said)))
-        return int(heard[0][:3]), dict(heard[1]), body
+        answer = Client(self.login).get(
+            "/fleet", environ_overrides={"REMOTE_ADDR": "127.0.0.1", **more}
+        )
+        return answer.status_code, dict(answer.headers), answer.data
 
 
 def basic(text: str) -> str:
@@ -365,15 +441,14 @@ def test_the_api_says_that_an_application_credential_has_to_become_a_token(tmp_p
     file = tmp_path / "r.conf"
     file.write_text("[keystone_authtoken]\nauth_url = http://127.0.0.1:1\n")
     conf = config.load_config(["--config-file", str(file)])
-    api, heard = with_keystone(lambda *_: [b"let in"], conf), []
-    environ = {"PATH_INFO": "/v2.1/os-services", "HTTP_AUTHORIZATION": basic("id:s3cret")}
-    body = b"".join(api(environ, lambda *said: heard.append(said[0])))
-    assert heard == ["401 Unauthorized"]
-    assert b"openstack token issue" in body and b"s3cret" not in body
+    api = Client(TokenChecks(Response("let in"), conf, lambda _, err: json_error(err)))
+    answer = api.get("/v2.1/os-services", headers={"Authorization": basic("id:s3cret")})
+    assert answer.status_code == 401 and "Keystone" in answer.headers["WWW-Authenticate"]
+    assert "openstack token issue" in answer.text and "s3cret" not in answer.text
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:
-    chosen_for = page_or_api(lambda e, s: "page", lambda e, s: "others")
+    chosen_for = split(is_page, lambda e, s: "page", lambda e, s: "others")
     assert chosen_for({"PATH_INFO": "/fleet/x"}, None) == "page"
     assert chosen_for({"PATH_INFO": "/v2.1/os-services"}, None) == "others"
     assert chosen_for({"PATH_INFO": "/fleetx"}, None) == "others"

@@ -5,14 +5,14 @@ import logging
 import pytest
 
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.store import WatchedRegistry
+from compute_registry.store import WatchedRegistry
 from tests.unit.registry.fakes import EmptyDatabase
 
 
 def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "compute_agent.registry")
+    caplog.set_level(logging.INFO, "compute_registry.store")
     database, heard = EmptyDatabase(), []
     database.away = "connection refused"
     store = WatchedRegistry(database, listener=lambda _, answered: heard.append(answered))

@@ -43,7 +43,7 @@ def calls_of_refresh(placement: FakePlacement, view: View, **options) -> tuple[V
 
 
 def test_a_provider_that_has_a_parent_is_refused_as_a_root(placement) -> None:
-    text = f"provider card ({CARD}) has to be a root, but in Placement it is below {HOST}: "
+    text = f"provider card ({CARD}) is not a root: it is below {HOST} in Placement. "
     with pytest.raises(Rejected, match=re.escape(text)):
         refresh(View(), CARD, placement)
 

@@ -17,6 +17,7 @@ from keystoneauth1 import adapter, session, token_endpoint
 from reportclient.errors import Unreachable
 from reportclient.http import PlacementAPI, bounded_session, token_adapter
 from reportclient.transport import Transport
+from tests.servers.ports import free_port
 from tests.servers.tls import Authority, TlsProxy
 
 LISTING = {"resource_providers": [{"uuid": str(number)} for number in range(1000)]}
@@ -33,7 +34,7 @@ class Peer(BaseHTTPRequestHandler):
         self.server.tokens.append(self.headers.get("X-Auth-Token"))
         self.server.answer(self)
 
-    do_POST = do_GET
+    do_POST = do_CONNECT = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         """Silence."""
@@ -243,3 +244,30 @@ def test_a_certificate_that_is_not_trusted_is_told_as_it_is(tmp_path) -> None:
         PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
     told = f"the certificate of 127.0.0.1:{proxy.port} is not accepted: "
     assert told in str(raised.value) and not str(raised.value).endswith(told)
+
+
+def refuse_tunnel(peer: Peer) -> None:
+    peer.say(b"", 403)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dead", "why"),
+    [
+        ("http", True, "127.0.0.1 (see http_proxy, https_proxy, no_proxy): Connection refused"),
+        ("https", True, "127.0.0.1 (see http_proxy, https_proxy, no_proxy): Connection refused"),
+        ("https", False, "(see http_proxy, https_proxy, no_proxy): Tunnel connection failed: 403"),
+    ],
+)
+def test_a_proxy_of_the_environment_is_named_in_an_error(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, dead: bool, why: str
+) -> None:
+    """One that the service got with its environment is what nobody thinks of."""
+    with peer(refuse_tunnel) as proxy:
+        url = f"http://127.0.0.1:{free_port()}" if dead else proxy.url
+        monkeypatch.setenv(f"{scheme}_proxy", url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        api = PlacementAPI(token_adapter(f"{scheme}://placement.example:8778", "secret"))
+        with pytest.raises(Unreachable) as failed:
+            api.request("GET", "/resource_providers")
+    address = f"Unable to establish connection to {scheme}://placement.example:8778"
+    assert f"{address} through the proxy {why}" in str(failed.value)

@@ -122,7 +122,8 @@ WRITTEN = AgentStatus(
 )
 OTHERWISE: dict[type, dict[str, Any]] = {
     AgentStatus: {"host": "h2", "pid": 2, "updated": 1.0, "interval": 1.0, "nodes": ()}
-    | {"agent_version": "2.0", "service": ServiceFacts(rpc="waiting"), "checks": ()},
+    | {"agent_version": "2.0", "service": ServiceFacts(rpc="waiting"), "checks": ()}
+    | {"since": 50.0, "first_due": 300.0},
     ServiceFacts: {"disabled": True, "reason": "why", "registry": "gone", "rpc": "waiting"}
     | {"attached": True, "hypervisor": "libvirtd is gone"},
     NodeStatus: {"node": "m", "ok": False, "last_ok": 50.0, "occasion": "switch", "seconds": 3.0}
@@ -188,7 +189,44 @@ def test_programs_get_the_words_and_values_of_the_file() -> None:
     columns, (row,) = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
     file = stored()
     (node,), _ = file.pop("nodes"), file.pop("version")
-    assert {name: cell(row) for name, cell in columns.items()} == {**node, **file}
+    later = {"since": None, "first_due": None}
+    assert {name: cell(row) for name, cell in columns.items()} == {**node, **file, **later}
+
+
+def test_an_agent_that_waits_for_its_first_report_says_when_it_is(tmp_path: Path) -> None:
+    clock = iter(range(100, 200))
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: float(next(clock)))
+    file.started(8.0)
+    waiting = from_json(json.loads((tmp_path / FILE_NAME).read_text()))
+    seen = ObservedStatus(waiting, 103.0, alive=True)
+    (first, *_), later = status_lines(seen, Screen()), replace(seen, now=120.0)
+    assert "starting; started 2 s ago, first report due in 5 s" in first
+    assert "first report not finished yet" in next(iter(status_lines(later, Screen())))
+    assert not seen.well and file.problem() == "", "not ready, and nothing is wrong"
+    assert waiting.stuck(108.0 + 181) and not waiting.stuck(108.0 + 179)
+    file([Report("host1")])
+    assert file.written is not None and file.written.first_due is None
+    assert ObservedStatus(file.written, 130.0, alive=True).well
+
+
+def test_an_ill_device_is_no_error_and_is_named_everywhere(tmp_path: Path) -> None:
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 100.0)
+    file([Report("host1", ill={"host1_gpu0": "ECC errors: reserved completely"})])
+    assert file.written is not None
+    seen = ObservedStatus(file.written, 100.0, alive=True)
+    text = "\n".join(status_lines(seen, Screen()))
+    assert seen.well and all(check.ok for check in file.written.checks)
+    assert "host1: reported, degraded (1 part)" in text and "host1_gpu0: ECC errors" in text
+    assert file.problem() == "host1_gpu0: ECC errors: reserved completely"
+
+
+def test_a_node_that_was_not_reported_yet_says_since_when(tmp_path: Path) -> None:
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 100.0)
+    file.started(0.0)
+    file([Report("host1", error=Unreachable("away"))])
+    assert file.written is not None
+    lines = status_lines(ObservedStatus(file.written, 400.0, alive=True), Screen())
+    assert "not fully reported since compute-agent started, 5 min ago" in "\n".join(lines)
 
 
 def test_who_asks_for_sources_learns_that_there_are_none() -> None:
@@ -201,5 +239,5 @@ def test_the_first_problem_is_one_that_the_registry_does_not_know(tmp_path: Path
     facts = ServiceFacts(registry="no answer", rpc="waiting for the message broker")
     status = StatusFile(tmp_path, "host1", 60.0, lambda: 1.0, lambda: facts)
     assert status.problem() == ""
-    status([])
+    status([Report("host1")])
     assert status.problem() == "broker: waiting for the message broker"

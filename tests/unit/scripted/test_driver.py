@@ -321,17 +321,17 @@ def test_a_script_mended_after_a_bad_start_is_taken(bench):
         bench.driver.get_available_nodes()
     bench.script("nodes: {h1: }")
     assert bench.driver.get_available_nodes() == ["h1"]
-    assert bench.driver.degraded() == {}
+    assert bench.driver.degraded("host1") == {}
 
 
 def test_a_bad_edit_keeps_the_last_good_script_and_is_told_once(bench, caplog):
     bench.start("nodes: {h1: {inventory: {VCPU: 8}}}").period()
     bench.script("nodes: {h1: {inventory: {VCPU: eight}}}").periods(3)
     assert bench.before("h1").named("h1").inventory["VCPU"].total == 8
-    assert "demo.yaml:1: nodes.h1.inventory.VCPU" in bench.driver.degraded()["script"]
+    assert "demo.yaml:1: nodes.h1.inventory.VCPU" in bench.driver.degraded("host1")["script"]
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
     bench.script("nodes: {h1: {inventory: {VCPU: 9}}}").period()
-    assert bench.driver.degraded() == {}
+    assert bench.driver.degraded("host1") == {}
     assert bench.before("h1").named("h1").inventory["VCPU"].total == 9
 
 
@@ -341,9 +341,9 @@ def test_a_script_that_vanishes_is_told_once_and_taken_when_it_returns(bench, ca
     bench.path.unlink()
     bench.periods(3)
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
-    assert "can't be read" in bench.driver.degraded()["script"]
+    assert "can't be read" in bench.driver.degraded("host1")["script"]
     bench.script(text).period()
-    assert bench.driver.degraded() == {}
+    assert bench.driver.degraded("host1") == {}
 
 
 def test_the_abilities_are_those_of_the_protocols(bench):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
+from agent.registry.errors import RegistryError
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
+from agent.state.driver_calls import DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
@@ -21,6 +25,7 @@ from drivers.driver import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
+from tests.registries import host_record
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -94,6 +99,55 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
     assert (tmp_path / name).exists()
 
 
+def outdated(state: Path) -> None:
+    """The mark of a view that could not be saved."""
+    saved = SavedRoot.in_directory(state, ROOT)
+    saved.file.is_unread = False
+    saved.file.path.mkdir()
+    saved.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
+
+
+def calls(state: Path) -> None:
+    DriverCalls(state / "driver-calls", []).watch()
+
+
+def identity(state: Path) -> None:
+    try:
+        compute_id(state)
+    except IdentityError as err:
+        assert "precious" not in str(err)
+
+
+def records(state: Path) -> None:
+    with suppress(RegistryError):
+        host_record(state).heartbeat("host1", "here", "6.5", [])
+
+
+OTHERS = {
+    f"outdated-{ROOT}": outdated,
+    "driver-calls": calls,
+    "compute_id": identity,
+    "record.json": records,
+    "record.json.lock": records,
+}
+
+
+@pytest.mark.parametrize("name", [*FILES, *OTHERS])
+def test_a_link_in_place_of_a_file_is_never_followed(tmp_path: Path, name: str) -> None:
+    """Root runs computectl in a directory that belongs to another user."""
+    use = {**FILES, **OTHERS}[name]
+    elsewhere, state = tmp_path / "elsewhere", tmp_path / "state"
+    elsewhere.mkdir()
+    for target, content in (("there", "precious"), ("to be created", None)):
+        state.mkdir()
+        if content:
+            (elsewhere / target).write_text(content)
+        (state / name).symlink_to(elsewhere / target)
+        use(state)
+        shutil.rmtree(state)
+    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"there": "precious"}
+
+
 @pytest.mark.parametrize("kind", ["view", "ledger"])
 def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: str) -> None:
     """Added to, it would be of no use at each start for ever."""
@@ -105,6 +159,20 @@ def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: s
     root(tmp_path)
     healed = SavedRoot.in_directory(tmp_path, ROOT)
     assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
+
+
+@pytest.mark.parametrize("name", ["other/../x", "../x", "/x", "a/b", "", "a\0b", "a" * 201])
+def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(
+    tmp_path: Path, name: str
+) -> None:
+    state = tmp_path / "state"
+    (state / "driver-other").mkdir(parents=True)
+    for store in (InMemory(), DriverStore(state)):
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.save(name, {})
+        with pytest.raises(ValueError, match="is no name of a saved object"):
+            store.load(name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["state", "driver-other"]
 
 
 def test_a_driver_gets_back_what_it_saved_whatever_its_fields_are_called(tmp_path: Path) -> None:

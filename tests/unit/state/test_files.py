@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.identity import IdentityNotReady, compute_id
-from agent.registry.host_database import HostDatabase
 from agent.state import files
+from agent.state.document import Document, Unusable
+from agent.state.lock import lock_file
 
 
 def refused(path: Path, number: int = errno.EACCES) -> OSError:
@@ -65,7 +66,7 @@ WRITERS = {
     "replaced": lambda path: files.replace(path, b"x"),
     "created": lambda path: files.create(path, b"x"),
     "appended to": lambda path: (files.replace(path, b"x"), files.append(path, b"y", 1)),
-    "a database": lambda path: HostDatabase(str(path)).upgrade(),
+    "locked": lambda path: (files.replace(path, b"x"), lock_file(path, 0).__enter__()),
 }
 
 
@@ -77,12 +78,52 @@ def test_what_root_makes_in_the_services_directory_is_the_services(of_the_servic
     assert "file" in owners
 
 
-def test_a_file_elsewhere_is_given_to_nobody(of_the_service, tmp_path_factory):
-    """The service's user must get no file of root's by a link that he has made."""
+USERS = {
+    "read": files.read,
+    "a document": lambda path: Document(path).read(dict),
+    "appended to": lambda path: files.append(path, b"y", len(SECRET)),
+    "locked": lambda path: lock_file(path.with_suffix(""), 0).__enter__(),
+}
+SECRET = "root's"
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("link", ["soft", "hard", "a file of root's that was moved here"])
+def test_what_leads_root_out_of_the_services_directory_is_refused(
+    of_the_service, tmp_path_factory, user, link
+):
+    """The service's user may have planted it, to have root read, write or give away a file."""
     secret = tmp_path_factory.mktemp("root") / "secret"
-    secret.write_text("root's")
-    (of_the_service / "soft").symlink_to(secret)
-    (of_the_service / "hard").hardlink_to(secret)
-    for name in ("soft", "hard"):
-        files.give_to_owner(of_the_service / name)
-    assert secret.stat().st_uid == 0
+    secret.write_text(SECRET)
+    planted = of_the_service / "file.lock"
+    if link == "soft":
+        planted.symlink_to(secret)
+    else:
+        planted.hardlink_to(secret)
+    if link.startswith("a file"):
+        secret.unlink()
+        secret = planted
+    with pytest.raises((OSError, Unusable), match="is a symbolic link|belongs to root, and its"):
+        USERS[user](planted)
+    assert (secret.read_text(), secret.stat().st_uid) == (SECRET, 0)
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("kind", ["soft", "fifo", "directory"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, user, kind):
+    planted, elsewhere = tmp_path / "file.lock", tmp_path / "elsewhere"
+    elsewhere.write_text(SECRET)
+    if kind == "soft":
+        planted.symlink_to(elsewhere)
+    elif kind == "fifo":
+        os.mkfifo(planted)
+    else:
+        planted.mkdir()
+    with pytest.raises((OSError, Unusable)):
+        USERS[user](planted)
+    assert elsewhere.read_text() == SECRET
+
+
+def test_the_mode_of_a_file_is_set_on_the_file_itself(tmp_path):
+    files.replace(tmp_path / "file", b"x", mode=0o640)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640

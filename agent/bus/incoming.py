@@ -1,0 +1,71 @@
+"""The form of a message from the bus.  Pure.
+
+Every user of the broker can write to every queue.  oslo.messaging takes a message apart before it
+calls anything of ours; an exception there closes the channel, and stops its listener for a second.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent.bus.errors import MessagingError
+
+LARGEST = 16 * 2**20
+"""Bytes of a message: a heartbeat with 100,000 roots has 4 MiB."""
+LONGEST = 255
+"""Characters of a name; the name of a queue has no more."""
+DEEPEST = 50
+"""Levels of lists and objects within each other."""
+_NAMES = ("namespace", "_msg_id", "_reply_q", "_unique_id")
+_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+class Malformed(MessagingError):
+    """A message that no client of oslo.messaging sends."""
+
+
+def check_reply(message: Mapping[str, Any]) -> None:
+    """:raises Malformed: the reply names no call."""
+    if not _is_name(message.get("_msg_id")):
+        raise Malformed("_msg_id is no name")
+
+
+def check_call(message: Mapping[str, Any]) -> None:
+    """:raises Malformed: a field of the call has a wrong type or length, or is too deep."""
+    if not _is_name(message.get("method")):
+        raise Malformed("method is no name")
+    if not isinstance(message.get("args", {}), dict):
+        raise Malformed("args is no object")
+    for field in _NAMES:
+        if message.get(field) is not None and not _is_name(message[field]):
+            raise Malformed(f"{field} is no name")
+    version, timeout = message.get("version"), message.get("_timeout")
+    if version is not None and not (isinstance(version, str) and _VERSION.fullmatch(version)):
+        raise Malformed("version is not like 1.0")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
+        raise Malformed("_timeout is no number")
+    if not _is_flat_enough(message):
+        raise Malformed(f"more than {DEEPEST} levels of lists and objects")
+
+
+def _is_name(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= LONGEST
+        and value.isascii()
+        and value.isprintable()
+    )
+
+
+def _is_flat_enough(message: Mapping[str, Any]) -> bool:
+    level: list[Any] = [message]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for value in level
+            for part in (value.values() if isinstance(value, Mapping) else value)
+            if isinstance(part, list | dict)
+        ]
+        if not level:
+            return True
+    return False

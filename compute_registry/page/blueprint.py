@@ -1,0 +1,177 @@
+"""The page's routes: a list of the hosts, and a page for each host."""
+
+import base64
+import hashlib
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import jinja2
+from flask import Blueprint, Flask, Response, abort, render_template, request
+from markupsafe import Markup
+from werkzeug.exceptions import HTTPException
+
+from agent import version
+from agent.registry.control import Control
+from agent.registry.observed_service import observed_services
+from agent.registry.record import ServiceRecord
+from compute_registry.page.selection import GROUPS, Host, Selection, select_hosts
+from compute_registry.page.trees import NotRead, PlacementReads, ShownProvider, ShownTree
+from compute_registry.rest.policy import API, Allowed
+from compute_registry.rest.request import Request
+from reportclient.plain_text import ago, plain
+
+T = TypeVar("T")
+PATH = "/fleet"
+HOSTS = f"{API}os-services:list"
+TREES = f"{API}os-hypervisors:show"
+QUERY = ("q", "show", "sort", "order", "page")
+
+
+def add_page(app: Flask, control: Control, placement: PlacementReads, allowed: Allowed) -> None:
+    """Add the page's routes and templates to the application."""
+    app.jinja_options = {
+        "undefined": jinja2.StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+    }
+    style, script = (Markup(_part(name)) for name in ("style.css", "filter.js"))  # noqa: S704  ours
+    program = {"version": version(), "machine": socket.gethostname()}
+    app.jinja_env.globals |= {"style": style, "script": script, **program}
+    app.jinja_env.filters |= {"ago": ago, "plain": plain}
+    views = FleetPage(control, placement, allowed)
+    page = Blueprint("page", __name__, template_folder="templates", url_prefix=PATH)
+    page.before_request(views.permit)
+    page.after_request(_protected)
+    page.add_url_rule("", "fleet", views.list_hosts)
+    page.add_url_rule("/<path:host>", "host", views.show_host)
+    app.register_blueprint(page)
+
+
+def error_page(err: HTTPException) -> Response:
+    """Return a page with an error message."""
+    text = render_template("refused.html", error=err)
+    return _protected(Response(text, err.code, err.get_headers(), mimetype="text/html"))
+
+
+@cache
+def _part(name: str) -> str:
+    """Return the text of a file that each page includes."""
+    return Path(__file__).parent.joinpath("templates", name).read_text()
+
+
+def _protected(response: Response) -> Response:
+    """Forbid the browser to load, store or run what is not the page's own."""
+    allowed = {
+        "default-src": "'none'",
+        "style-src": _hash(_part("style.css")),
+        "script-src": _hash(_part("filter.js")),
+        "connect-src": "'self'",
+        "form-action": "'self'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    response.headers.update(
+        {
+            "Content-Security-Policy": "; ".join(map(" ".join, allowed.items())),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+    )
+    return response
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPage:
+    """The views."""
+
+    control: Control
+    placement: PlacementReads
+    allowed: Allowed
+
+    def permit(self) -> None:
+        """Refuse callers who may not list services."""
+        if not self.allowed(request.environ, HOSTS):
+            abort(403, f"Policy doesn't allow {HOSTS} to be performed.")
+
+    def list_hosts(self) -> bytes:
+        """Answer ``/fleet``."""
+        selection = Selection.from_query(cast("Request", request).query(QUERY))
+        records = self.control.registry.list_services()
+        hosts, not_read = self._observed(records)
+        fleet = select_hosts(selection, hosts)
+        return self._render("fleet.html", not_read, fleet=fleet, selection=selection, groups=GROUPS)
+
+    def show_host(self, host: str) -> bytes:
+        """Answer ``/fleet/{host}``, with the tree of one root, and a provider's consumers."""
+        query = cast("Request", request).query(("root", "provider"))
+        record = self.control.registry.get_service(host)
+        root = query.get("root", record.roots[0] if record.roots else "")
+        if root and root not in record.roots:
+            abort(404, f"{host} has no root provider {root}")
+        (shown,), not_read = self._observed([record])
+        tree: ShownTree | None = None
+        if not root:
+            not_read = "the agent has not reported a root provider yet"
+        elif not not_read:
+            tree, not_read = self._read(lambda: self.placement.tree(root))
+        provider, consumers = self._consumers(tree, query.get("provider"))
+        return self._render(
+            "host.html",
+            not_read,
+            host=shown,
+            root=root,
+            tree=tree,
+            provider=provider,
+            consumers=consumers,
+        )
+
+    def _observed(self, records: Sequence[ServiceRecord]) -> tuple[list[Host], str]:
+        """Return the hosts of records; and why Placement was not read, if so."""
+        roots, not_read = self._read(self.placement.roots)
+        disabled = roots.disabled if roots else None
+        services = observed_services(records, self.control.down_after, disabled)
+        return [
+            Host(each, len(set(each.record.roots) - roots.present) if roots else None)
+            for each in services
+        ], not_read
+
+    def _consumers(
+        self, tree: ShownTree | None, uuid: str | None
+    ) -> tuple[ShownProvider | None, Mapping[str, Mapping[str, int]]]:
+        """Return the provider of the tree with this UUID, and its consumers."""
+        listed = tree.all_providers() if tree else ()
+        provider = next((each for each in listed if each.provider.uuid == uuid), None)
+        if provider is None:
+            return None, {}
+        consumers, _ = self._read(lambda: self.placement.consumers(provider.provider.uuid))
+        return provider, consumers or {}
+
+    def _read(self, read: Callable[[], T]) -> tuple[T | None, str]:
+        """Return what ``read`` returns; or ``None``, and why Placement was not read."""
+        if not self.allowed(request.environ, TREES):
+            return None, f"Policy doesn't allow {TREES} to be performed."
+        try:
+            return read(), ""
+        except NotRead as err:
+            return None, str(err)
+
+    def _render(self, name: str, not_read: str, **values: Any) -> bytes:
+        where = "" if not_read else self.placement.url()
+        now = datetime.now(UTC)
+        text = render_template(name, not_read=not_read, placement=where, now=now, **values)
+        return text.encode("utf-8", "replace")
+
+
+def is_page(environ: dict[str, Any]) -> bool:
+    """Whether a request is for the page."""
+    return f"{environ.get('PATH_INFO', '')}/".startswith(f"{PATH}/")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

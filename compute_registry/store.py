@@ -1,0 +1,445 @@
+"""Service records in the fleet's database.
+
+Each change is one conditional UPDATE, so concurrent writers lose no change.  Heartbeats write
+columns of their own, so they undo no change by an operator.  All times are the database's.
+"""
+
+import logging
+import time
+import uuid as uuidlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from math import inf
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from agent.registry import checks, errors
+from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
+from agent.registry.record import (
+    BINARY,
+    DOWN_AFTER,
+    RECREATE,
+    ServiceRecord,
+    is_alive,
+    unreadable,
+)
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
+from reportclient.plain_text import plain
+
+VERSION_EPOCH = 1577836800
+"""2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
+COUNTED_EVERY = 60.0
+"""Seconds for which the number of hosts that are up is used again."""
+AT_ONCE = 100
+"""Heartbeats in one statement."""
+ROOTS_AT_ONCE = 1000
+"""Root providers in one statement."""
+SAME_TIME, ALWAYS = 0.001, 1e12
+"""Seconds by which two times of one heartbeat may differ, and by which any two times may."""
+LOG = logging.getLogger(__name__)
+
+R = TypeVar("R")
+TransactionListener = Callable[[float, bool], object]
+"""Called after each transaction with its duration in seconds and whether the database answered."""
+
+_ROW = SERVICES.c
+_HELD = {"last_seen": NOW, "heard": CLOCK}
+"""The columns that each heartbeat writes."""
+_DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
+_REPORT = SERVICES.update().where(
+    _ROW.host == sa.bindparam("of_host"),
+    sa.or_(
+        _ROW.address == sa.bindparam("address"),
+        _ROW.address.is_(None),
+        sa.and_(
+            _DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < sa.bindparam("within")
+        ),
+    ),
+)
+# A version that is new even after a restore of the database from a backup.
+_LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
+
+
+def _records(table: Any = SERVICES) -> sa.Select[Any]:
+    """Return the statement for the records of these rows of ``services``, a row for each root."""
+    column = table.c
+    own = [each for each in column if each.name not in {"heard", "contested_by", "contested_at"}]
+    contested = sa.case((column.contested_at > CLOCK - DOWN_AFTER, column.contested_by))
+    return (
+        sa.select(
+            *own,
+            ROOTS.c.root,
+            (CLOCK - column.heard).label("silent_for"),
+            contested.label("contested_by"),
+        )
+        .select_from(table.outerjoin(ROOTS, ROOTS.c.service_id == column.id))
+        .order_by(column.host, ROOTS.c.root)
+    )
+
+
+_BY_HOST = _records().where(_ROW.host == sa.bindparam("of_host"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unaware:
+    """A host whose agent has not seen the last version of its record."""
+
+    host: str
+    version: int
+    disabled: bool
+
+
+@dataclass(slots=True)
+class SqlRegistry:
+    """See :class:`agent.registry.client.RegistryClient`; its schema has to be up to date."""
+
+    database: FleetDatabase
+    down_after: float = DOWN_AFTER
+    binary: str = BINARY
+    unreadable: set[str] = field(default_factory=set)
+    """Hosts whose records can't be read, which was logged."""
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    """Refused claims that were logged: the root, and the host that claimed it."""
+    _hosts: tuple[float, int] = (-inf, 0)
+    """When hosts that are up were counted (monotonic), and their number."""
+
+    def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
+        """Return all records sorted by host, or at most ``limit`` of those after a host."""
+        checks.page(after, limit)
+        page = SERVICES.select().where(_ROW.host > after).order_by(_ROW.host).limit(limit)
+        return self._run(lambda sql: self._select(sql, _records(page.subquery())))
+
+    def get_service(self, host: str) -> ServiceRecord:
+        checks.require_host(host)
+        return self._run(lambda sql: self._existing(sql, host))
+
+    def find_service(self, uuid: str) -> ServiceRecord:
+        wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
+        return self._only(self._run(lambda sql: self._select(sql, wanted)), f"the UUID {uuid}")
+
+    def find_by_root(self, root: str) -> ServiceRecord:
+        """Return the record that has this root provider.  :raises UnknownHost: none has it."""
+        owner = sa.select(ROOTS.c.service_id).where(ROOTS.c.root == checks.require_uuid(root))
+        wanted = _records().where(_ROW.id == owner.scalar_subquery())
+        found = self._run(lambda sql: self._select(sql, wanted))
+        return self._only(found, f"the root provider {root}")
+
+    def heartbeat(  # noqa: PLR0913  what an agent reports
+        self,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: Sequence[str],
+        *,
+        attached: bool = False,
+        agent_version: str = "",
+        degraded: str = "",
+        replaces: str | None = None,
+        known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
+    ) -> ServiceRecord:
+        report = checks.report(
+            host,
+            address,
+            rpc_version,
+            roots,
+            attached=attached,
+            agent_version=agent_version,
+            degraded=degraded,
+            replaces=replaces,
+        )
+        record = self._run(lambda sql: self._report(sql, report))
+        if record.address != address:
+            raise errors.HostTaken(
+                f"host name {host} is used by another agent, which is up: that agent runs at "
+                f"{record.address}, this one at {address}"
+            )
+        return replace(record, hosts=self._number_up())
+
+    def keep_alive(self, beats: Mapping[str, tuple[str, int]]) -> list[Unaware]:
+        """Record heartbeats that report nothing new, and keep the database's clock going.
+
+        ``beats`` has by host the address of its agent, and the version of the record that the agent
+        has seen.  Return the hosts whose records have another version; those of agents in attach
+        mode are left out.
+        """
+        # A transaction of its own: others wait for the row of the clock.
+        self._run(lambda sql: sql.execute(TICK))
+        unaware: list[Unaware] = []
+        for hosts in _parts(beats, AT_ONCE):
+
+            def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Unaware]:
+                wanted = sa.select(SERVICES).where(_ROW.host.in_(hosts))
+                alive = [
+                    row for row in sql.execute(wanted).all() if row.address == beats[row.host][0]
+                ]
+                numbers = [row.id for row in alive]
+                sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
+                return [
+                    Unaware(row.host, row.version, row.disabled)
+                    for row in alive
+                    if not row.attached and row.version != beats[row.host][1]
+                ]
+
+            unaware += self._run(work)
+        return unaware
+
+    def _number_up(self) -> int:
+        """Return the number of hosts that are up, counted at most once a minute."""
+        counted_at, number = self._hosts
+        if time.monotonic() - counted_at > COUNTED_EVERY:
+            wanted = sa.select(sa.func.count()).where(sa.not_(sa.or_(_ROW.forced_down, _DOWN)))
+            values = {"down_after": self.down_after}
+            number = self._run(lambda sql: sql.execute(wanted, values).scalar_one())
+            self._hosts = time.monotonic(), number
+        return number
+
+    def _report(self, sql: sa.Connection, report: checks.Report) -> ServiceRecord:
+        """Return the record after the heartbeat.
+
+        If the record has another address, the heartbeat was refused.
+        """
+        values = {name: getattr(report, name) for name in _REPORTED}
+        key: dict[str, Any] = {"of_host": report.host, "down_after": self.down_after}
+        # An agent that does not say what it takes over is of an earlier version.
+        within = ALWAYS if report.replaces is None else SAME_TIME
+        key |= {"replaces": report.replaces or 0.0, "within": within}
+        beat = _REPORT.values({**_HELD, **{name: sa.bindparam(name) for name in _REPORTED}})
+        for _ in range(3):  # another process may create or delete the record in between
+            changed = sql.execute(beat, {**values, **key}).rowcount
+            found = self._select(sql, _BY_HOST, of_host=report.host)
+            if not found:
+                sql.execute(SERVICES.insert().values(self._new(report.host)))
+                continue
+            record = self._readable(found[0])
+            if changed and report.roots != record.roots:
+                return replace(record, roots=self._claim(sql, record, report.roots))
+            if changed or record.address not in (None, report.address):
+                break
+        else:
+            raise UnknownHost(f"the record of {report.host} was deleted during its heartbeat")
+        if not changed and not is_alive(record, self.down_after):
+            raise errors.Changed(
+                f"the record of {report.host} is that of an agent at {record.address}, which is "
+                "down: read the record, and report when it was last seen"
+            )
+        if not changed:
+            contest = {"contested_by": report.address, "contested_at": CLOCK}
+            sql.execute(SERVICES.update().where(_ROW.id == record.id).values(contest))
+        return record
+
+    def _new(self, host: str) -> dict[str, Any]:
+        flags = dict.fromkeys(("disabled", "forced_down", "attached"), False)
+        texts = dict.fromkeys(("agent_version", "degraded"), "")
+        own = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "version": 1}
+        return own | flags | texts
+
+    def _claim(
+        self, sql: sa.Connection, record: ServiceRecord, claimed: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Give the record these roots, without those of other hosts that are up; return them.
+
+        A root of a host that is down moves to this host.
+        """
+        host, own, new = record.host, set(record.roots), set(claimed).difference(record.roots)
+        rivals = sa.select(ROOTS.c.root, _ROW.host, CLOCK - _ROW.heard).join(SERVICES)
+        for part in _parts(own.difference(claimed), ROOTS_AT_ONCE):
+            gone = ROOTS.delete().where(ROOTS.c.service_id == record.id, ROOTS.c.root.in_(part))
+            sql.execute(gone)
+        for part in _parts(new, ROOTS_AT_ONCE):
+            for root, owner, silent_for in sql.execute(rivals.where(ROOTS.c.root.in_(part))).all():
+                if silent_for is None or silent_for > self.down_after:
+                    sql.execute(ROOTS.delete().where(ROOTS.c.root == root))
+                    text = "Root provider %s: moved to the record of %s from %s, which is down"
+                    LOG.info(text, root, host, owner)
+                    continue
+                new.remove(root)
+                if (root, host) not in self.refused:
+                    LOG.warning(
+                        "Root provider %s: not added to the record of %s: it is in that of %s, "
+                        "which is up",
+                        root,
+                        host,
+                        owner,
+                    )
+                self.refused.add((root, host))
+        if new:
+            rows = [{"root": root, "service_id": record.id} for root in sorted(new)]
+            sql.execute(ROOTS.insert(), rows)
+        granted = own.intersection(claimed) | new
+        self.refused -= {(root, host) for root in granted}
+        return tuple(sorted(granted))
+
+    def set_status(
+        self,
+        host: str,
+        *,
+        disabled: bool,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        new_version: int | None = None,
+    ) -> ServiceRecord:
+        checks.flag("disabled", disabled)
+        checks.versions(expected_version, new_version)
+        text = checks.reason(disabled=disabled, reason=reason)
+        at = _ROW.disabled_at
+        keeps = sa.and_(_ROW.disabled, sa.or_(at.is_(None), at.between(0, NOW)))
+        # In this order: in MySQL an assignment sees the results of those before it.
+        changes = [
+            (at, sa.case((keeps, at), else_=NOW) if disabled else None),
+            (_ROW.disabled, disabled),
+            (_ROW.disabled_reason, text),
+        ]
+        return self._set(host, changes, expected_version, _LATER if new_version is None else None)
+
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
+        checks.flag("forced_down", forced_down)
+        checks.versions(expected_version)
+        return self._set(host, [(_ROW.forced_down, forced_down)], expected_version)
+
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        """Delete a record, unless its service is up and not forced down."""
+        checks.require_host(host)
+        row = SERVICES.delete().where(_ROW.host == host)
+        if uuid is not None:
+            row = row.where(_ROW.uuid == checks.require_uuid(uuid))
+        deletion = row.where(sa.or_(_ROW.last_seen.is_(None), _ROW.forced_down, _DOWN))
+
+        def work(sql: sa.Connection) -> ServiceRecord | None:
+            if sql.execute(deletion, {"down_after": self.down_after}).rowcount:
+                return None
+            try:
+                return self._existing(sql, host)
+            except Unreadable:
+                sql.execute(row)
+                return None
+
+        record = self._run(work)
+        if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):
+            raise errors.Changed(errors.recreated(host, uuid))
+        if record is not None:
+            raise errors.StillUp(
+                f"{host} is up, at {record.address}: its next heartbeat would create the record "
+                "again; stop its agent, then wait until it counts as down "
+                f"({self.down_after:g} s), or force it down"
+            )
+
+    def _set(
+        self,
+        host: str,
+        changes: Sequence[tuple[Any, Any]],
+        expected: int | None,
+        version: Any = _LATER,
+    ) -> ServiceRecord:
+        """Change the record, if it has the ``expected`` version; ``None`` as version: the next."""
+        checks.require_host(host)
+        version = _ROW.version + 1 if version is None else version
+        change = SERVICES.update().where(_ROW.host == host)
+        change = change.ordered_values(*changes, (_ROW.version, version))
+        if expected is not None:
+            change = change.where(_ROW.version == expected)
+
+        def work(sql: sa.Connection) -> tuple[int, ServiceRecord]:
+            return sql.execute(change).rowcount, self._existing(sql, host)
+
+        changed, record = self._run(work)
+        if not changed:
+            raise errors.Changed(
+                f"the record of {host} was changed by another caller: it has version "
+                f"{record.version}, not {expected}"
+            )
+        return record
+
+    def _run(self, work: Callable[[sa.Connection], R]) -> R:
+        return self.database.run(work)
+
+    def _existing(self, sql: sa.Connection, host: str) -> ServiceRecord:
+        return self._only(self._select(sql, _BY_HOST, of_host=host), f"the host name {host}")
+
+    def _only(self, found: Sequence[ServiceRecord], which: str) -> ServiceRecord:
+        if not found:
+            raise UnknownHost(f"no service has {which}")
+        return self._readable(found[0])
+
+    def _readable(self, record: ServiceRecord) -> ServiceRecord:
+        """Return the record.  :raises Unreadable: a column can't be read."""
+        if record.unreadable:
+            raise Unreadable(f"{unreadable(record.host)}: {RECREATE}")
+        return record
+
+    def _select(
+        self, sql: sa.Connection, wanted: sa.Select[Any], **values: Any
+    ) -> list[ServiceRecord]:
+        """Return the records; log once that one can't be read, and once that it can."""
+        records = list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
+        for record in records:
+            if record.unreadable and record.host not in self.unreadable:
+                LOG.warning("%s: %s", unreadable(record.host), RECREATE)
+                self.unreadable.add(record.host)
+            elif not record.unreadable and record.host in self.unreadable:
+                LOG.info("The record of %s can be read again", record.host)
+                self.unreadable.discard(record.host)
+        return records
+
+
+def _parts(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield parts of at most this size, sorted, so that transactions lock in the same order."""
+    ordered = sorted(items)
+    return (ordered[first : first + size] for first in range(0, len(ordered), size))
+
+
+_REPORTED = ("address", "rpc_version", "attached", "agent_version", "degraded")
+
+
+def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
+    """Yield the records of rows, which are sorted by host and have a root each, or none."""
+    for _, group in groupby(rows, lambda row: row["id"]):
+        of_host = list(group)
+        values = {**of_host[0]}
+        del values["root"]
+        try:
+            for name in ("disabled_at", "last_seen"):
+                at = values[name]
+                values[name] = None if at is None else datetime.fromtimestamp(at, UTC)
+        except (TypeError, ValueError, OverflowError, OSError):
+            uuid, host = values["uuid"], values["host"]
+            yield ServiceRecord(values["id"], uuid, host, disabled=True, unreadable=True)
+            continue
+        for name in ("disabled_reason", "agent_version", "degraded"):
+            values[name] = values[name] and plain(values[name])  # for one line of a terminal
+        if values["silent_for"] is not None:  # negative after the database's clock was set back
+            values["silent_for"] = max(0.0, float(values["silent_for"]))
+        values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)
+        yield ServiceRecord(**values)
+
+
+@dataclass(slots=True)
+class WatchedRegistry(SqlRegistry):
+    """A registry that calls ``listener`` after each transaction.
+
+    It logs once when the database is lost, and once when it is back.
+    """
+
+    listener: TransactionListener = lambda _seconds, _answered: None
+    lost: bool = False
+
+    def _run(self, work: Callable[[sa.Connection], R]) -> R:
+        began, answered = time.monotonic(), True
+        try:
+            return self.database.run(work)
+        except RegistryUnavailable as err:
+            answered = False
+            if not self.lost:
+                LOG.warning("The database does not answer: %s", err)
+            self.lost = True
+            raise
+        finally:
+            if answered and self.lost:
+                self.lost = False
+                LOG.info("The database answers again")
+            self.listener(time.monotonic() - began, answered)

@@ -1,0 +1,90 @@
+"""Whatever a user of the broker sends, on a real RabbitMQ: nobody else waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.signing import Operator, Signer, host_key
+from agent.registry.client import RegistryClient
+from agent.registry.permission import AgentPermissions
+from tests.malformed import enveloped, messages
+from tests.servers import rabbitmq
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.registry import RegistryProcess, recording_agent
+
+pytestmark = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+MASTER = "a long random text"
+WITHIN = 10.0
+"""Seconds for a call: an agent's time-out."""
+MALFORMED = 1000
+
+
+@pytest.fixture
+def registry(broker: RabbitMQ, tmp_path: Path) -> Iterator[RegistryProcess]:
+    more = f"master_key = {MASTER}"
+    with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as process:
+        process.wait_for(lambda: "Serving RPC calls" in process.log)
+        yield process
+
+
+def send(broker: RabbitMQ, queue: str, bodies: Iterable[bytes], **more: Any) -> None:
+    described = {"content_type": "application/json", "content_encoding": "utf-8", **more}
+    with Connection(broker.url.replace("rabbit:", "amqp:")) as connection:
+        producer = connection.Producer()
+        for body in bodies:
+            producer.publish(body, exchange="", routing_key=queue, **described)
+
+
+def test_malformed_messages_delay_no_heartbeat_and_no_disable(
+    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
+) -> None:
+    bus = transport(broker.url)
+    host = RegistryClient.over(bus, WITHIN, sign=Signer(host_key(MASTER, "host1"), "host1").sign)
+    operator = RegistryClient.over(bus, WITHIN, sign=Operator((MASTER,)).sign)
+    api = ComputeAgentAPI(bus, timeout=WITHIN, sign=Operator((MASTER,)).sign_to)
+    agent, server = recording_agent(bus, "host1")
+    server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
+    bodies = list(islice(cycle(messages()), MALFORMED))
+    for part in range(4):
+        for queue in ("compute-registry", "compute.host1"):
+            send(broker, queue, bodies[part::4])
+        assert host.heartbeat("host1", "a", "6.5", []) is not None
+        version = operator.set_status("host1", disabled=part % 2 == 0).version
+        api.set_host_enabled("host1", part % 2 == 1, record_version=version)
+    assert agent.asked == [False, True] * 2
+    assert registry.log.count("Dropped a message") == 1, "once a minute"
+    assert server.stop(60)
+
+
+def test_a_malformed_reply_delays_no_other(
+    broker: RabbitMQ, transport: Callable[[str], Any]
+) -> None:
+    """An agent that was called knows the queue to which its answer goes."""
+    agent, server = recording_agent(transport(broker.url), "host2")
+    api = ComputeAgentAPI(transport(broker.url), timeout=WITHIN)
+    api.set_host_enabled("host2", True)
+    queues = broker.control("list_queues", "name").split()
+    bad = [enveloped({"_msg_id": []}), enveloped({"failure": "x"}), b"[1]"] * 20
+    for queue in (name for name in queues if name.startswith("reply_")):
+        send(broker, queue, bad)
+    api.set_host_enabled("host2", False)
+    assert agent.asked == [True, False]
+    assert server.stop(60)
+
+
+def test_a_message_that_is_compressed_or_too_large_is_dropped(
+    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
+) -> None:
+    call = enveloped({"method": "list_services", "args": {"after": " " * 2**24}})
+    send(broker, "compute-registry", [call])
+    send(broker, "compute-registry", [call], compression="gzip")
+    operator = RegistryClient.over(transport(broker.url), 60, sign=Operator((MASTER,)).sign)
+    assert operator.list_services() == []
+    assert "Dropped a message: 16777" in registry.log

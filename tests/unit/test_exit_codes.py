@@ -1,0 +1,100 @@
+"""What passes by itself ends a start with 1, what an operator has to correct with 2."""
+
+from __future__ import annotations
+
+import threading
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from agent import config, placement
+from agent.main import EXITS, main
+from agent.registry.errors import RegistryUnavailable
+from agent.state.lock import InUse
+from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady, ReshapeFailed
+from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Unreachable
+
+EXPECTED = {
+    DriverNotReady("a"): 1,
+    RegistryUnavailable("a"): 1,
+    InUse(Path("a"), ""): 1,
+    Unreachable("a"): 1,
+    ServerFault("a"): 1,
+    AuthenticationFailed("a"): 2,
+    Forbidden("a"): 2,
+    DriverNotFound("a"): 2,
+    DriverLoadFailed("a"): 2,
+    ReshapeFailed("a"): 2,
+    **{kind("a"): code for kind, code in EXITS if kind is not InUse},
+}
+
+
+@pytest.mark.parametrize("error", EXPECTED, ids=lambda error: type(error).__name__)
+def test_each_error_has_one_exit_code(error: Exception) -> None:
+    assert next(code for kind, code in EXITS if isinstance(error, kind)) == EXPECTED[error]
+
+
+def test_each_row_of_the_table_counts() -> None:
+    shadowed = [(a, b) for (a, _), (b, _) in combinations(EXITS, 2) if issubclass(b, a)]
+    assert not shadowed
+
+
+LOGIN = "auth_type = admin_token\ntoken = a\nendpoint = http://127.0.0.1:1\n"
+WRONG = {
+    "valid_interfaces = intrenal": "'intrenal' is not a valid value for valid_interfaces",
+    "max_version = foo": "max_version: Invalid version specified: foo",
+    "min_version = foo": "min_version: Invalid version specified: foo",
+    "endpoint_override = placement": "endpoint_override: 'placement' is no URL of HTTP",
+    "auth_section = keystone": "auth_section: no group [keystone]",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_value_that_keystoneauth_can_not_use_is_found_at_the_start(
+    tmp_path: Path, line: str
+) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[placement]\n{LOGIN}{line}\n")
+    conf = config.load_config(["--config-file", str(path)])
+    with pytest.raises(AuthenticationFailed) as caught:
+        placement.adapter_from_conf(conf)
+    assert str(caught.value).startswith(f"[placement] {WRONG[line]}")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("timeout = -1", "timeout in .*, line 2 .*greater than or equal to 0"),
+        ("connect_retries = many", "connect-retries in .*, line 2 is not valid"),
+    ],
+)
+def test_a_value_that_is_no_number_or_negative_is_found_by_a_reload_too(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[placement]\n{line}\n")
+    with pytest.raises(config.ConfigError, match=said):
+        config.settings(config.load_config(["--config-file", str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("[placement]\nmax_version = foo\n", 2), ("[placement]\n", 1)]
+)
+def test_the_start_ends_with_the_code_and_one_line(
+    tmp_path: Path, line: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\ncompute_driver = fake\n{line}{LOGIN}")
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if code == 1:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(SystemExit) as ended:
+        main(["--config-file", str(path), "--once"])
+    assert ended.value.code == code
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert ("can't start new thread" if code == 1 else "max_version") in last
+    assert last.startswith("compute-agent: ")
