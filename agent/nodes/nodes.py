@@ -375,6 +375,8 @@ class Nodes:
 
 def _with_failed_reshape(report: Report) -> Report:
     """Return the report of a start, which a driver's failed reshape ends."""
-    errors = report.driver_errors.values()
-    failed = next((err for err in errors if isinstance(err, ReshapeFailed)), None)
-    return report if failed is None else replace(report, error=failed, fatal=True)
+    for name, err in report.driver_errors.items():
+        if isinstance(err, ReshapeFailed):
+            failed = ReshapeFailed(f"driver {name} could not move the allocations: {err}")
+            return replace(report, error=failed, fatal=True)
+    return report
