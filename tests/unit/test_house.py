@@ -48,7 +48,7 @@ def lines_by_room() -> Counter[str]:
     return lines
 
 
-def test_no_room_is_larger_than_was_decided_and_lower_numbers_are_written_down() -> None:
+def test_structure_a_room_has_the_lines_that_were_decided() -> None:
     lines = lines_by_room()
     assert lines.keys() == LINES.keys()
     wrong = {
@@ -59,7 +59,7 @@ def test_no_room_is_larger_than_was_decided_and_lower_numbers_are_written_down()
     assert not wrong
 
 
-def test_the_walk_of_one_inventory_is_drawn_and_counted_as_it_is() -> None:
+def test_structure_a_period_passes_the_files_that_the_design_draws() -> None:
     quiet, changed = walks()
     again = "python -m tests.unit.walk prints it for docs/design.md"
     assert f"A quiet period passes {quiet} of ours" in DESIGN, again
