@@ -37,6 +37,15 @@ fail() {
     exit 1
 }
 
+# help_or_fail ARGUMENT: print the usage of this tool, or refuse an argument that it does not have.
+help_or_fail() {
+    case $1 in
+        -h | --help) usage ;;
+        *) fail "unknown argument: $1" "See $0 --help" ;;
+    esac
+    exit
+}
+
 set_up() {
     local extras=$1
     shift

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
-INTERVAL, VERIFY, AUDIT = 60.0, 80.0, 240.0
+INTERVAL = 60.0
 BEAT, DOWN_AFTER = 60.0, 180.0
 DRIVERS = ("world", "devices")
 RESTART = 10.0
@@ -381,13 +381,13 @@ def _settings(machine: Machine) -> Settings:
         state_path=state,  # type: ignore[arg-type]
         drivers=DRIVERS[: machine.drivers],
         interval=INTERVAL,
-        first_within=5.0,
+        first_within=setup.first_within,
         at_once=False,
         shutdown_within=60.0,
         rules=Rules(
             owner_traits=(OWNER,),
-            verify_every=VERIFY,
-            audit_every=AUDIT,
+            verify_every=setup.verify_every,
+            audit_every=setup.audit_every,
             reshape_when_running=not setup.reshapes_at_start,
             remove_after=30.0,
             attached=setup.attached,

@@ -26,16 +26,7 @@ from tests.unit.libvirt.devices import (
     node_name,
     pci,
 )
-from tests.unit.libvirt.hosts import (
-    NODE,
-    ROOT,
-    new_tree,
-    reading,
-    report_of,
-    totals,
-    two_cells,
-    written,
-)
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
 
 PF = "0000:81:00.0"
 VFS = [f"0000:81:02.{n}" for n in range(4)]
@@ -53,7 +44,7 @@ def chosen(*entries, **more):
 
 
 def look(*listed, **fields):
-    return reading(two_cells(), devices=devices(*listed, **fields))
+    return reading(devices=devices(*listed, **fields))
 
 
 def provider(tree, name):
@@ -249,7 +240,7 @@ def test_switched_off_all_providers_go():
 
 def test_while_devices_cannot_be_listed_nothing_goes():
     tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c"}))
-    unheard = reading(two_cells(), devices=replace(devices(), documents=None))
+    unheard = reading(devices=replace(devices(), documents=None))
     later = written(tree, unheard, **chosen({"product_id": "154c"}))
     assert later.freeze() == tree.freeze()
 
