@@ -19,6 +19,7 @@ FOLDERS = (
     "compute_registry",
     "computectl",
     "benchmarks",
+    "deploy",
     "docs",
     "driverkit",
     "drivers",
