@@ -13,10 +13,10 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1651,
+    "agent": 1649,
     "agent/bus": 899,
     "agent/metrics": 754,
-    "agent/nodes": 952,
+    "agent/nodes": 1016,
     "agent/ownership": 1127,
     "agent/period": 1316,
     "agent/provider_config": 549,
@@ -24,12 +24,12 @@ LINES = {
     "agent/reporting": 1021,
     "agent/state": 1139,
     "agent/switching": 1086,
-    "compute_registry": 3758,
-    "computectl": 7167,
-    "driverkit": 4034,
-    "drivers": 2262,
-    "drivers/libvirt": 5517,
-    "reportclient": 8100,
+    "compute_registry": 3733,
+    "computectl": 7179,
+    "driverkit": 4036,
+    "drivers": 2302,
+    "drivers/libvirt": 5544,
+    "reportclient": 8085,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
