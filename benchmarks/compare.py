@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 50), (131, 200)]
 QUICK_SIZES = [(3, 5)]
 CHUNK = 50
-TIMEOUT = 900.0
+TIMEOUT = 1800.0
 """Timeout in seconds of one case of one client."""
 
 
@@ -87,25 +87,28 @@ def _case(size: tuple[int, int], repeats: int, reference: str | None) -> Case:
     return Case(*size, ours=medians(ours), reference=medians(theirs))
 
 
-def _run(python: str, side: str, size: tuple[int, int], *more: str) -> dict[str, Any]:
+def _run(python: str, side: str, size: tuple[int, int], *more: str) -> Any:
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
         PlacementServer(Path(directory)) as server,
     ):
         log = Path(directory) / "requests.jsonl"
-        command = [python, "-W", "ignore", "-m", f"benchmarks.{side}", server.url, str(log)]
-        done = subprocess.run(  # noqa: S603  # our own modules
-            [*command, *map(str, size), *more],
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        return run_side(python, side, server.url, log, *size, *more)
+
+
+def run_side(python: str, module: str, *arguments: object) -> Any:
+    """Run one of these modules with an interpreter, and return the JSON that it prints."""
+    done = subprocess.run(  # noqa: S603  # our own modules
+        [python, "-W", "ignore", "-m", f"benchmarks.{module}", *map(str, arguments)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
     if done.returncode:
-        raise SystemExit(f"{side} with {size} failed:\n{done.stderr}")
-    costs: dict[str, Any] = json.loads(done.stdout)
-    return costs
+        raise SystemExit(f"benchmarks.{module} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
 
 
 def _versions(reference: str | None) -> dict[str, str]:

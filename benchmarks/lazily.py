@@ -8,34 +8,26 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.compare import REPOSITORY
+from benchmarks.compare import run_side
 from driverkit.placement.server import PlacementServer
 
 PROVIDERS, CONSUMERS = 11, 5
 
 
-def quiet_calls(reference: str, *how: str) -> int:
+def quiet_calls(reference: str, *how: str) -> Any:
     """Return the calls of a quiet period, with a Placement of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="lazily-") as directory,
         PlacementServer(Path(directory)) as server,
     ):
-        log = str(Path(directory) / "requests.jsonl")
-        command = [reference, "-W", "ignore", "-m", "benchmarks.lazily_reference", server.url, log]
-        done = subprocess.run(  # noqa: S603  # our own module
-            [*command, str(PROVIDERS), str(CONSUMERS), *how],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return int(done.stdout)
+        log = Path(directory) / "requests.jsonl"
+        return run_side(reference, "lazily_reference", server.url, log, PROVIDERS, CONSUMERS, *how)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.chart import Bar, Chart, figure
-from benchmarks.compare import REPOSITORY
+from benchmarks.compare import run_side
 from benchmarks.shapes import COPY, OPERATIONS, QUIET, SHAPES
 from benchmarks.table import csv_table
 
 SIZES = (11, 131, 1001, 10001)
 QUICK_SIZES = (11, 131)
 NOTE = ".. Written by benchmarks/memory.py; do not edit.\n\n"
-TIMEOUT = 1800.0
 AT_MOST_MS = 20.0
 AT_LEAST = {"flat": 30.0, "nested": 1000.0}
 """The goals at the largest size, for a copy and a quiet comparison."""
@@ -68,24 +66,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _measured(options: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
     sizes = QUICK_SIZES if options.quick else SIZES
     sys.stderr.write(f"trees of up to {sizes[-1]} providers\n")
-    ours = _run(sys.executable, "ours", sizes)
-    reference = _run(options.reference, "reference", sizes) if options.reference else []
-    return {"ours": ours, "reference": reference}
-
-
-def _run(python: str, side: str, sizes: Sequence[int]) -> list[dict[str, object]]:
-    done = subprocess.run(  # noqa: S603  # our own modules
-        [python, "-W", "ignore", "-m", f"benchmarks.trees_{side}", *map(str, sizes)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"trees of {side} failed:\n{done.stderr}")
-    rows_of_side: list[dict[str, object]] = json.loads(done.stdout)
-    return rows_of_side
+    ours = run_side(sys.executable, "trees_ours", *sizes)
+    reference = options.reference and run_side(options.reference, "trees_reference", *sizes)
+    return {"ours": ours, "reference": reference or []}
 
 
 def _by_size(rows: Sequence[dict[str, object]]) -> Times:

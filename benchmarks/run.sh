@@ -33,11 +33,7 @@ read_arguments() {
                 if [ "$1" = --out ]; then OUT=$(realpath -m "$2"); else REPEATS=(--repeats "$2"); fi
                 shift
                 ;;
-            -h | --help)
-                usage
-                exit
-                ;;
-            *) fail "unknown argument: $1" 'See: benchmarks/run.sh --help' ;;
+            *) help_or_fail "$1" ;;
         esac
         shift
     done

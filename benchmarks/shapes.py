@@ -6,10 +6,12 @@ Only the standard library is used.
 from __future__ import annotations
 
 import gc
+import json
 import math
+import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -71,10 +73,18 @@ def milliseconds(run: Callable[[Any], object], prepare: Callable[[], Any] = lamb
     return round(median(times), 5)
 
 
-def every(
-    sizes: Sequence[int], measure: Callable[[str, int], dict[str, float]]
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each shape and size."""
-    for shape in SHAPES:
-        for size in sizes:
-            yield {"shape": shape, "providers": size, "milliseconds": measure(shape, size)}
+def report_the_same(tree: Any) -> None:
+    """Report again what each provider of a tree of either side has."""
+    for each in tree.get_provider_uuids():
+        tree.update_inventory(each, {"VCPU": RECORD})
+        tree.add_traits(each, *TRAITS)
+
+
+def print_measured(measure: Callable[[str, int], dict[str, float]]) -> None:
+    """Print a row for each shape, and each size of the command line, as JSON."""
+    rows = [
+        {"shape": shape, "providers": size, "milliseconds": measure(shape, size)}
+        for shape in SHAPES
+        for size in map(int, sys.argv[1:])
+    ]
+    sys.stdout.write(json.dumps(rows))

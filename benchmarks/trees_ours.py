@@ -8,23 +8,9 @@ Prints milliseconds by shape, size and operation, as JSON.
 from __future__ import annotations
 
 import copy
-import json
-import sys
 from typing import Any
 
-from benchmarks.shapes import (
-    BUILD,
-    CHANGE,
-    COPY,
-    DEEPCOPY,
-    QUIET,
-    RECORD,
-    SAME,
-    TRAITS,
-    every,
-    listed,
-    milliseconds,
-)
+from benchmarks import shapes
 from reportclient.diff import diff
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Plan, SetInventory
@@ -35,12 +21,12 @@ from reportclient.view import View
 
 def measure(shape: str, size: int) -> dict[str, float]:
     """Measure all operations on one tree."""
-    items = listed(shape, size)
+    items = shapes.listed(shape, size)
     view = View(_filled(_built(items)), {item["uuid"]: 1 for item in items}, certain=True)
 
     def edited() -> ProviderTree:
         tree = view.edit()
-        tree.update_inventory(items[-1]["uuid"], {"VCPU": {**RECORD, "total": 9}})
+        tree.update_inventory(items[-1]["uuid"], {"VCPU": {**shapes.RECORD, "total": 9}})
         return tree
 
     def compare(tree: ProviderTree) -> Plan:
@@ -50,12 +36,12 @@ def measure(shape: str, size: int) -> dict[str, float]:
     (operation,) = compare(edited())
     _expect(isinstance(operation, SetInventory), "one change is one write")
     return {
-        COPY: milliseconds(lambda _: view.edit()),
-        DEEPCOPY: milliseconds(copy.deepcopy, view.edit),
-        SAME: milliseconds(_report_the_same, view.edit),
-        QUIET: milliseconds(compare, view.edit),
-        CHANGE: milliseconds(compare, edited),
-        BUILD: milliseconds(lambda _: _built(items)),
+        shapes.COPY: shapes.milliseconds(lambda _: view.edit()),
+        shapes.DEEPCOPY: shapes.milliseconds(copy.deepcopy, view.edit),
+        shapes.SAME: shapes.milliseconds(shapes.report_the_same, view.edit),
+        shapes.QUIET: shapes.milliseconds(compare, view.edit),
+        shapes.CHANGE: shapes.milliseconds(compare, edited),
+        shapes.BUILD: shapes.milliseconds(lambda _: _built(items)),
     }
 
 
@@ -66,16 +52,10 @@ def _built(items: list[dict[str, Any]]) -> Snapshot:
 
 
 def _filled(snapshot: Snapshot) -> Snapshot:
-    inventory, traits = {"VCPU": Inventory.from_dict(RECORD)}, frozenset(TRAITS)
+    inventory, traits = {"VCPU": Inventory.from_dict(shapes.RECORD)}, frozenset(shapes.TRAITS)
     return Snapshot.build(
         Provider(p.uuid, p.name, p.parent_uuid, inventory, traits) for p in snapshot.walk()
     )
-
-
-def _report_the_same(tree: ProviderTree) -> None:
-    for uuid in tree.get_provider_uuids():
-        tree.update_inventory(uuid, {"VCPU": RECORD})
-        tree.add_traits(uuid, *TRAITS)
 
 
 def _expect(holds: object, what: str) -> None:
@@ -84,4 +64,4 @@ def _expect(holds: object, what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(list(every([int(size) for size in sys.argv[1:]], measure))))
+    shapes.print_measured(measure)

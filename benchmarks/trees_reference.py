@@ -10,8 +10,6 @@ Prints milliseconds by shape, size and operation, as JSON.  A copy is what
 from __future__ import annotations
 
 import copy
-import json
-import sys
 import types
 from typing import Any
 
@@ -19,19 +17,7 @@ from nova import context  # type: ignore[import-not-found]
 from nova.compute import provider_tree  # type: ignore[import-not-found]
 from nova.scheduler.client import report  # type: ignore[import-not-found]
 
-from benchmarks.shapes import (
-    BUILD,
-    CHANGE,
-    COPY,
-    DEEPCOPY,
-    QUIET,
-    RECORD,
-    SAME,
-    TRAITS,
-    every,
-    listed,
-    milliseconds,
-)
+from benchmarks import shapes
 
 
 class Answers:
@@ -49,10 +35,10 @@ class Answers:
 
 def measure(shape: str, size: int) -> dict[str, float]:
     """Measure all operations on one tree."""
-    items = listed(shape, size)
+    items = shapes.listed(shape, size)
     root, leaf = items[0]["uuid"], items[-1]["uuid"]
     tree = _built(items)
-    _report_the_same(tree)
+    shapes.report_the_same(tree)
     answers = Answers()
     client = report.SchedulerReportClient(adapter=answers)
     client._provider_tree = tree  # noqa: SLF001
@@ -61,19 +47,19 @@ def measure(shape: str, size: int) -> dict[str, float]:
 
     def edited() -> Any:
         copied = tree.subtree(root)
-        copied.update_inventory(leaf, {"VCPU": {**RECORD, "total": next(totals)}})
+        copied.update_inventory(leaf, {"VCPU": {**shapes.RECORD, "total": next(totals)}})
         return copied
 
     times = {
-        COPY: milliseconds(lambda _: tree.subtree(root)),
-        DEEPCOPY: milliseconds(lambda _: copy.deepcopy(tree)),
-        SAME: milliseconds(_report_the_same, lambda: tree.subtree(root)),
-        QUIET: milliseconds(compare, lambda: tree.subtree(root)),
-        BUILD: milliseconds(lambda _: _built(items)),
+        shapes.COPY: shapes.milliseconds(lambda _: tree.subtree(root)),
+        shapes.DEEPCOPY: shapes.milliseconds(lambda _: copy.deepcopy(tree)),
+        shapes.SAME: shapes.milliseconds(shapes.report_the_same, lambda: tree.subtree(root)),
+        shapes.QUIET: shapes.milliseconds(compare, lambda: tree.subtree(root)),
+        shapes.BUILD: shapes.milliseconds(lambda _: _built(items)),
     }
     if answers.writes:
         raise RuntimeError("a quiet comparison wrote something")
-    return {**times, CHANGE: milliseconds(compare, edited)}
+    return {**times, shapes.CHANGE: shapes.milliseconds(compare, edited)}
 
 
 def _comparison(client: Any) -> Any:
@@ -87,11 +73,5 @@ def _built(items: list[dict[str, Any]]) -> Any:
     return tree
 
 
-def _report_the_same(tree: Any) -> None:
-    for uuid in tree.get_provider_uuids():
-        tree.update_inventory(uuid, {"VCPU": RECORD})
-        tree.add_traits(uuid, *TRAITS)
-
-
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(list(every([int(size) for size in sys.argv[1:]], measure))))
+    shapes.print_measured(measure)

@@ -18,7 +18,7 @@ Answer = dict[str, Any]
 Context = dict[str, Any]
 
 
-_REPORTED = {"attached", "agent_version", "degraded"}
+_REPORTED = {"attached", "agent_version", "degraded", "replaces"}
 """What an agent reports about itself; earlier ones do not."""
 
 
@@ -129,7 +129,7 @@ class RegistryEndpoint:
         return changed
 
     @_answered
-    def delete(self, context: Context, host: str) -> None:
+    def delete(self, context: Context, host: str, uuid: str | None = None) -> None:
         """Delete a host's record."""
-        self.store.delete(host)
+        self.store.delete(host, uuid=uuid)
         log_deleted(host, Caller.from_context(context))

@@ -45,11 +45,7 @@ read_arguments() {
                 esac
                 shift
                 ;;
-            -h | --help)
-                usage
-                exit
-                ;;
-            *) fail "unknown argument: $1" 'See tools/deb.sh --help' ;;
+            *) help_or_fail "$1" ;;
         esac
         shift
     done

@@ -48,11 +48,7 @@ read_arguments() {
                 choose_driver "$2"
                 shift
                 ;;
-            -h | --help)
-                usage
-                exit
-                ;;
-            *) fail "unknown argument: $1" 'See tools/demo.sh --help' ;;
+            *) help_or_fail "$1" ;;
         esac
         shift
     done

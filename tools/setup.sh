@@ -37,6 +37,15 @@ fail() {
     exit 1
 }
 
+# help_or_fail ARGUMENT: print the usage of this tool, or refuse an argument that it does not have.
+help_or_fail() {
+    case $1 in
+        -h | --help) usage ;;
+        *) fail "unknown argument: $1" "See $0 --help" ;;
+    esac
+    exit
+}
+
 set_up() {
     local extras=$1
     shift
@@ -184,6 +193,16 @@ expect_space() {
     free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
     [ "${free:-0}" -ge "$2" ] ||
         fail "$1 has ${free:-no} MiB free, but $2 MiB are needed" "Free some space, then run this again."
+}
+
+# sources_of RELEASE: print the sources of this Debian that this machine's apt has, in the one-line format.
+sources_of() {
+    local origin
+    # shellcheck disable=SC2016  # apt's own variables
+    for origin in Debian Debian-Security; do
+        apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+            'Created-By: Packages' "Label: $origin" | awk -v suite="^$1(-updates|-security)?\$" '$3 ~ suite'
+    done
 }
 
 # -- virtual environment

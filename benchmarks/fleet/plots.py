@@ -21,9 +21,8 @@ from benchmarks.fleet import nova
 from benchmarks.fleet.__main__ import RESULTS
 from benchmarks.fleet.centre import PERIOD
 from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
-from benchmarks.fleet.overload import CHILDREN
 from benchmarks.fleet.page import runs
-from benchmarks.fleet.virtual import BIN
+from benchmarks.fleet.virtual import BIN, PROVIDERS
 
 OUTAGE = "Placement is back after ten minutes"
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -94,7 +93,7 @@ def _overload(results: Mapping[str, Any]) -> Any:
         done = [100 * hosts / one["hosts"] for hosts in accumulate(one["right"])]
         right.plot(minutes, done, linewidth=0.8)
     sent.axhline(one["rate"], color="grey", linewidth=0.8)
-    quiet = one["hosts"] * (2 + CHILDREN) / PERIOD
+    quiet = one["hosts"] * (1 + PROVIDERS) / PERIOD
     sent.axhline(quiet, color="black", linestyle="--", label="Nova 34, nothing happens (formula)")
     sent.set(yscale="log", title="requests sent a second; grey: what Placement can carry out")
     sent.legend(fontsize=7)

@@ -32,7 +32,7 @@ class Endpoints:
     def list_providers(self, call: Call) -> dict[str, Any]:
         rows = list(self.store.providers.values())
         for key, value in call.query:
-            rows = [row for row in rows if self._filter(call, key, value)(row)]
+            rows = list(filter(self._filter(call, key, value), rows))
         return {"resource_providers": [self._shown(row) for row in rows]}
 
     def create_provider(self, call: Call) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Endpoints:
             return lambda row: row.uuid == value
         if key == "in_tree":
             anchor = self.store.providers.get(canonical(value))
-            root = self.store.root(anchor) if anchor else None
-            return lambda row: self.store.root(row) == root
+            tree = self.store.subtree(self.store.root(anchor)) if anchor else set()
+            return lambda row: row.uuid in tree
         if key == "member_of":
             wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
             return lambda row: bool(row.aggregates & wanted)

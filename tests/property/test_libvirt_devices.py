@@ -243,7 +243,7 @@ def settled(tree, look, **choice):
 @given(found, settings, numa)
 def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_numa):
     look, choice = (
-        reading(two_cells(), **devices),
+        reading(**devices),
         {**wanted, "report_numa": report_numa},
     )
     tree = written(new_tree(), look, **choice)

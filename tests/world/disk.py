@@ -237,16 +237,14 @@ class StatePath:
 
     def iterdir(self) -> Iterator[StatePath]:
         self._disk.node(self._text)
-        paths = map(self._below, list(self._disk.nodes))
-        return iter([path for path in paths if path is not None])
+        within = f"{self._text}/"
+        texts = [text for text in self._disk.nodes if text.startswith(within)]
+        return iter(
+            [StatePath(self._disk, text) for text in texts if text.rindex("/") < len(within)]
+        )
 
     def glob(self, pattern: str) -> Iterator[StatePath]:
         return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
-
-    def _below(self, text: str) -> StatePath | None:
-        if text[: text.rindex("/")] != self._text:
-            return None
-        return StatePath(self._disk, text)
 
     def read_bytes(self) -> bytes:
         self._disk.step(self, writes=False)

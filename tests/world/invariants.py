@@ -15,7 +15,8 @@ from agent.period.traits import tag_of
 from agent.reporting.reports import Report
 from reportclient.root import ATTEMPTS
 from tests.world.files import CLASS, TRAIT, added_to
-from tests.world.machine import AUDIT, BEAT, INTERVAL, OWNER, RESTART, Machine
+from tests.world.machine import BEAT, INTERVAL, OWNER, RESTART, Machine
+from tests.world.setup import AUDIT
 
 if TYPE_CHECKING:
     from tests.world.hypervisor import Hypervisor
@@ -242,7 +243,7 @@ class Invariants:
     def _has_foreign_child(self, uuid: str) -> bool:
         """Whether a foreign provider is below this one, which then cannot be deleted."""
         placement = self.world.placement
-        return any(each in placement.foreign.providers for each in placement.tree(uuid))
+        return any(each in placement.tree(uuid) for each in placement.foreign.providers)
 
     def _part_differences(self, machine: Machine, node: Hypervisor, name: str) -> Iterator[str]:
         placement = self.world.placement

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 HOSTS, NODES = 2, 3
 """The largest numbers of hosts in a history, and of nodes of an agent."""
+VERIFY, AUDIT = 80.0, 240.0
+"""Mean seconds between verifications, and between audits: histories are short."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class Setup:
     """Whether there are provider files."""
     reshapes_at_start: bool = False
     """Whether reshapes are allowed at start only."""
+    verify_every: float = VERIFY
+    audit_every: float = AUDIT
+    first_within: float = 5.0
+    """Seconds within which an agent's first period begins."""
 
     @property
     def places(self) -> int:

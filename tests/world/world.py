@@ -23,13 +23,13 @@ from tests.world.events import Event, HostOff, Killed
 from tests.world.files import NAME, text_for
 from tests.world.hypervisor import Hypervisor
 from tests.world.invariants import Invariants
-from tests.world.machine import AUDIT, BEAT, DOWN_AFTER, EPOCH, INTERVAL, VERIFY, Machine
+from tests.world.machine import BEAT, DOWN_AFTER, EPOCH, INTERVAL, Machine
 from tests.world.nova import Nova
 from tests.world.operators import Operators
 from tests.world.placement import SQUATTER, Placement, is_accepted
 from tests.world.registry import Registry
 from tests.world.scheduler import Scheduler
-from tests.world.setup import Setup
+from tests.world.setup import AUDIT, VERIFY, Setup
 
 PLAIN = Setup()
 CALM, CHAOS = 15.0, 200.0

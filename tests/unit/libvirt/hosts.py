@@ -87,12 +87,12 @@ def facts(**fields: Any) -> dict[str, Fact]:
     return {one.name: one for one in made}
 
 
-def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
-    """What would be read of a host with this document; all its CPUs are online.
+def reading(text: str = "", memory_mib: int = 8192, **fields: Any) -> Reading:
+    """What would be read of a host with this document, or with two cells; all its CPUs are online.
 
     Facts that are not named here have not been asked: they say nothing.
     """
-    document = documents.parse_document(text)
+    document = documents.parse_document(text or two_cells())
     try:
         cells = topology.numa_cells(document) if document.tag == "capabilities" else None
     except ValueError:

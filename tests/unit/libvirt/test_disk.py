@@ -18,16 +18,7 @@ from drivers.libvirt.facts.disk import (
     pool_document_problem,
     storage_pool,
 )
-from tests.unit.libvirt.hosts import (
-    NODE,
-    ROOT,
-    new_tree,
-    reading,
-    report_of,
-    totals,
-    two_cells,
-    written,
-)
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
 
 GIB = 1024**3
 INSTANCES = PurePath("/srv/instances")
@@ -92,7 +83,7 @@ def test_the_disks_of_a_volume_group_are_known():
 
 def test_traits_of_the_disk_only_where_all_are_alike_and_known():
     def traits(*rotational):
-        look = reading(two_cells())
+        look = reading()
         answers = {**look.answers, "disk": DiskAnswer(GIB, rotational=rotational)}
         told = report_of(new_tree(), replace(look, answers=answers)).traits
         return {name: has for name, has in told.items() if name in (SSD, HDD)}
@@ -104,11 +95,11 @@ def test_traits_of_the_disk_only_where_all_are_alike_and_known():
 
 
 def test_disk_is_whole_units():
-    assert totals(written(new_tree(), reading(two_cells(), disk_bytes=3 * GIB - 1)))["DISK_GB"] == 2
+    assert totals(written(new_tree(), reading(disk_bytes=3 * GIB - 1)))["DISK_GB"] == 2
 
 
 def test_disk_stands_below_the_root_with_its_trait():
-    tree = written(new_tree(), reading(two_cells(), spins=False))
+    tree = written(new_tree(), reading(spins=False))
     assert totals(tree)["DISK_GB"] == 100
     assert tree.has_traits(NODE, [SSD]) and not tree.has_traits(NODE, [HDD])
 
@@ -116,7 +107,7 @@ def test_disk_stands_below_the_root_with_its_trait():
 def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     tree = new_tree()
     tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
-    look = reading(two_cells(), disk_bytes=None, no_pool=True)
+    look = reading(disk_bytes=None, no_pool=True)
     images = ImageBackend("zfs", "vms")
     assert totals(written(tree, look, images=images))["DISK_GB"] == 7
     told = report_of(tree, look, images=images).notes["DISK_GB"]
@@ -125,12 +116,12 @@ def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
 
 def test_reserved_disk_is_kept_below_the_size():
     policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
-    tree = written(new_tree(), reading(two_cells()), policy=policy)
+    tree = written(new_tree(), reading(), policy=policy)
     assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 10
 
 
 def test_cached_images_are_reserved_in_whole_gib_beside_what_is_configured():
     policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
-    look = reading(two_cells(), cached_bytes=2 * 1024**3 + 1)
+    look = reading(cached_bytes=2 * 1024**3 + 1)
     tree = written(new_tree(), look, policy=policy)
     assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 13

@@ -18,7 +18,7 @@ from drivers.libvirt.devices.encryption import (
 from drivers.libvirt.tree.names import child_uuid
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
-from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, two_cells, written
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, written
 
 ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
 ON_SNP = f"{NODE}_amd_sev_snp"
@@ -31,7 +31,7 @@ def look(told, off=(), on=(), keys=None):
         if isinstance(told, EncryptionAnswer)
         else EncryptionAnswer(documents.parse_document(told), frozenset(off), frozenset(on), keys)
     )
-    return reading(two_cells(), encryption=found)
+    return reading(encryption=found)
 
 
 def limit(number):

@@ -21,7 +21,7 @@ from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import NODE, ROOT, facts, new_tree, reading, two_cells, written
+from tests.unit.libvirt.hosts import NODE, ROOT, facts, new_tree, reading, written
 
 HERE = Path(__file__).resolve()
 DRIVER = HERE.parents[3] / "drivers/libvirt"
@@ -98,7 +98,7 @@ def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
     """It says nothing, or that it is silent; the host's name and CPUs are another matter."""
     mute = Mute(tmp_path)
     reader = report.Reader(mute.host, facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
-    document = reader.sources.capabilities = reading(two_cells()).capabilities
+    document = reader.sources.capabilities = reading().capabilities
     fact = reader.facts[name]
     answer = fact.query_host(reader.sources)
     said = fact.build_report(answer, ReportContext(NODE, document))
@@ -154,7 +154,7 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
 
 def test_facts_that_a_test_does_not_speak_of_are_not_asked():
     """So a new one breaks no test of another one."""
-    look = reading(two_cells())
+    look = reading()
     assert "domain capabilities" not in look.answers
     assert not any(
         trait.startswith("COMPUTE_NET") for trait in written(new_tree(), look).data(NODE).traits

@@ -6,22 +6,13 @@ import pytest
 
 from drivers.inventory import PCPU, VCPU, InventoryPolicy
 from reportclient.provider_tree import ProviderTree
-from tests.unit.libvirt.hosts import (
-    NODE,
-    ROOT,
-    new_tree,
-    reading,
-    report_of,
-    totals,
-    two_cells,
-    written,
-)
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
 
 CELL = f"{NODE}_numa0"
 ALL = frozenset(range(8))
 SHARED, DEDICATED = (InventoryPolicy(**{kind: ALL}) for kind in ("shared_cpus", "dedicated_cpus"))
 NESTED = {"report_numa": "nested"}
-LOOK = reading(two_cells())
+LOOK = reading()
 
 
 def drained(tree: ProviderTree, resource_class: str) -> ProviderTree:

@@ -29,13 +29,13 @@ def names(tree):
 
 
 def test_off_everything_is_on_the_root():
-    tree = written(new_tree(), reading(two_cells()))
+    tree = written(new_tree(), reading())
     assert names(tree) == [NODE]
     assert totals(tree) == {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
 
 
 def test_nested_each_cell_has_its_own_and_the_root_what_is_left():
-    tree = written(new_tree(), reading(two_cells()), **NESTED)
+    tree = written(new_tree(), reading(), **NESTED)
     assert names(tree) == [NODE, f"{NODE}_numa0", f"{NODE}_numa1"]
     assert totals(tree) == {"DISK_GB": 100}
     for number in range(2):
@@ -48,7 +48,7 @@ def test_cpu_sets_are_divided_by_cell():
     policy = InventoryPolicy(
         shared_cpus=frozenset({0, 1, 4}), dedicated_cpus=frozenset({2, 3}), reserved_memory_mb=0
     )
-    tree = written(new_tree(), reading(two_cells()), policy=policy, **NESTED)
+    tree = written(new_tree(), reading(), policy=policy, **NESTED)
     assert totals(tree, f"{NODE}_numa0") == {"VCPU": 2, "PCPU": 2, "MEMORY_MB": 4096}
     assert totals(tree, f"{NODE}_numa1") == {"VCPU": 1, "MEMORY_MB": 4096}
 
@@ -102,28 +102,28 @@ def test_reserved_hugepages_are_those_of_the_cell():
 
 
 def test_a_ratio_that_an_operator_set_in_placement_survives_both_switches():
-    flat = written(new_tree(), reading(two_cells()))
+    flat = written(new_tree(), reading())
     flat.update_inventory(
         NODE, {**flat.data(NODE).inventory, "VCPU": {"total": 8, "allocation_ratio": 9.5}}
     )
-    nested = written(flat, reading(two_cells()), {}, **NESTED)
+    nested = written(flat, reading(), {}, **NESTED)
     assert fields(nested, "allocation_ratio", f"{NODE}_numa1")["VCPU"] == 9.5
-    again = written(nested, reading(two_cells()), {})
+    again = written(nested, reading(), {})
     assert fields(again, "allocation_ratio")["VCPU"] == 9.5
     assert names(again) == [NODE]
 
 
 def test_a_configured_ratio_holds_on_cells():
     policy = InventoryPolicy(ratios={"VCPU": Ratio(2.0)})
-    tree = written(new_tree(), reading(two_cells()), policy=policy, **NESTED)
+    tree = written(new_tree(), reading(), policy=policy, **NESTED)
     assert fields(tree, "allocation_ratio", f"{NODE}_numa0")["VCPU"] == 2.0
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, NESTED), (NESTED, {})])
 def test_switching_asks_for_a_reshape(before, after):
-    tree = written(new_tree(), reading(two_cells()), **before)
+    tree = written(new_tree(), reading(), **before)
     with pytest.raises(ReshapeNeeded, match="MEMORY_MB, VCPU"):
-        written(tree, reading(two_cells()), **after)
+        written(tree, reading(), **after)
 
 
 def test_a_second_period_changes_nothing():
@@ -133,7 +133,7 @@ def test_a_second_period_changes_nothing():
 
 
 def test_a_document_that_lost_its_cells_moves_nothing():
-    tree = written(new_tree(), reading(two_cells()), **NESTED)
+    tree = written(new_tree(), reading(), **NESTED)
     look = reading("<capabilities/>", online_cpus=frozenset(range(8)))
     assert written(tree, look, **NESTED).freeze() == tree.freeze()
     assert "no NUMA cells" in report_of(tree, look, **NESTED).notes["[libvirt] report_numa"]
@@ -153,14 +153,14 @@ def test_a_cell_without_cpus_or_memory_is_there_for_what_is_below_it():
 
 def test_more_reserved_than_a_cell_has_reserves_all_of_it_and_says_so():
     policy = InventoryPolicy(reserved_memory_mb=100000)
-    look = reading(two_cells())
+    look = reading()
     assert "NUMA cell 1" in " ".join(report_of(new_tree(), look, policy=policy, **NESTED).notes)
 
 
 def test_a_cpu_set_beyond_the_host_is_named():
     policy = InventoryPolicy(shared_cpus=frozenset({0, 77}))
     with pytest.raises(DriverNotReady, match="CPU 77"):
-        report_of(new_tree(), reading(two_cells()), policy=policy)
+        report_of(new_tree(), reading(), policy=policy)
 
 
 def test_dedicated_cpus_beside_shared_ones_on_one_core_are_named():
@@ -173,8 +173,8 @@ def test_dedicated_cpus_beside_shared_ones_on_one_core_are_named():
 
 def test_persistent_memory_is_on_the_root():
     labels = {"CUSTOM_PMEM_NAMESPACE_BIG": ("ns0", "ns1")}
-    look = reading(two_cells(), pmem_namespaces=frozenset({"ns1"}))
+    look = reading(pmem_namespaces=frozenset({"ns1"}))
     tree = written(new_tree(), look, labels=labels, **NESTED)
     assert totals(tree) == {"DISK_GB": 100, "CUSTOM_PMEM_NAMESPACE_BIG": 1}
-    unread = reading(two_cells(), pmem_namespaces=None, disk_bytes=None)
+    unread = reading(pmem_namespaces=None, disk_bytes=None)
     assert written(tree, unread, labels=labels, **NESTED).freeze() == tree.freeze()

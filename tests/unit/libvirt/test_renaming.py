@@ -6,7 +6,7 @@ import pytest
 
 from drivers.libvirt.tree.names import child_uuid, created_by_nova, is_renamed_from
 from tests.unit.libvirt.devices import devices, pci
-from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, two_cells, written
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, written
 from tests.unit.libvirt.test_pci import chosen
 
 PCI, OLD = "0000:04:00.0", "other"
@@ -39,7 +39,7 @@ def test_what_an_operator_reserved_and_set_there_comes_along():
     tree.update_inventory(name, {"CUSTOM_PCI_144D_A80A": {"total": 1, "reserved": 1}})
     tree.update_traits(name, ["CUSTOM_THEIRS"])
     tree.update_aggregates(name, [ROOT])
-    look = reading(two_cells(), devices=devices(pci(PCI)))
+    look = reading(devices=devices(pci(PCI)))
     later = written(tree, look, {}, **chosen({"vendor_id": "144d"}))
     data = later.data(f"{NODE}_{PCI}")
     assert not later.exists(name)

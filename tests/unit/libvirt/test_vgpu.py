@@ -11,16 +11,7 @@ from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.names import child_uuid
 from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
-from tests.unit.libvirt.hosts import (
-    NODE,
-    ROOT,
-    new_tree,
-    reading,
-    report_of,
-    totals,
-    two_cells,
-    written,
-)
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
 
 A, B = "0000:84:00.0", "0000:85:00.0"
 NAMES = [f"{NODE}_pci_0000_84_00_0", f"{NODE}_pci_0000_85_00_0"]
@@ -32,7 +23,7 @@ def enabled(*types, **more):
 
 
 def look(*listed):
-    return reading(two_cells(), devices=devices(*listed))
+    return reading(devices=devices(*listed))
 
 
 def gpus(free=4, **types):
@@ -149,7 +140,7 @@ def test_a_class_of_its_own_has_no_old_place():
 
 
 def test_they_stay_there_while_the_devices_are_not_known():
-    unheard = reading(two_cells(), devices=DevicesAnswer(None))
+    unheard = reading(devices=DevicesAnswer(None))
     tree = written(old_tree(), unheard, **enabled("nvidia-35"))
     assert tree.data(ROOT).inventory["VGPU"]["total"] == 8
 

@@ -9,8 +9,8 @@ import pytest
 
 from agent.bus.errors import NotPermitted, TransportUnavailable
 from agent.bus.signing import Operator
-from agent.registry.permission import RegistryPermissions
 from compute_registry.echo import WITHIN, Echo
+from compute_registry.permission import RegistryPermissions
 
 
 class Bus:

@@ -12,7 +12,7 @@ import pytest
 
 from agent import config
 from agent.switching.host_status import HostStatus
-from benchmarks.fleet.overload import fleet as overloaded
+from benchmarks.fleet.virtual import overload as run_overload
 from reportclient.errors import Unreachable
 from reportclient.schedule import LONGEST, Schedule, Times
 
@@ -281,19 +281,21 @@ def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
 @pytest.fixture(scope="module", params=[inf, 500], ids=["all wait", "503 beyond 500"])
 def overload(request):
     """Each provider of each host changes within a minute; nothing announces it."""
-    fleet = overloaded(300, request.param)
-    return fleet.change()
+    return run_overload(300, request.param)
 
 
+@pytest.mark.slow
 def test_an_overload_is_not_kept_alive_by_what_the_hosts_send(overload):
     assert overload.given_up == 0
     assert sum(overload.done) < 1.2 * overload.writes, "with the verifications that come meanwhile"
 
 
+@pytest.mark.slow
 def test_a_placement_that_is_overloaded_does_what_it_can(overload):
-    assert overload.worst_minute > 0.8
+    assert overload.worst_minute > 0.9
 
 
+@pytest.mark.slow
 def test_all_hosts_are_right_soon_after_what_the_bare_writes_take(overload):
     assert overload.seconds < overload.bare + TWO_PERIODS
     assert overload.refused or overload.seconds < 1.2 * overload.bare
