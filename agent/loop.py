@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from reportclient.schedule import doubled
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agent.metrics.monitoring import Monitoring
 
 lean.loaded()
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 FAILED, UNUSABLE = 1, 2
 DEV = "compute_agent.dev"

@@ -18,7 +18,7 @@ from agent.reporting.status import StatusFile
 from agent.service import Service
 from agent.switching.switching import Switching
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 FOLLOWED = ("verify_every", "audit_every", "period", "reshape_when_running", "remove_after")
 """Fields of :class:`Rules` whose options are mutable."""

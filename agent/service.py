@@ -12,12 +12,12 @@ from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from drivers.abilities import Lifecycle, Switched
 from drivers.deadline import DriverHangs
-from drivers.errors import DriverError, DriverNotReady
+from drivers.errors import DriverError, DriverFault, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 Listener = Callable[[Sequence[Report]], None]
 
@@ -57,7 +57,7 @@ class Service:
                 _open(loaded, self.host)
             except DriverError as err:
                 if number == 0:
-                    raise
+                    raise type(err)(f"driver {loaded.name} {err}") from err
                 loaded.opening.failed = err
 
     def close(self) -> None:
@@ -181,13 +181,11 @@ class Service:
 def _open(loaded: LoadedDriver, host: str) -> None:
     try:
         loaded.call(Lifecycle.init_host, host)
-    except DriverHangs as err:
-        raise DriverHangs(f"driver {loaded.name} could not start: {err}") from err
-    except DriverError:
-        raise
-    except (Exception, SystemExit) as err:
+    except DriverError as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        raise DriverNotReady(f"driver {loaded.name} could not start: {error_text(err)}") from err
+        again = isinstance(err, DriverNotReady | DriverFault)
+        kind = DriverNotReady if again else DriverError
+        raise kind(f"could not start: {error_text(err)}") from err
 
 
 def _open_again(loaded: LoadedDriver, host: str) -> None:

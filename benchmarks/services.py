@@ -14,19 +14,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_DNS, uuid3, uuid4, uuid5
+from uuid import uuid4
 
 from driverkit.placement.server import PlacementServer
+from examples.client import accelerators, bandwidth, reservations
+from examples.client.accelerators import Device
+from examples.client.bandwidth import Bridge
 from reportclient.client import Client, Result
 from reportclient.errors import NotFound
 from reportclient.file_store import FileStore
 from reportclient.http import API, PlacementAPI, token_adapter
-from reportclient.model import ProviderData
 
 FOREIGN = "CUSTOM_OF_ANOTHER_SERVICE"
-NEUTRON = uuid5(NAMESPACE_DNS, "an agent's namespace")
 LATER = 7200.0
 """Seconds after which a verification is due."""
+
+Devices = Mapping[str, Device]
+"""Devices by the names of their providers."""
+Bridges = Mapping[str, Bridge]
+"""Bridges by the names of their providers."""
 
 
 @dataclass
@@ -72,43 +78,6 @@ class Requests:
 # -- Cyborg: the devices of a host below its compute node
 
 
-@dataclass(frozen=True)
-class Device:
-    """A device, which is a provider; its traits begin with ``CUSTOM_ACCEL_``."""
-
-    resource_class: str
-    traits: frozenset[str]
-
-
-Devices = Mapping[str, Device]
-"""Devices by the names of their providers."""
-
-
-def report_devices(client: Client, root: str, devices: Devices) -> Result:
-    """Report the devices of a host; ``root`` is the UUID of its compute node."""
-    tree = client.tree(root)
-    for provider in map(tree.data, tree.get_provider_uuids(root)):
-        if cyborg_traits(provider) and provider.name not in devices:
-            tree.remove(provider.uuid)
-    for name, device in devices.items():
-        if not tree.exists(name):
-            tree.new_child(name, root, cyborg_uuid(name))
-        tree.update_inventory(name, {device.resource_class: {"total": 1}})
-        tree.remove_traits(name, *(cyborg_traits(tree.data(name)) - device.traits))
-        tree.add_traits(name, *device.traits)
-    return client.update(tree)
-
-
-def cyborg_traits(provider: ProviderData) -> set[str]:
-    """Return the provider's traits of Cyborg; only its devices have any."""
-    return {trait for trait in provider.traits if trait.startswith("CUSTOM_ACCEL_")}
-
-
-def cyborg_uuid(name: str) -> str:
-    """Return the UUID of a device's provider."""
-    return str(uuid3(NAMESPACE_DNS, name))
-
-
 @dataclass
 class Conductor:
     """Cyborg's conductor: it sends the difference to its own database, ``known``."""
@@ -120,7 +89,7 @@ class Conductor:
     def report(self, devices: Devices) -> None:
         """Find the compute node, then send what differs, device by device."""
         root = self.api.named(self.host)
-        for uuid in map(cyborg_uuid, self.known.keys() - devices.keys()):
+        for uuid in map(accelerators.uuid_of, self.known.keys() - devices.keys()):
             self.api.request("GET", f"/resource_providers?in_tree={uuid}")
             self.api.request("DELETE", f"/resource_providers/{uuid}")
         for name, device in devices.items():
@@ -135,7 +104,7 @@ class Conductor:
         self.known = devices
 
     def _add(self, name: str, device: Device, root: str) -> None:
-        uuid = cyborg_uuid(name)
+        uuid = accelerators.uuid_of(name)
         if device.resource_class.startswith("CUSTOM_"):
             self.api.request("PUT", f"/resource_classes/{device.resource_class}")
         try:
@@ -152,7 +121,7 @@ class Conductor:
 
     def _write_traits(self, name: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
         """Read traits, then the generation: what is written in between is overwritten."""
-        uuid = cyborg_uuid(name)
+        uuid = accelerators.uuid_of(name)
         traits = self.api.traits(uuid).union(add).difference(remove)
         self.api.replace(uuid, "traits", sorted(traits))
 
@@ -160,66 +129,32 @@ class Conductor:
 # -- Neutron: the bandwidth of an agent's bridges
 
 
-@dataclass(frozen=True)
-class Bridge:
-    """A bridge, which is a provider: kbit/s in each direction, and its network's trait."""
-
-    bandwidth: int
-    network: str
-
-    @property
-    def inventory(self) -> dict[str, dict[str, Any]]:
-        """The inventory of its provider."""
-        classes = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
-        return {name: {"total": self.bandwidth} for name in classes}
-
-
-Bridges = Mapping[str, Bridge]
-"""Bridges by the names of their providers."""
-VNIC_TYPES = frozenset({"CUSTOM_VNIC_TYPE_NORMAL", "CUSTOM_VNIC_TYPE_DIRECT"})
-
-
-def report_bridges(client: Client, root: str, agent: str, bridges: Bridges) -> Result:
-    """Report an agent's bridges; ``agent`` is the name of its own provider below the root."""
-    tree = client.tree(root)
-    if not tree.exists(agent):
-        tree.new_child(agent, root, neutron_uuid(agent))
-    tree.add_traits(agent, *VNIC_TYPES)
-    for name, bridge in bridges.items():
-        if not tree.exists(name):
-            tree.new_child(name, agent, neutron_uuid(name))
-        tree.update_inventory(name, bridge.inventory)
-        tree.add_traits(name, bridge.network, *VNIC_TYPES)
-    return client.update(tree)
-
-
-def neutron_uuid(name: str) -> str:
-    """Return the UUID of an agent's or a bridge's provider."""
-    return str(uuid5(NEUTRON, name))
-
-
 def report_as_neutron(api: Requests, host: str, agent: str, bridges: Bridges) -> None:
     """Send everything, as Neutron's server does each time an agent starts."""
     root = api.named(host)
-    for trait in (*(bridge.network for bridge in bridges.values()), *VNIC_TYPES):
+    for trait in (*(bridge.network for bridge in bridges.values()), *bandwidth.VNIC_TYPES):
         api.request("PUT", f"/traits/{trait}")
     for _ in bridges:  # the agent's provider once for each bridge
         _ensure(api, agent, root)
     for name in bridges:
-        _ensure(api, name, neutron_uuid(agent))
+        _ensure(api, name, bandwidth.uuid_of(agent))
     for name, bridge in bridges.items():
-        api.replace(neutron_uuid(name), "traits", [bridge.network, *VNIC_TYPES])
-    api.replace(neutron_uuid(agent), "traits", list(VNIC_TYPES))
+        api.replace(bandwidth.uuid_of(name), "traits", [bridge.network, *bandwidth.VNIC_TYPES])
+    api.replace(bandwidth.uuid_of(agent), "traits", list(bandwidth.VNIC_TYPES))
     for name, bridge in bridges.items():
-        api.replace(neutron_uuid(name), "inventories", bridge.inventory)
+        api.replace(
+            bandwidth.uuid_of(name),
+            "inventories",
+            {key: {"total": bridge.bandwidth} for key in bandwidth.CLASSES},
+        )
 
 
 def _ensure(api: Requests, name: str, parent: str) -> None:
     body = {"name": name, "parent_provider_uuid": parent}
     try:
-        api.request("PUT", f"/resource_providers/{neutron_uuid(name)}", json=body)
+        api.request("PUT", f"/resource_providers/{bandwidth.uuid_of(name)}", json=body)
     except NotFound:
-        api.create(name, neutron_uuid(name), parent)
+        api.create(name, bandwidth.uuid_of(name), parent)
 
 
 # -- the situations
@@ -239,7 +174,7 @@ class Ours:
         self.client = Client(self.api, store=store, clock=lambda: self.now)
 
     def report(self, function: Callable[..., Result], *arguments: Any) -> None:
-        """Call ``report_devices`` or ``report_bridges``."""
+        """Call the program's ``report``."""
         self.root = self.root or str(self.client.find_provider(self.host))
         assert function(self.client, self.root, *arguments).ok
 
@@ -260,22 +195,26 @@ def cyborg(placement: API, directory: str) -> None:
         print_row(
             f"  {situation}",
             calls(theirs.api, lambda: theirs.report(first)) + result(theirs.host),
-            calls(ours.api, lambda: ours.report(report_devices, second)) + result(ours.host),
+            calls(ours.api, lambda: ours.report(accelerators.report, second)) + result(ours.host),
         )
 
     def meet(side: Conductor | Ours, request: str) -> None:
         """Let another service add a trait just before a request."""
-        uuid = cyborg_uuid(f"{side.host}_fpga0")
+        uuid = accelerators.uuid_of(f"{side.host}_fpga0")
         side.api.meanwhile = (
             request,
             lambda: foreign.replace(uuid, "traits", [*foreign.traits(uuid), FOREIGN]),
         )
 
     def has_foreign(host: str) -> str:
-        return ", kept" if FOREIGN in foreign.traits(cyborg_uuid(f"{host}_fpga0")) else ", lost"
+        return (
+            ", kept"
+            if FOREIGN in foreign.traits(accelerators.uuid_of(f"{host}_fpga0"))
+            else ", lost"
+        )
 
     def has_ssd(host: str) -> str:
-        path = f"/resource_providers?uuid={cyborg_uuid(f'{host}_ssd0')}"
+        path = f"/resource_providers?uuid={accelerators.uuid_of(f'{host}_ssd0')}"
         return (
             ", mended" if foreign.request("GET", path)["resource_providers"] else ", never mended"
         )
@@ -289,7 +228,9 @@ def cyborg(placement: API, directory: str) -> None:
     row("another service adds a trait meanwhile", "C", result=has_foreign)
     row("a device gone", "C", "ssd1")
     for side in (theirs, ours):
-        foreign.request("DELETE", f"/resource_providers/{cyborg_uuid(f'{side.host}_ssd0')}")
+        foreign.request(
+            "DELETE", f"/resource_providers/{accelerators.uuid_of(f'{side.host}_ssd0')}"
+        )
     ours.now += LATER
     row("a provider was deleted by hand", "C", "ssd1", has_ssd)
     ours.restart(ours.store)
@@ -318,14 +259,14 @@ def neutron(placement: API, directory: str) -> None:
     for host in ("neutron", ours.host):
         Requests(placement).create(host, str(uuid4()), None)
 
-    def row(situation: str, bandwidth: int) -> None:
+    def row(situation: str, kbits: int) -> None:
         first, second = (
-            (f"{host}:ovs", bridges_of(f"{host}:ovs", bandwidth)) for host in ("neutron", ours.host)
+            (f"{host}:ovs", bridges_of(f"{host}:ovs", kbits)) for host in ("neutron", ours.host)
         )
         print_row(
             f"  {situation}",
             calls(theirs, lambda: report_as_neutron(theirs, "neutron", *first)),
-            calls(ours.api, lambda: ours.report(report_bridges, *second)),
+            calls(ours.api, lambda: ours.report(bandwidth.report, *second)),
         )
 
     print_row("Neutron, 3 bridges", "theirs", "ours")
@@ -338,11 +279,56 @@ def neutron(placement: API, directory: str) -> None:
     row("both restart, without a store", 25_000_000)
 
 
-def bridges_of(agent: str, bandwidth: int) -> Bridges:
+def bridges_of(agent: str, kbits: int) -> Bridges:
     """Return three bridges of physical networks."""
     return {
-        f"{agent}:br-{number}": Bridge(bandwidth, f"CUSTOM_PHYSNET_{number}") for number in range(3)
+        f"{agent}:br-{number}": Bridge(kbits, f"CUSTOM_PHYSNET_{number}") for number in range(3)
     }
+
+
+# -- Blazar: the reservations of a host
+
+
+@dataclass
+class Blazar:
+    """Blazar's client: it looks up the provider, and reads what it changes."""
+
+    api: Requests
+    host: str
+
+    def prepare(self) -> None:
+        """Create the host's provider for reservations."""
+        self.api.create(f"blazar_{self.host}", str(uuid4()), self.api.named(self.host))
+
+    def reserve(self, name: str, units: int) -> None:
+        """Change a reservation, whose class exists."""
+        path = f"/resource_providers/{self.api.named(f'blazar_{self.host}')}/inventories"
+        body = self.api.request("GET", path)
+        body["inventories"][reservations.class_of(name)] = {"total": units, "max_unit": 1}
+        self.api.request("PUT", path, json=body)
+
+
+def blazar(placement: API) -> None:
+    """Print the situations of a reservation on a host with 40 other children."""
+    theirs, ours = Blazar(Requests(placement), "blazar-theirs"), Requests(placement)
+    client = Client(ours)
+    for host in (theirs.host, "blazar-ours"):
+        root = str(uuid4())
+        Requests(placement).create(host, root, None)
+        for number in range(40):
+            Requests(placement).create(f"{host}_{number}", str(uuid4()), root)
+    Requests(placement).request("PUT", f"/resource_classes/{reservations.class_of('lease')}")
+
+    def row(situation: str, function: str, *arguments: Any) -> None:
+        first = calls(theirs.api, lambda: getattr(theirs, function)(*arguments))
+        own = getattr(reservations, function)
+        second = calls(ours, lambda: own(client, "blazar-ours", *arguments))
+        print_row(f"  {situation}", first, second)
+
+    print_row("Blazar, a host with 40 children", "theirs", "ours")
+    row("the host's provider is created", "prepare")
+    row("a reservation", "reserve", "lease", 4)
+    row("it is changed", "reserve", "lease", 8)
 
 
 def calls(api: Requests, report: Callable[[], object]) -> str:
@@ -365,3 +351,4 @@ if __name__ == "__main__":
         placement_api = PlacementAPI(token_adapter(server.url, server.token))
         cyborg(placement_api, f"{scratch}/cyborg")
         neutron(placement_api, f"{scratch}/neutron")
+        blazar(placement_api)

@@ -18,7 +18,7 @@ Answer = dict[str, Any]
 Context = dict[str, Any]
 
 
-_REPORTED = {"attached", "agent_version", "degraded"}
+_REPORTED = {"attached", "agent_version", "degraded", "replaces"}
 """What an agent reports about itself; earlier ones do not."""
 
 
@@ -49,6 +49,12 @@ class RegistryEndpoint:
     store: SqlRegistry
     received: "SimpleQueue[tuple[str, str, int]]" = field(default_factory=SimpleQueue)
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
+    on_echo: Callable[[object], object] = lambda _: None
+    """Called with the number of a message that this instance may have sent to itself."""
+
+    def echo(self, _: Context, number: object) -> None:
+        """Note that a message came back; nobody awaits an answer."""
+        self.on_echo(number)
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[ServiceRecord]:
@@ -123,7 +129,7 @@ class RegistryEndpoint:
         return changed
 
     @_answered
-    def delete(self, context: Context, host: str) -> None:
+    def delete(self, context: Context, host: str, uuid: str | None = None) -> None:
         """Delete a host's record."""
-        self.store.delete(host)
+        self.store.delete(host, uuid=uuid)
         log_deleted(host, Caller.from_context(context))

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
@@ -27,22 +27,21 @@ from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError, RegistryUnavailable
-from agent.registry.permission import RegistryPermissions
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
-from compute_registry.bounded import Bounded, BoundedRegistry
 from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
-from compute_registry.rest.server import THREADS, listen
+from compute_registry.permission import RegistryPermissions
+from compute_registry.rest.server import listen
 from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
 
 if TYPE_CHECKING:
-    from agent.registry.access import Registry
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
@@ -123,6 +122,7 @@ class _Process:
     control: Control | None = None
     store: WatchedRegistry | None = None
     agents: AgentCalls | None = None
+    echo: Echo | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -200,9 +200,15 @@ class _Process:
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
+        if not self.conf.transport_url or self._is_heard():
             return ""
+        if self.rpc is not None and self.rpc.is_connected():
+            return "the message broker delivers no messages: RPC calls do not arrive"
         return "no connection to the message broker: RPC calls do not arrive"
+
+    def _is_heard(self) -> bool:
+        rpc, echo = self.rpc, self.echo
+        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
 
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
@@ -238,10 +244,14 @@ class _Process:
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        endpoint = RegistryEndpoint(store)
+        own = messaging.Target(
+            exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
+        )
+        echo = self.echo = Echo(messaging.RpcClient(transport, own, TIMEOUT), name)
+        endpoint = RegistryEndpoint(store, on_echo=echo.hear)
         server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive"})
-        heartbeats = Heartbeats(store, endpoint.received, agents, server.is_connected)
+        server.at_once = frozenset({"keep_alive", "echo"})
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
         server.permit = _permit(self.settings)
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
@@ -253,9 +263,7 @@ class _Process:
 
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
-        calls = Bounded("the database", THREADS)
-        registry = cast("Registry", BoundedRegistry(store, calls))
-        self.control = Control(registry, self.agents, settings.down_after)
+        self.control = Control(store, self.agents, settings.down_after)
         app = application(self.control, self.conf, settings)
         if self.monitoring is not None:
             self.monitoring.measure(app)

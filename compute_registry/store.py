@@ -18,7 +18,14 @@ import sqlalchemy as sa
 
 from agent.registry import checks, errors
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
-from agent.registry.record import BINARY, DOWN_AFTER, RECREATE, ServiceRecord, unreadable
+from agent.registry.record import (
+    BINARY,
+    DOWN_AFTER,
+    RECREATE,
+    ServiceRecord,
+    is_alive,
+    unreadable,
+)
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
 from reportclient.plain_text import plain
@@ -31,6 +38,8 @@ AT_ONCE = 100
 """Heartbeats in one statement."""
 ROOTS_AT_ONCE = 1000
 """Root providers in one statement."""
+SAME_TIME, ALWAYS = 0.001, 1e12
+"""Seconds by which two times of one heartbeat may differ, and by which any two times may."""
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
@@ -46,7 +55,9 @@ _REPORT = SERVICES.update().where(
     sa.or_(
         _ROW.address == sa.bindparam("address"),
         _ROW.address.is_(None),
-        _DOWN,
+        sa.and_(
+            _DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < sa.bindparam("within")
+        ),
     ),
 )
 # A version that is new even after a restore of the database from a backup.
@@ -127,6 +138,7 @@ class SqlRegistry:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
+        replaces: str | None = None,
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         report = checks.report(
@@ -137,6 +149,7 @@ class SqlRegistry:
             attached=attached,
             agent_version=agent_version,
             degraded=degraded,
+            replaces=replaces,
         )
         record = self._run(lambda sql: self._report(sql, report))
         if record.address != address:
@@ -190,7 +203,10 @@ class SqlRegistry:
         If the record has another address, the heartbeat was refused.
         """
         values = {name: getattr(report, name) for name in _REPORTED}
-        key = {"of_host": report.host, "down_after": self.down_after}
+        key: dict[str, Any] = {"of_host": report.host, "down_after": self.down_after}
+        # An agent that does not say what it takes over is of an earlier version.
+        within = ALWAYS if report.replaces is None else SAME_TIME
+        key |= {"replaces": report.replaces or 0.0, "within": within}
         beat = _REPORT.values({**_HELD, **{name: sa.bindparam(name) for name in _REPORTED}})
         for _ in range(3):  # another process may create or delete the record in between
             changed = sql.execute(beat, {**values, **key}).rowcount
@@ -205,6 +221,11 @@ class SqlRegistry:
                 break
         else:
             raise UnknownHost(f"the record of {report.host} was deleted during its heartbeat")
+        if not changed and not is_alive(record, self.down_after):
+            raise errors.Changed(
+                f"the record of {report.host} is that of an agent at {record.address}, which is "
+                "down: read the record, and report when it was last seen"
+            )
         if not changed:
             contest = {"contested_by": report.address, "contested_at": CLOCK}
             sql.execute(SERVICES.update().where(_ROW.id == record.id).values(contest))
@@ -281,10 +302,12 @@ class SqlRegistry:
         checks.versions(expected_version)
         return self._set(host, [(_ROW.forced_down, forced_down)], expected_version)
 
-    def delete(self, host: str) -> None:
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
         """Delete a record, unless its service is up and not forced down."""
         checks.require_host(host)
         row = SERVICES.delete().where(_ROW.host == host)
+        if uuid is not None:
+            row = row.where(_ROW.uuid == checks.require_uuid(uuid))
         deletion = row.where(sa.or_(_ROW.last_seen.is_(None), _ROW.forced_down, _DOWN))
 
         def work(sql: sa.Connection) -> ServiceRecord | None:
@@ -297,6 +320,8 @@ class SqlRegistry:
                 return None
 
         record = self._run(work)
+        if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):
+            raise errors.Changed(errors.recreated(host, uuid))
         if record is not None:
             raise errors.StillUp(
                 f"{host} is up, at {record.address}: its next heartbeat would create the record "

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
+from agent.reporting.changes import kind, summary
 from computectl.drawing.wording import Wording
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
@@ -15,7 +16,7 @@ from reportclient.plain_text import plain
 
 COLUMNS: Columns = {
     "node": lambda row: row[0].node,
-    "kind": lambda row: type(row[1].operation).__name__,
+    "kind": lambda row: kind(row[1].operation),
     "provider": lambda row: _provider(*row),
     "method": lambda row: row[1].method,
     "path": lambda row: row[1].path,
@@ -107,7 +108,11 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
             but = ", but there are errors" if planned.problems else ""
             yield folded(f"{name}: nothing would change{but}", screen.width)
             continue
-        yield f"{name}: {counted(len(planned.calls), 'change')}"
+        what = ""
+        if planned.calls[1:]:
+            written = [call.operation for call in planned.calls]
+            what = f": {plain(summary(written, planned.plan.names, planned=True))}"
+        yield folded(f"{name}: {counted(len(planned.calls), 'change')}{what}", screen.width, 4)
         wording = Wording(planned.plan, planned.before, screen.branches.arrow)
         for call in planned.calls:
             if calls:

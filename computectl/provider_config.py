@@ -8,7 +8,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
-from agent.provider_config.files import ignored_files, read_files
+from agent.provider_config.files import ProviderFiles, ignored_files, read_files
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted
@@ -60,9 +60,12 @@ class CheckFiles(DrawnOrListed[Checked]):
 
     def execute(self, options: argparse.Namespace) -> Checked:
         session = self.session()
-        where = options.files or session.settings.provider_config
+        settings = session.settings
+        where = options.files or settings.provider_config
+        files = ProviderFiles.from_location(where, settings.state_path, writing=False)
+        required = options.files is not None or files.required
         try:
-            loaded = parse_files(read_files(where, required=True), ignored_files(where))
+            loaded = parse_files(read_files(where, required=required), ignored_files(where))
         except BadFile as err:
             return Checked(where, None, errors=err.diagnostics)
         return Checked(where, loaded, warnings=loaded.warnings)
@@ -74,8 +77,9 @@ class CheckFiles(DrawnOrListed[Checked]):
             yield f"{where}: {errors}"
             yield "  until corrected, a running agent keeps the entries that it has"
             return
-        files = counted(len(answer.loaded.files), "file")
-        yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
+        number = len(answer.loaded.files)
+        files = f"{counted(number, 'file')}, can be used" if number else "no provider files"
+        yield f"{screen.paint(str(answer.where), 'bold')}: {files}"
         for entry in answer.loaded.entries.all():
             every = entry.identifier == COMPUTE_NODE and entry.by == "uuid"
             one = f"the provider with the {entry.by} {entry.identifier}"

@@ -10,7 +10,8 @@ from computectl.plan import draw_plan, plan_table
 from computectl.reading.forecast import Forecast, forecast, open_nodes, saved_disabled
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS
-from computectl.shared.screen import Screen
+from computectl.shared.screen import Screen, folded
+from reportclient.plain_text import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Reshape(DrawnOrListed[Reshaped]):
         yield from draw_plan(answer.planned, screen, calls=options.plan)
         for report in answer.reports:
             yield ""
-            yield f"{report.node}: done: {report.changes() or 'nothing'}"
+            yield folded(f"{plain(report.node)}: {plain(report.sentence())}", screen.width)
 
     def table(self, answer: Reshaped) -> Table:
         return plan_table(answer.planned)

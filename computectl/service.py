@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched
+from agent.registry.control import Switched, delete_record
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import ObservedService
 from agent.reporting.reports import Condition
@@ -171,10 +171,11 @@ class EnableService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Enable the host; an error if it is enabled, since another host may be meant."""
+        """Enable the host; nothing is changed if it is enabled."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
-            raise CommandError(f"{options.host} is already enabled", "nothing was changed")
+            said = [f"{options.host} is already enabled; nothing was changed"]
+            return services.observed([record], done=said)
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 
@@ -232,7 +233,7 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        services.registry.delete(options.host)
+        delete_record(services.registry, options.host)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
 
 

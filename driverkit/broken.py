@@ -8,7 +8,7 @@ from pathlib import Path
 
 from computectl.shared.screen import folded
 from driverkit.rulebook import DOCUMENT, Rule
-from drivers.errors import DriverError
+from drivers.errors import DriverError, DriverFault
 from reportclient.plain_text import error_text
 
 _WIDTH = 88
@@ -52,6 +52,8 @@ class DriverRaised(NotJudged):
     """A method of the driver raised an exception, ``err``."""
 
     def __init__(self, method: str, err: BaseException) -> None:
+        if isinstance(err, DriverFault) and err.__cause__ is not None:
+            err = err.__cause__
         text, kind = error_text(err), type(err).__name__
         super().__init__(f"{method} raised {text if text.startswith(kind) else f'{kind}: {text}'}")
         self.err = err

@@ -17,7 +17,6 @@ from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
-from computectl.shared.screen import counted
 from driverkit.placement.server import PlacementServer
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
@@ -124,9 +123,8 @@ class Show:
                 command = f"{_computectl()} --config-file {self.config_path} tree"
                 self.out.write(f"Ask more: {command}\n")
         for report in reports:
-            changes = report.changes() or "nothing to change"
             node = plain(report.node)
-            self.out.write(f"{node}: {changes}, {counted(report.calls, 'call')} to Placement\n")
+            self.out.write(f"{node}: {plain(report.sentence())}\n")
             for text in report.texts():
                 self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from drivers.errors import DriverError, DriverNotReady
+from drivers.errors import DriverError, DriverFault, DriverNotReady
 
 WITHIN = 60.0
 """Default deadline of a driver's call, in seconds."""
@@ -238,14 +238,15 @@ class Calls(CallQueue[None]):
         """Threads that were started during calls and still run; a few may be of others."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
-        """Return the result of ``function``, or raise its exception.
+        """Return the result of ``function``.
 
         ``method`` and ``node`` name the call in errors; ``node`` is given for
         ``update_provider_tree`` only.
 
         :raises DriverHangs: the function did not return in time, or an earlier call hangs.
-        :raises DriverError: the function raised a BaseException such as KeyboardInterrupt, or
-            is ``async def``.
+        :raises DriverFault: the function raised an exception that is no DriverError.
+        :raises DriverError: it raised a DriverError or a BaseException such as
+            KeyboardInterrupt, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
         began, failed, before = time.monotonic(), True, set(threading.enumerate())
@@ -258,6 +259,10 @@ class Calls(CallQueue[None]):
             raise DriverHangs(text) from None
         except Blocked as err:
             raise DriverHangs(f"{name} was not called: {err}") from None
+        except DriverError:
+            raise
+        except (Exception, SystemExit) as err:
+            raise DriverFault(err) from err
         finally:
             started = {one for one in threading.enumerate() if one.name != self._name} - before
             self.left = {one for one in self.left | started if one.is_alive()}

@@ -1,5 +1,9 @@
 """Errors that a driver may raise, and how the agent reacts to each."""
 
+import traceback
+
+from reportclient.plain_text import error_text
+
 
 class DriverError(Exception):
     """Base class of errors that concern a driver."""
@@ -30,9 +34,46 @@ class ReshapeFailed(DriverError):
         super().__init__(*args, *(() if error is None else (error,)))
 
 
+class DriverFault(DriverError):
+    """The driver raised another exception, a defect: its type, and the driver's last line."""
+
+    def __init__(self, err: BaseException) -> None:
+        text, kind = error_text(err), type(err).__name__
+        text = text if text.startswith(kind) else f"{kind}: {text}"
+        place = _last_line(err)
+        super().__init__(f"{text} ({place})" if place else text)
+
+
 class DriverNotFound(DriverError):
     """No driver of this name is installed."""
 
 
 class DriverLoadFailed(DriverError):
     """The driver is installed but can't be used; the cause is chained."""
+
+
+_CALLERS = ("agent", "computectl", "driverkit", "drivers", "reportclient")
+"""Packages of this project, which call drivers."""
+_DRIVERS = ("drivers.libvirt", "driverkit.scripted")
+"""Drivers among them."""
+_LOADING = ("importlib", "oslo_config", "stevedore")
+"""Libraries that import drivers and register their options."""
+
+
+def _last_line(err: BaseException) -> str:
+    """Return file and line where the driver's own code was left, as ``mine/disks.py, line 7``.
+
+    The driver is the package of the first frame that is no caller's and no loader's.
+    """
+    package, place = "", ""
+    for frame, line in traceback.walk_tb(err.__traceback__):
+        module: str = frame.f_globals.get("__name__", "")
+        top = module.partition(".")[0]
+        if top in (*_CALLERS, *_LOADING) and not module.startswith(_DRIVERS):
+            continue
+        package = package or top
+        if top == package:
+            parts = frame.f_code.co_filename.split("/")
+            depth = module.count(".") + 1 + (parts[-1] == "__init__.py")
+            place = f"{'/'.join(parts[-depth:])}, line {line}"
+    return place

@@ -20,7 +20,7 @@ from reportclient.model import Allocations, canonical_uuid, provider_name
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 MOST_LEFT = 100
 """Number of threads, left behind by a driver, that is reported; a pool of its own may have some."""

@@ -17,13 +17,12 @@ from stevedore.extension import Extension
 from drivers.abilities import LEGACY, OPTIONAL, Configurable, methods
 from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver, DriverContext
 from drivers.deadline import WITHIN, Calls
-from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
+from drivers.errors import DriverError, DriverLoadFailed, DriverNotFound, DriverNotReady
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, capabilities_problem
 from drivers.opts import CALL_OPTS, register, where_read
-from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load_drivers", "not_found"]
 
@@ -73,18 +72,18 @@ def driver_from(
         raise _failed(extension, origin, problem)
     within = call_timeout(context.conf)
 
-    def make() -> ComputeDriver:
+    def make() -> tuple[ComputeDriver, str | None]:
         _register_options(extension.plugin, context.conf)
         created: ComputeDriver = extension.plugin(context)
-        return created
+        return created, capabilities_problem(created.capabilities)
 
     try:
-        driver = Calls(within)(f"{extension.plugin.__name__}()", make)
-        problem = capabilities_problem(driver.capabilities)
+        driver, problem = Calls(within)(f"{extension.plugin.__name__}()", make)
     except DriverNotReady as err:  # a later attempt may succeed
         raise DriverNotReady(_text(extension, origin, str(err))) from err
-    except (Exception, SystemExit) as err:
-        raise _failed(extension, origin, f"can't be created: {_described(err)}") from err
+    except DriverError as err:
+        text = f"can't be created: {where_read(str(err))}"
+        raise _failed(extension, origin, text) from err.__cause__ or err
     if problem is not None:
         raise _failed(extension, origin, problem)
     _warn_of_older_methods(extension.name, driver)
@@ -126,13 +125,13 @@ def _extension(name: str, within: float) -> Extension[Any]:
         manager = Calls(within)("import", read)
     except DriverNotReady as err:
         raise DriverNotReady(f"driver {name!r} = {installed().get(name)}: {err}") from err
-    except (Exception, SystemExit) as err:
+    except DriverError as err:
         origins = installed()
         if name not in origins:
             raise DriverNotFound(not_found(name, origins)) from None
         raise DriverLoadFailed(
-            f"driver {name!r} = {origins[name]}: can't be imported: {_described(err)}"
-        ) from err
+            f"driver {name!r} = {origins[name]}: can't be imported: {err}"
+        ) from err.__cause__ or err
     return manager.extensions[0]
 
 
@@ -160,11 +159,6 @@ def _origin(point: metadata.EntryPoint) -> str:
     # An entry point of stevedore comes from its cache and has no distribution.
     dist = point.dist
     return point.value if dist is None else f"{point.value} ({dist.name} {dist.version})"
-
-
-def _described(err: BaseException) -> str:
-    text, kind = where_read(error_text(err)), type(err).__name__
-    return text if text.startswith(kind) else f"{kind}: {text}"
 
 
 # -- which classes can be drivers

@@ -23,10 +23,11 @@ from reportclient.diff import diff
 from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
-from reportclient.plan import Operation, Plan, Problem
+from reportclient.one_provider import OneProvider
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.rebase import foreign_changes, not_removed, rebased
+from reportclient.rebase import not_removed, rebased
 from reportclient.refusals import Refusals
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
@@ -114,6 +115,7 @@ class Client:
         self._strict = strict
         self._clock = clock
         self._roots: dict[str, _Tree] = {}
+        self._providers: dict[str, OneProvider] = {}
 
     def find_provider(self, name: str) -> str | None:
         """Return the UUID of the provider with this name, in any tree, or ``None``; 1 GET.
@@ -210,6 +212,24 @@ class Client:
         tracked = self._root(root)
         tracked.held = LazyAllocations(tracked.view, self.api)
         return tracked.held
+
+    def provider(self, uuid: str) -> OneProvider:
+        """Return one provider, of which nothing else is read; it need not exist.  Sends no call.
+
+        ``owns`` is not asked: the caller names the provider itself.
+        """
+        key = canonical_uuid(uuid, "provider")
+        if key not in self._providers:
+            self._providers[key] = OneProvider(key, self.api, self._times)
+        return self._providers[key]
+
+    def forget(self, uuid: str) -> None:
+        """Forget a root or one provider (UUID), also in the store; sends no call."""
+        key = canonical_uuid(uuid, "provider")
+        self._roots.pop(key, None)
+        self._providers.pop(key, None)
+        if self._store is not None:
+            self._store.forget(key)
 
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
@@ -322,18 +342,18 @@ class Client:
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         view, refusals = tracked.view, tracked.refusals
-        leaving |= refusals.kept_providers()
+        draining, refused = refusals.draining(), refusals.by_subject
+        leaving |= {s for s in draining if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        draining = refusals.draining() | leaving | view.drained.keys()
+        draining |= leaving | view.drained.keys()
         failed = refusals.causes(outcome.failed)
         return Result(view, (), failed, draining, plan.problems)
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
-        if self._owns is not None:
-            ours = (each.uuid for each in view.snapshot.walk() if self._owns(each))
-            for foreign in foreign_changes(view.snapshot, new, ours):
-                text = f"provider {foreign.name} ({foreign.uuid}) is owned by another service"
-                raise NotOwned(f"{text}: not changed")
+        for uuid in new.changed_since(view.snapshot):
+            before = view.snapshot.get(uuid)
+            if self._owns and before and before != new.get(uuid) and not self._owns(before):
+                raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
         return diff(
             view.snapshot,
             new,

@@ -136,9 +136,8 @@ class PlacementAPI:
         return reply
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
-        more = {}
-        if self._learned.in_vain and (wait := self.adapter.session.timeout):
-            more["timeout"] = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
+        wait = self.adapter.session.timeout or TIMEOUT
+        wait = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
         try:
             with self._new_token() if self._learned.outdated else contextlib.nullcontext():
                 response = self.adapter.request(
@@ -151,7 +150,7 @@ class PlacementAPI:
                     microversion=version,
                     log=False,
                     rate_semaphore=_AT_ONCE,
-                    **more,
+                    timeout=wait,
                 )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err

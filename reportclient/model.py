@@ -254,6 +254,10 @@ def plain_str(text: str) -> str:
     return str.__str__(text)
 
 
+LONGEST_NAME = 200
+"""Characters that Placement accepts for a provider's name."""
+
+
 def provider_name(name: str) -> str:
     """Return a provider's name as a plain ``str``.  :raises ValueError: the name is invalid."""
     if not (isinstance(name, str) and name):
@@ -264,6 +268,8 @@ def provider_name(name: str) -> str:
         raise ValueError(
             f"a provider's name has to be Unicode text, not {name!r}: it contains undecoded bytes"
         ) from None
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"a provider's name has at most {LONGEST_NAME} characters: {name!r}")
     return plain_str(name)
 
 

@@ -4,7 +4,6 @@ One operation is one call to Placement.  ``replay`` applies an operation to a tr
 the view after an acknowledged operation, and tests check the diff with it.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
@@ -139,10 +138,6 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.operations)
-
-    def counts(self) -> Counter[str]:
-        """Return the number of operations by the name of their class."""
-        return Counter(type(operation).__name__ for operation in self.operations)
 
 
 def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:

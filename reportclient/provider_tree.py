@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from reportclient.claims import SourceClaims, allow, deny, note
 from reportclient.live_provider import LiveProvider, ReadOnly, live_below
@@ -41,6 +41,9 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 class ProviderTree:
     """The tree of a root provider, and its sharing providers as further roots."""
 
+    lock: ClassVar[AbstractContextManager[None]] = nullcontext()
+    """A context manager that does nothing, for code that takes the lock of all of Nova's trees."""
+
     def __init__(
         self,
         base: Snapshot = EMPTY,
@@ -63,7 +66,6 @@ class ProviderTree:
         self._source = ""
         self._reported_by = reported_by
         self._closed = False
-        self._lock = nullcontext()
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
         self._removed: dict[str, Provider] = {}
@@ -90,15 +92,9 @@ class ProviderTree:
     def _own(self) -> SourceClaims:
         return self.claims[self._source]
 
-    @property
-    def lock(self) -> AbstractContextManager[None]:
-        """A context manager that does nothing, for code that takes the lock of Nova's tree."""
-        return self._lock
-
     def restore(self, earlier: "ProviderTree") -> None:
         """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
-        own = {name: vars(self)[name] for name in ("_closed", "_lock")}
-        vars(self).update(vars(copylib.deepcopy(earlier)), **own)
+        vars(self).update(vars(copylib.deepcopy(earlier)), _closed=self._closed)
 
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""

@@ -81,10 +81,9 @@ def with_result(view: View, lost: Operation, api: API) -> View:
     the view as it is.
     """
     written: Any
-    read: Callable[[Any], Any] = frozenset
     match lost:
         case SetInventory(uuid, written):
-            part, read = "inventories", _records
+            part = "inventories"
         case SetTraits(uuid, written):
             part = "traits"
         case SetAggregates(uuid, written):
@@ -92,17 +91,16 @@ def with_result(view: View, lost: Operation, api: API) -> View:
         case _:
             return view
     try:
-        reply = _reply(f"/resource_providers/{uuid}/{part}", part, api)
-        generation, before = reply[_GENERATION], view.generations[uuid]
-        done = generation == before + 1 and read(reply[part]) == written
-    except (NotFound, AttributeError, LookupError, TypeError, ValueError):
+        value, generation = read_part(uuid, part, api)
+        before = view.generations[uuid]
+    except (NotFound, LookupError):
         return view
     if generation == before:
         return replace(view, certain=True)
-    if not done:
+    if generation != before + 1 or value != written:
         return view
     edit = ViewEdit(view)
-    edit.ack(lost, reply)
+    edit.ack(lost, {"generation": generation})
     return edit.freeze(certain=True)
 
 
@@ -315,38 +313,33 @@ def _unchanged(view: View, item: Listed) -> _Read | None:
 
 def _content(item: Listed, api: API) -> _Read | None:
     """Read a provider with 3 GETs; return ``None`` if it was deleted meanwhile."""
-    path = f"/resource_providers/{item['uuid']}"
+    uuid, name = item["uuid"], item["name"]
     try:
-        replies = [_reply(f"{path}/{part}", part, api) for part in _PARTS]
+        parts = [read_part(uuid, part, api) for part in ("inventories", "traits", "aggregates")]
     except NotFound:
-        LOG.info("Provider %s (%s) was deleted while it was being read", item["name"], item["uuid"])
+        LOG.info("Provider %s (%s) was deleted while it was being read", name, uuid)
         return None
+    provider = Provider(uuid, name, item["parent_provider_uuid"], *(value for value, _ in parts))
+    # Another client may have written between the GETs: only the oldest generation is safe.
+    return _Read(provider, min(generation for _, generation in parts))
+
+
+def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
+    """Return a part of a provider (UUID), such as ``traits``, and its generation; 1 GET.
+
+    :raises reportclient.errors.PlacementError: the GET failed.
+    """
+    path = f"/resource_providers/{uuid}/{part}"
+    reply = _reply(path, part, api)
+    read: Callable[[Any], Any] = _records if part == "inventories" else frozenset
     try:
-        return _parsed(item, *replies)
+        return read(reply[part]), int(reply["resource_provider_generation"])
     except (AttributeError, LookupError, TypeError, ValueError) as err:
         raise _not_from_placement(path) from err
 
 
-def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Listed) -> _Read:
-    provider = Provider(
-        item["uuid"],
-        item["name"],
-        item["parent_provider_uuid"],
-        _records(inventories["inventories"]),
-        frozenset(traits["traits"]),
-        frozenset(aggregates["aggregates"]),
-    )
-    replies = (inventories, traits, aggregates)
-    # Another client may have written between the GETs: only the oldest generation is safe.
-    return _Read(provider, min(int(reply[_GENERATION]) for reply in replies))
-
-
 def _records(rows: Listed) -> dict[str, Inventory]:
     return {name: Inventory.from_placement(row) for name, row in rows.items()}
-
-
-_GENERATION = "resource_provider_generation"
-_PARTS = ("inventories", "traits", "aggregates")
 
 
 def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:

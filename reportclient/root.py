@@ -130,16 +130,9 @@ class Root:
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
             return waits_for, counted
         began, was_resting = self.clock(), self.schedule.trouble.error is not None
-        retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(FIRST_PAUSE),
-            retry=retry_if_exception(partial(self._plan_anew, counted)),
-            sleep=self.times.pause or sleep,
-            reraise=True,
-        )
         result: T | Exception
         try:
-            for each in retrying:
+            for each in retrying(partial(self._plan_anew, counted), self.times):
                 with each:
                     counted.tries = each.retry_state.attempt_number
                     result = self._resume(function, counted)
@@ -369,6 +362,17 @@ class Root:
             return False
         api.met = met
         return bool(api.done) or not self.schedule.trouble.faulty
+
+
+def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:
+    """Return tries that end at the first error that is no race with another client."""
+    return Retrying(
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(FIRST_PAUSE),
+        retry=retry_if_exception(is_race),
+        sleep=times.pause or sleep,
+        reraise=True,
+    )
 
 
 def _may_take(create: CreateProvider, snapshot: Snapshot) -> bool:

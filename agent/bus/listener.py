@@ -21,7 +21,7 @@ from typing import Any
 from agent.bus.incoming import LARGEST, check_call, check_reply
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 REDELIVERED = "redelivered"
 """AMQP's flag of a second delivery; set here also on calls that waited."""

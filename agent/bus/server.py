@@ -25,7 +25,7 @@ from agent.loop import in_thread
 from agent.retrying import until_it_works
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 LONGEST_PAUSE = 60.0
 """Seconds between two attempts to start a server that the broker refuses, at most."""

@@ -20,7 +20,7 @@ from agent.metrics.server import Answer, Pages, PageServer, over_tcp, over_unix
 from agent.reporting.reports import Check
 from agent.state import files
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 TEXT = "text/plain; charset=utf-8"
 EVERY = 15.0

@@ -15,6 +15,7 @@ from agent import version
 from agent.loop import Loop
 from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
+from agent.reporting.changes import kind, snake_case
 from agent.reporting.reports import Check, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus
 from agent.service import Service
@@ -48,9 +49,11 @@ class Numbers:
             "replans", "Plans made again because another service wrote to the providers."
         )
         self.operations = counter(
-            "operations", "Operations that Placement acknowledged.", ["operation"]
+            "operations",
+            "Writes that Placement acknowledged, such as create_provider or set_traits.",
+            ["operation"],
         )
-        self.refused = counter("operations_refused", "Operations that Placement refused.")
+        self.refused = counter("operations_refused", "Writes that Placement refused.")
         self.requests = counter(
             "placement_requests", "Requests to Placement.", ["method", "route", "outcome"]
         )
@@ -88,7 +91,7 @@ class Numbers:
             self.periods.labels(report.occasion.value).observe(report.seconds)
             self.replans.inc(report.tries - 1)
             for operation in report.done:
-                self.operations.labels(type(operation).__name__).inc()
+                self.operations.labels(kind(operation)).inc()
             before = self._failed.get(report.node, {})
             now = {uuid: str(err) for uuid, err in report.failed.items()}
             # Later reports repeat a refusal; it counts once.
@@ -247,7 +250,6 @@ class Measured:
 
 _UUID = re.compile(r"/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?=/|$)")
 _NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/]+$")
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def route_of(path: str) -> str:
@@ -261,7 +263,7 @@ def route_of(path: str) -> str:
 
 def outcome_of(err: PlacementError) -> str:
     """Return the kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
-    return _WORDS.sub("_", type(err).__name__).lower()
+    return snake_case(type(err).__name__)
 
 
 @dataclass(slots=True)

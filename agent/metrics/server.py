@@ -19,7 +19,7 @@ from socketserver import BaseServer, UnixStreamServer
 from socketserver import TCPServer as TcpServer
 from typing import Any
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 RETRY_AFTER = 10.0
 """Seconds until a port or path that could not be opened is tried again."""

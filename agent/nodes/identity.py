@@ -20,7 +20,7 @@ from agent.state import files
 from agent.state.document import Document, Unreadable, Unusable
 from reportclient.model import canonical_uuid
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 FILE_NAME = "compute_id"
 NODES = "nodes.json"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
+from agent.nodes.probable import ProbableRoots
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -28,7 +29,7 @@ from reportclient.reader import provider_by_name, providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 ALL_NODES = "all nodes"
 """Node name of a report if the driver could not name its nodes."""
@@ -64,6 +65,7 @@ class Nodes:
     """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
+    _probable_roots: ProbableRoots = field(default_factory=ProbableRoots)
     _new_state: bool = True
     """Whether the agent had no file in the state directory when it started."""
     _searched: bool = False
@@ -201,7 +203,9 @@ class Nodes:
                     # It was deleted: its owner may create it again with another UUID.
                     self.foreign_roots.by_name.pop(tracker.node, None)
             find = partial(provider_by_name, api=self.breaker)
-            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.compute_id, find)
+            roots = self.foreign_roots
+            uuids = roots.resolve_uuids(names, from_driver, self.compute_id, find)
+            roots.awaited = self._probable_roots.named(roots.awaited, self.breaker)
             tag = ""
         else:
             uuids = self.table.uuids(names, self.compute_id, from_driver)
@@ -339,18 +343,19 @@ class Nodes:
                 self._remove_later(tracker, now)
 
     def _remove_later(self, tracker: Tracker, now: float) -> None:
-        """Schedule the removal of a vanished node's providers."""
+        """Schedule the removal of a vanished node's providers.
+
+        A root that is not in the tracker's view, such as one that was never created, is looked at
+        now: usually nothing is left to remove.
+        """
         wait = self.rules.node_wait
         if wait is None:
             LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
-        LOG.info(
-            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
-            "or another service reports it",
-            tracker.node,
-            wait,
-        )
-        self.vanished[tracker.uuid] = Vanished(tracker, tag_of(self.compute_id), now + wait, wait)
+        node = Vanished(tracker, tag_of(self.compute_id), now, wait)
+        if tracker.uuid in tracker.view.snapshot:
+            node.announce(now)
+        self.vanished[tracker.uuid] = node
         if self.workers.busy(tracker.uuid) is None:
             tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
@@ -370,6 +375,8 @@ class Nodes:
 
 def _with_failed_reshape(report: Report) -> Report:
     """Return the report of a start, which a driver's failed reshape ends."""
-    errors = report.driver_errors.values()
-    failed = next((err for err in errors if isinstance(err, ReshapeFailed)), None)
-    return report if failed is None else replace(report, error=failed, fatal=True)
+    for name, err in report.driver_errors.items():
+        if isinstance(err, ReshapeFailed):
+            failed = ReshapeFailed(f"driver {name} could not move the allocations: {err}")
+            return replace(report, error=failed, fatal=True)
+    return report

@@ -23,7 +23,7 @@ from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.reader import Listed, consumers_of, members_of, traits_of
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 
 @dataclass(slots=True)
@@ -43,6 +43,16 @@ class Vanished:
     """Whether the driver names the node again; a check that still runs then writes no more."""
     blocked_by: str | None = None
     """Why its provider was not removed."""
+
+    def announce(self, now: float) -> None:
+        """Log when the node's provider will be removed, and wait until then."""
+        self.due = now + self.wait
+        LOG.info(
+            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
+            "or another service reports it",
+            self.tracker.node,
+            self.wait,
+        )
 
     def check(self, now: float) -> Report:
         """Remove the node's providers if that is safe (see above).  Errors are in the report."""
@@ -67,7 +77,7 @@ class Vanished:
         seen = {each: view.generations.get(each) for each in below}
         listed = members_of(uuid, api)
         if not any(item["uuid"] == uuid for item in listed):
-            self.settle("its provider was deleted already")
+            self.settle("Placement has no provider of it")
         elif root is None or {item["uuid"]: item["generation"] for item in listed} != seen:
             self._read_again(api)
         elif tracker.service_tag not in root.traits:
@@ -86,10 +96,14 @@ class Vanished:
             others = tags_of_others(traits, tracker.service_tag)
             self.settle("another service reports it now" if others else "its tag was removed")
             return
+        was_known = tracker.uuid in tracker.view.snapshot
         tracker.root.read(api)
-        self.blocked_by = (
-            "not removed yet: its providers may have been changed, and are checked again"
-        )
+        if was_known:
+            self.blocked_by = (
+                "not removed yet: its providers may have been changed, and are checked again"
+            )
+        else:
+            self.announce(self.due - self.wait)
 
     def _why_not_removed(self, listed: list[Listed], api: Counting) -> str | None:
         root, tracker = self.tracker.uuid, self.tracker

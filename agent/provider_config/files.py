@@ -17,7 +17,7 @@ from agent.state import files as regular
 from agent.state.document import Document, Unusable
 from drivers.diagnostics import BadFile, Diagnostic
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 SAVED = "provider-config.json"
 """Name of the file with the last valid provider files, in ``state_path``."""

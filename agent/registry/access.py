@@ -36,6 +36,7 @@ class Registry(Protocol):
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
+        replaces: str | None = None,
         known_version: int | None = None,
     ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive."""
@@ -56,7 +57,7 @@ class Registry(Protocol):
     ) -> ServiceRecord:
         """Force a service down, or take that back."""
 
-    def delete(self, host: str) -> None:
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
         """Delete a record."""
 
 

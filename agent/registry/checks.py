@@ -8,6 +8,7 @@ spellings is returned in one: UUIDs with dashes in lower case, roots sorted and 
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -80,6 +81,9 @@ class Report:
     attached: bool = False
     agent_version: str = ""
     degraded: str = ""
+    replaces: float | None = None
+    """When the agent that this one takes over from was last heard, in seconds since the epoch; 0 if
+    this agent knows of none, ``None`` if it is of a version that does not say."""
 
 
 def report(  # noqa: PLR0913  what an agent reports
@@ -91,6 +95,7 @@ def report(  # noqa: PLR0913  what an agent reports
     attached: Any = False,
     agent_version: Any = "",
     degraded: Any = "",
+    replaces: Any = None,
 ) -> Report:
     """Return a heartbeat's report.  :raises InputRefused: naming what is wrong."""
     if not is_host(host):
@@ -113,7 +118,17 @@ def report(  # noqa: PLR0913  what an agent reports
         if not (is_text(text) and text.isprintable() and len(text) <= LONGEST):
             raise InputRefused(f"{name} {_quoted(text)}: it has at most {LONGEST} characters")
     known = tuple(sorted(set(map(canonical_uuid, roots))))
-    return Report(host, address, rpc_version, known, attached, agent_version, degraded)
+    replaced = _seconds(replaces)
+    return Report(host, address, rpc_version, known, attached, agent_version, degraded, replaced)
+
+
+def _seconds(replaces: Any) -> float | None:
+    if replaces is None or replaces == "":
+        return None if replaces is None else 0.0
+    try:
+        return datetime.fromisoformat(replaces).timestamp()
+    except (TypeError, ValueError, OverflowError) as err:
+        raise InputRefused(f"replaces {_quoted(replaces)}: it has to be a time") from err
 
 
 def flag(name: str, value: object) -> None:

@@ -73,6 +73,7 @@ class RegistryClient:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
+        replaces: str | None = None,
         known_version: int | None = None,
     ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
@@ -84,7 +85,10 @@ class RegistryClient:
 
         ``address`` comes from :func:`agent.registry.access.agent_address`.  It has to be the
         same after a restart of the agent: with another address the restarted agent is refused
-        until the old one counts as down.
+        until the old one counts as down.  Then its first heartbeat has to name in ``replaces`` when
+        the old one was last heard (``last_seen`` in ISO format), so that a recorded heartbeat of an
+        earlier life takes over nothing; else it is refused with :class:`Changed`.  ``""``: there is
+        none; ``None``: an agent of an earlier version, which does not say.
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
         """
@@ -102,6 +106,8 @@ class RegistryClient:
             "agent_version": agent_version,
             "degraded": degraded,
         }
+        if replaces is not None:
+            more["replaces"] = replaces
         return wire.from_wire(self.call("heartbeat", host=host, **arguments, **more))
 
     def set_status(
@@ -136,9 +142,13 @@ class RegistryClient:
         change: dict[str, Any] = {"forced_down": forced_down, "expected_version": expected_version}
         return wire.from_wire(self.call("set_forced_down", host=host, **change))
 
-    def delete(self, host: str) -> None:
-        """Delete a record.  :raises StillUp: its agent still sends heartbeats."""
-        self.call("delete", host=host)
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        """Delete a record; with ``uuid`` only this one, and none that was created after it.
+
+        :raises StillUp: its agent still sends heartbeats.
+        :raises Changed: the record has another UUID.
+        """
+        self.call("delete", host=host, uuid=uuid)
 
     def call(self, method: str, *, answered: bool = True, **arguments: Any) -> Any:
         """Call a method of the registry by its name, and return its answer's value, if awaited.

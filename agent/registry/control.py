@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.access import Registry
-from agent.registry.errors import Attached, Changed
+from agent.registry.errors import Attached, Changed, Unreadable
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
 
 if TYPE_CHECKING:  # it loads oslo.messaging
     from agent.bus.rpcapi import ComputeAgentAPI
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
@@ -69,10 +69,10 @@ class Control:
         """
         record = self._change(
             host,
-            "--disable" if disabled else "--enable",
             lambda version: self.registry.set_status(
                 host, disabled=disabled, reason=reason, expected_version=version
             ),
+            attached_option="--disable" if disabled else "--enable",
         )
         # Before the call, so that this log line is earlier than the agent's.
         log_switched(record, caller)
@@ -94,7 +94,6 @@ class Control:
         """
         record = self._change(
             host,
-            "--down" if forced_down else "--up",
             lambda version: self.registry.set_forced_down(
                 host, forced_down=forced_down, expected_version=version
             ),
@@ -107,35 +106,38 @@ class Control:
 
     def delete(self, host: str, caller: Caller) -> None:
         """Delete a host's record.  :raises RegistryError: it could not be deleted."""
-        self.registry.delete(host)
+        delete_record(self.registry, host)
         log_deleted(host, caller)
 
     def _change(
         self,
         host: str,
-        option: str,
         change: Callable[[int], ServiceRecord],
+        *,
+        attached_option: str | None = None,
         tries: int = TRIES,
     ) -> ServiceRecord:
         """Read a record and change the version that was read; return the changed record.
 
-        ``option`` is the one of ``openstack compute service set`` that does the same.
+        ``attached_option``: the option of ``openstack compute service set`` that does the same in
+        attach mode; ``None`` if the change is for the record alone.
 
         :raises Attached: the host's agent would not follow the record.
         :raises Changed: other callers changed the record during each of the tries.
         """
         record = self.registry.get_service(host)
-        if record.attached:
+        if record.attached and attached_option is not None:
             raise Attached(
                 f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
-                f"compute service; run: openstack compute service set {option} {host} nova-compute"
+                f"compute service; run: openstack compute service set {attached_option} {host} "
+                "nova-compute"
             )
         try:
             return change(record.version)
         except Changed:
             if tries == 1:
                 raise
-        return self._change(host, option, change, tries - 1)
+        return self._change(host, change, attached_option=attached_option, tries=tries - 1)
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
@@ -151,6 +153,18 @@ class Control:
         except Exception as err:  # noqa: BLE001  the record is changed, whatever the call's outcome
             return Switched(record, called=True, why_not=f"{err}; {LATER}")
         return Switched(record, called=True, answer=answer)
+
+
+def delete_record(registry: Registry, host: str) -> None:
+    """Delete the record that a host has now, and none that is created later.
+
+    :raises RegistryError: it could not be deleted.
+    """
+    try:
+        record = registry.get_service(host)
+    except Unreadable:  # its UUID is readable
+        record = next(each for each in registry.list_services() if each.host == host)
+    registry.delete(host, uuid=record.uuid)
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent.registry import checks, wire
+from agent.registry import checks, errors, wire
 from agent.registry.errors import Changed, RecordUnusable, StillUp, UnknownHost
 from agent.registry.opts import RECORD
 from agent.registry.record import BINARY, ServiceRecord
@@ -23,7 +23,7 @@ from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 STATUS = "service.json"
 LOCKED_WITHIN = 20.0
@@ -81,6 +81,7 @@ class HostRecord:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
+        replaces: str | None = None,  # noqa: ARG002  nobody else has this directory
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         """Write what has changed, if anything has; the agent alone calls this."""
@@ -94,14 +95,17 @@ class HostRecord:
             degraded=degraded,
         )
 
-        def reported(saved: _Saved | None) -> _Saved:
+        reported = asdict(report)
+        del reported["replaces"]
+
+        def reporting(saved: _Saved | None) -> _Saved:
             before = saved or _Saved(self._new(host))
-            record = replace(before.record, **asdict(report))
+            record = replace(before.record, **reported)
             pid = os.getpid()
             after = _Saved(record, pid, started_at(pid))
             return before if after == before else _now(after)
 
-        return replace(self._change(reported, own=True), hosts=1)
+        return replace(self._change(reporting, own=True), hosts=1)
 
     def set_status(
         self,
@@ -131,9 +135,11 @@ class HostRecord:
             host, lambda record: replace(record, forced_down=forced_down), expected_version
         )
 
-    def delete(self, host: str) -> None:
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
         """Remove the document, unless the agent runs and is not forced down."""
         record = self.get_service(host)
+        if uuid is not None and checks.require_uuid(uuid) != record.uuid:
+            raise Changed(errors.recreated(host, uuid))
         if record.is_up():
             raise StillUp(
                 f"{host} is up, at {record.address}: its next heartbeat would create the record "

@@ -1,39 +1,11 @@
-"""Permissions of signed calls over the bus."""
+"""Permissions of signed calls to an agent over the bus."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent.bus.errors import NotPermitted
-from agent.bus.signing import RECORD_VERSION, Operator, is_signed
-from agent.registry import wire
-
-AGENT_METHODS = frozenset({"heartbeat", "keep_alive", "get_service", "set_status"})
-"""Methods that an agent may call, for its own host."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryPermissions:
-    """Calls to the registry: operators may make all, an agent those for its own host."""
-
-    operator: Operator
-
-    def __call__(
-        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> None:
-        """:raises NotPermitted: the call is not signed, or not by one who may make it."""
-        sender = self.operator.verified_sender(wire.TOPIC, method, arguments, context)
-        if sender is None:
-            raise NotPermitted(
-                f"{method} is not signed, or not with a key of [registry]: set master_key where "
-                "operators use computectl, host_key on the hypervisor"
-            )
-        if sender and (method not in AGENT_METHODS or arguments.get("host") != sender):
-            whom = f" {arguments['host']!a}" if "host" in arguments else ""
-            raise NotPermitted(
-                f"the host_key of {sender} does not allow {method}{whom}: run this where "
-                "[registry] master_key is set"
-            )
+from agent.bus.signing import RECORD_VERSION, is_signed
 
 
 @dataclass(frozen=True, slots=True)

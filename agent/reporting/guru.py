@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.loop import Loop
     from agent.service import Service
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 Section = Mapping[str, Any]
 Sections = Mapping[str, Callable[[], Section]]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from agent.reporting.reports import ENDED, Report
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
+DRIVERS = logging.getLogger("compute_agent.drivers")
 
 _PASSING = re.compile(
     r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
@@ -25,24 +26,26 @@ class Narrator:
         """Log changes (INFO), new or changed conditions (WARNING), and their ends (INFO)."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
-            node, calls = report.node, f"{report.calls} call{'' if report.calls == 1 else 's'}"
-            if report.done:
-                LOG.info("Node %s: reported %s in %s to Placement", node, report.changes(), calls)
-            else:
-                LOG.debug("Node %s: nothing to report, %s to Placement", node, calls)
+            node, level = report.node, logging.INFO if report.done else logging.DEBUG
+            LOG.log(level, "Node %s: %s", node, report.sentence())
             if report.error is not None:  # the period can't end conditions
                 logged = self.logged.items()
                 now |= {key: text for key, text in logged if key[0] == node and key[1] != ENDED}
             now |= {(node, key): str(each) for key, each in report.conditions().items()}
             for name, err in report.driver_errors.items():
                 if (node, f"driver {name}") not in self.logged:
-                    LOG.debug("Driver %s", name, exc_info=err)
+                    DRIVERS.debug("Driver %s", name, exc_info=err)
         for key, text in now.items():
             if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
-                LOG.warning("Node %s: %s", key[0], text)
+                _log_of(key).warning("Node %s: %s", key[0], text)
         for key in self.logged.keys() - now.keys():
-            LOG.info("Node %s: resolved: %s", key[0], self.logged[key])
+            _log_of(key).info("Node %s: resolved: %s", key[0], self.logged[key])
         self.logged = now
+
+
+def _log_of(key: tuple[str, str]) -> logging.Logger:
+    """Return the logger of a condition: what a driver has to do with is not Placement's."""
+    return DRIVERS if key[1].startswith(("driver ", "degraded ")) else LOG
 
 
 def _lasting(text: str) -> str:

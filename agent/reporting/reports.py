@@ -3,11 +3,11 @@
 Log, status file, metrics, systemd and commands show them.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from agent.reporting.changes import summary
 from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken
 from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan
@@ -192,6 +192,10 @@ class Report:
         yield from filter(None, (self.error, self.reshape_error))
 
     def changes(self) -> str:
-        """Return the numbers of operations: ``2 CreateProvider, 1 SetTraits``."""
-        counts = Counter(type(operation).__name__ for operation in self.done)
-        return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        """Return what was written, in words; empty if nothing was."""
+        return summary(self.done, self.plan.names)
+
+    def sentence(self) -> str:
+        """Return what was written, in how many calls."""
+        calls = f"{self.calls} call{'' if self.calls == 1 else 's'} to Placement"
+        return f"{self.changes()} in {calls}" if self.done else f"nothing to change, {calls}"

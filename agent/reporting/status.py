@@ -21,7 +21,7 @@ from agent.state import files
 from reportclient.errors import PlacementError
 from reportclient.plain_text import ago, error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 FILE_NAME = "status.json"
 VERSION = 1

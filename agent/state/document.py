@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from agent.state import files
 from reportclient.saved_view import DAMAGE, sealed, unsealed
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from agent.state import files
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import plain
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 FILE_NAME = "driver-calls"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL

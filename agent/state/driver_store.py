@@ -9,7 +9,7 @@ from typing import Any
 from agent.state.document import Document, Unusable
 from drivers.driver import checked_name
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 _SAVED = "saved"
 """The key of the driver's fields, so that their names can't clash with the document's own."""

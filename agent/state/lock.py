@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent.state import files
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.service")
 
 LOCKS = Path("/proc/locks")
 LOOK_EVERY = 0.02

@@ -30,7 +30,7 @@ from typing import Any
 from agent.state import files
 from agent.state.document import Damaged, Later, Unreadable, Unusable
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 Key = tuple[str, str]
 """Kind of a document (view, ledger, removed), and its key within the kind."""

@@ -18,7 +18,7 @@ from reportclient.saved_view import DAMAGE, provider_row, view_fields, view_from
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.placement")
 
 VIEW, LEDGER, REMOVED = "view", "ledger", "removed"
 SEEN, EMPTIED = "seen", "emptied"

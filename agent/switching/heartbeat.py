@@ -20,11 +20,12 @@ from agent.loop import in_thread
 from agent.registry.access import Registry
 from agent.registry.checks import LONGEST, one_line
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
+from agent.registry.record import ServiceRecord
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
 from reportclient.plain_text import error_text
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 ROUNDS = 5
 """Tries of one heartbeat, where the status or the record is changed in between."""
@@ -76,6 +77,8 @@ class Heartbeat:
     _registry: Registry | None = None
     _reported: tuple[object, ...] | None = None
     """RPC version and roots of the last heartbeat that the registry answered."""
+    _replaces: str = ""
+    """When the agent that this one took over from was last heard."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
@@ -159,15 +162,7 @@ class Heartbeat:
         for _ in range(ROUNDS):
             before = self.status.current
             report = (self.rpc_version(), tuple(self.roots()))
-            record = registry.heartbeat(
-                self.host,
-                self.address,
-                *report,
-                attached=self.attached,
-                agent_version=version(),
-                degraded=one_line(self.degraded())[:LONGEST],
-                known_version=self._known_version(report),
-            )
+            record = self._send(registry, report)
             if record is None:
                 return False
             self.hosts, self._reported = record.hosts, report
@@ -199,6 +194,30 @@ class Heartbeat:
                 return True
         LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
         return True
+
+    def _send(
+        self, registry: Registry, report: tuple[str | None, tuple[str, ...]]
+    ) -> ServiceRecord | None:
+        """Send a heartbeat; ``None``: its answer is not awaited."""
+
+        def send() -> ServiceRecord | None:
+            return registry.heartbeat(
+                self.host,
+                self.address,
+                *report,
+                attached=self.attached,
+                agent_version=version(),
+                degraded=one_line(self.degraded())[:LONGEST],
+                replaces=self._replaces,
+                known_version=self._known_version(report),
+            )
+
+        try:
+            return send()
+        except Changed:  # the agent with this name was at another address, and is down
+            seen_at = registry.get_service(self.host).last_seen
+            self._replaces = "" if seen_at is None else seen_at.isoformat()
+            return send()
 
     def _known_version(self, report: tuple[object, ...]) -> int | None:
         """Return the version of the record that was seen, ``None`` if an answer is needed."""

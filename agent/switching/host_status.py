@@ -32,7 +32,7 @@ from agent.switching.machine import (
 )
 from reportclient.schedule import doubled
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 VERSION_5, VERSION_6 = "5.13", "6.5"
 """The versions of Nova's compute RPC API that are answered."""

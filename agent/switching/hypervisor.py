@@ -18,7 +18,7 @@ from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 STEADY = 5.0
 """Seconds that a return has to last; doubled with each further loss within ``MEMORY`` seconds,

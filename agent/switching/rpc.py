@@ -16,7 +16,7 @@ from agent.bus.server import RpcServer
 from agent.bus.signing import RECORD_VERSION
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 ANSWER_WITHIN = 45.0
 """Seconds; callers without ``call_monitor_timeout`` give up after 60."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.registry.access import Registry, agent_address, open_registry
-from agent.registry.errors import HostTaken
 from agent.registry.opts import RECORD, RegistrySettings
 from agent.registry.permission import AgentPermissions
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
@@ -25,7 +24,7 @@ from agent.switching.hypervisor import Hypervisor
 if TYPE_CHECKING:
     from agent.bus.server import RpcServer
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.registry")
 
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the saved status holds."""
@@ -52,6 +51,8 @@ class Switching:
     record: Path | None = None
     """The document of the record of a single host; ``None`` in a fleet."""
     _facts: ServiceFacts | None = None
+    _answers: bool = False
+    """Whether the RPC server was started."""
     _record_seen: int | None = None
     """The document's inode, which each change replaces."""
 
@@ -63,27 +64,24 @@ class Switching:
     def start(self) -> None:
         """Get the record before the first period, if the registry answers; answer calls.
 
-        :raises HostTaken: another agent, that is up, has this host's name.
+        While another agent seems to have this host's name, calls are that agent's to answer.
         """
         self.status.load_status()
         self.heartbeat.start()
         if not self.heartbeat.answered.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry, with the last known status")
-        if self.heartbeat.name_conflict:
-            raise HostTaken(self.heartbeat.name_conflict)
         if self.service.nodes.rules.attached:
             LOG.info(
                 "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
             )
         else:
-            if self.server is not None:
-                self.server.start()
-            else:
+            if self.server is None:
                 LOG.info(
                     "transport_url is not set: no RPC; heartbeats read the status in the service "
                     "record"
                 )
             self.hypervisor.watch(self.service.nodes.drivers)
+            self._answer_calls()
         self.status.loop.post(self.watch_facts)
         if self.record is not None:
             self.status.loop.post(self.watch_record)
@@ -91,10 +89,19 @@ class Switching:
     def watch_facts(self) -> None:
         """Note facts that changed between periods: the broker was lost, or is back."""
         self.status.loop.later(FACTS_EVERY, self.watch_facts)
+        self._answer_calls()
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
             self.on_facts()
+
+    def _answer_calls(self) -> None:
+        """Start the RPC server, unless it is started, or another agent has this host's name."""
+        attached = self.service.nodes.rules.attached
+        if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
+            return
+        self._answers = True
+        self.server.start()
 
     def watch_record(self) -> None:
         """Read the record as soon as a command has changed it: no registry calls a single host."""

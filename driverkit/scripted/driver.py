@@ -14,7 +14,7 @@ from driverkit.scripted.edit import Marks, edit
 from driverkit.scripted.script import Script, ScriptError, State, parse
 from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
 
 

@@ -19,7 +19,7 @@ from drivers.libvirt.documents import parse_document, text_of
 from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 # fmt: off
 CAPABILITIES: Mapping[str, bool] = MappingProxyType({

@@ -20,6 +20,7 @@ FOLDERS = (
     "compute_registry",
     "computectl",
     "benchmarks",
+    "deploy",
     "docs",
     "driverkit",
     "drivers",

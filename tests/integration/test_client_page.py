@@ -1,4 +1,4 @@
-"""docs/client.rst: what its commands say is what they say."""
+"""docs/client.rst and client-programs.rst: what their commands say is what they say."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from tests.servers.reference import reference_python
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = "00000000-0000-4000-8000-000000000001"
 PAGE = (REPOSITORY / "docs" / "client.rst").read_text()
+PROGRAMS_PAGE = (REPOSITORY / "docs" / "client-programs.rst").read_text()
+PROGRAMS = sorted((REPOSITORY / "examples" / "client").glob("*.py"))
 
 
 def said(command: Command, **environment: str) -> str:
@@ -45,24 +47,63 @@ def said(command: Command, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_stranger_hangs_devices_beneath_novas_root(placement: RealPlacement) -> None:
-    root = placement.stranger.create_provider("compute1")
-    placement.stranger.set_inventory(root, {"VCPU": {"total": 8}})
-    placement.stranger.add_trait(root, "COMPUTE_NODE")
+@pytest.fixture
+def root(placement: RealPlacement) -> str:
+    """A compute node that Nova has created, with a child of a fourth service."""
+    uuid = placement.stranger.create_provider("compute1")
+    placement.stranger.set_inventory(uuid, {"VCPU": {"total": 8}})
+    placement.stranger.add_trait(uuid, "COMPUTE_NODE")
+    placement.stranger.create_child(uuid, "theirs")
+    return uuid
+
+
+def test_three_services_report_beneath_novas_root_and_leave_all_else(
+    placement: RealPlacement, root: str
+) -> None:
     environment = {"PLACEMENT_URL": placement.url, "PLACEMENT_TOKEN": "admin"}
-    shown = [one for one in steps(PAGE) if isinstance(one, Command)]
-    for command in (one for one in shown if "devices.py" in one.words):
-        assert said(command, **environment) == command.output, command.words
-    names = {
-        row["name"] for row in placement.request("GET", "/resource_providers")["resource_providers"]
+    shown = [one for one in steps(PROGRAMS_PAGE) if isinstance(one, Command)]
+    run = [one for one in shown if "examples/client" in one.words]
+    assert {program.name for program in PROGRAMS} == {
+        re.findall(r"(\w+\.py)", one.words)[0] for one in run
     }
-    assert names == {"compute1", "compute1_accel_0000:82:00.0"}
+    for command in run:
+        assert said(command, **environment) == command.output, command.words
+    listed = placement.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
+    agent = "compute1:Open vSwitch agent"
+    assert {row["name"] for row in listed} == {
+        "compute1",
+        "theirs",
+        "compute1_accel_0000:82:00.0",
+        agent,
+        f"{agent}:br-a",
+        f"{agent}:br-b",
+        "reservations_compute1",
+    }
     assert placement.stranger.traits(root) == {"COMPUTE_NODE"}
     assert set(placement.stranger.inventory(root)) == {"VCPU"}
+    bridges = {row["uuid"] for row in listed if row["name"].startswith(f"{agent}:")}
+    assert {row["parent_provider_uuid"] for row in listed if row["uuid"] in bridges} == {
+        next(row["uuid"] for row in listed if row["name"] == agent)
+    }
+    assert sorted(
+        placement.stranger.inventory(uuid)["NET_BW_EGR_KILOBIT_PER_SEC"]["total"]
+        for uuid in bridges
+    ) == [10_000_000, 25_000_000]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_a_program_is_typed_strictly_and_uses_the_librarys_public_names(program: Path) -> None:
+    words = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", str(program)]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    table = PAGE.partition("\nNames\n")[2].partition("For Nova")[0]
+    used = set(re.findall(r"from (reportclient\.\w+) import", program.read_text()))
+    assert used and all(name in table for name in used)
 
 
 def test_the_calls_of_other_services_are_those_of_the_table() -> None:
-    [command] = [one for one in steps(PAGE) if isinstance(one, Command) and "services" in one.words]
+    shown = [one for one in steps(PROGRAMS_PAGE) if isinstance(one, Command)]
+    [command] = [one for one in shown if "benchmarks.services" in one.words]
     assert said(command) == command.output
 
 

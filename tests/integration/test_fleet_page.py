@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from compute_registry.database.tables import ROOTS, SERVICES
 from driverkit.placement.server import TOKEN
-from tests.registries import FILE
-from tests.servers import browser
+from tests.registries import url_in
+from tests.servers import browser, fleet_pages
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
@@ -53,17 +53,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def write_hosts(directory: Path, root: str) -> None:
-    hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
-    names = ", ".join(hosts[0])
-    values = ", ".join(f":{name}" for name in hosts[0])
-    with closing(sqlite3.connect(directory / FILE, timeout=60)) as database:
-        with database:
-            database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
+    hosts = [a_host(number, time.time()) for number in range(HOSTS)]
+    engine = sa.create_engine(url_in(directory), connect_args={"timeout": 60})
+    with engine.begin() as connection:
+        connection.execute(sa.insert(SERVICES), hosts)
+        connection.execute(sa.insert(ROOTS).values(root=root, service_id=hosts[7]["id"]))
+    engine.dispose()
 
 
-def a_host(number: int, root: str, now: float) -> dict[str, object]:
+def a_host(number: int, now: float) -> dict[str, object]:
     disabled = number in (7, 8)
     return {
+        "id": number + 1,
         "host": f"host{number}",
         "uuid": f"6810453c-a8bc-5a3d-9e45-{number:012d}",
         "binary": "nova-compute",
@@ -74,9 +75,11 @@ def a_host(number: int, root: str, now: float) -> dict[str, object]:
         "rpc_version": "6.5",
         "last_seen": now,
         "heard": now,
-        "roots": root if number == 7 else "",
         "address": f"rack {number // 40}",
         "version": 1,
+        "attached": False,
+        "agent_version": "",
+        "degraded": "",
     }
 
 
@@ -189,3 +192,41 @@ def test_nothing_of_another_site_may_be_loaded_or_run(fleet: str) -> None:
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
     assert not re.search(rb"""=\s*["']?https?:""", body)
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[str]:
+    """Where the page of the fleet is that the pictures in the documentation show."""
+    with fleet_pages.served() as url:
+        yield url
+
+
+@pytest.mark.parametrize(("width", "height"), fleet_pages.SIZES)
+def test_no_name_is_broken_and_no_page_is_wider_than_its_window(
+    chromium: Browser, scripted: str, width: int, height: int
+) -> None:
+    chromium.shown_as(width, height)
+    chromium.open(f"{scripted}?sort=host")
+    assert not chromium.run(TOO_WIDE)
+    links = "Array.from(document.querySelectorAll('tbody th a'))"
+    assert chromium.run(f"{links}.every((a) => a.getClientRects().length <= 2)")
+    lines = f"{links}.map((a) => Math.round(a.getBoundingClientRect().height))"
+    assert len(set(chromium.run(lines))) == 1
+    if width > 1000:
+        seen = f"{ROWS}.filter((r) => r.getBoundingClientRect().bottom <= innerHeight).length"
+        assert chromium.run(seen) >= 24
+    chromium.open(f"{scripted}{fleet_pages.HOST}")
+    assert not chromium.run(TOO_WIDE)
+    chromium.shown_as(1280, 900)
+
+
+def test_the_table_of_a_tree_has_one_head_and_aligned_columns(
+    chromium: Browser, scripted: str
+) -> None:
+    chromium.open(f"{scripted}{fleet_pages.HOST}")
+    assert chromium.run("document.querySelectorAll('.tree thead').length") == 1
+    right = "getBoundingClientRect().right"
+    cells = "Array.from(document.querySelectorAll('.tree td:nth-child(2):not(.last)'))"
+    assert chromium.run(f"new Set({cells}.map((cell) => cell.{right})).size") == 1
+    chromium.click(".tree td.last a")
+    assert chromium.run("document.querySelectorAll('.consumers tbody tr').length") == 1

@@ -103,7 +103,7 @@ def test_enabled_soon_after_a_long_absence(agent, placement, libvirtd) -> None:
 
 
 def reported(agent: AgentProcess) -> bool:
-    return (agent.state_path / "status.json").exists() and status_of(agent)["nodes"][0]["ok"]
+    return agent.has_reported() and status_of(agent)["nodes"][0]["ok"]
 
 
 def harm(libvirtd: PrivateLibvirtd, how: str) -> None:

@@ -78,7 +78,7 @@ def test_what_an_agent_does_is_in_its_numbers(
         node = {"node": "testhost"}
         assert agent.value("node_ok", **node) == 1
         assert agent.value("providers", **node) == 2
-        assert agent.value("operations_total", operation="CreateProvider") == 2
+        assert agent.value("operations_total", operation="create_provider") == 2
         put = {"method": "PUT", "route": "/resource_providers/{uuid}/inventories"}
         assert agent.value("placement_requests_total", **put, outcome="ok") == 2
         assert agent.value("last_success_timestamp_seconds", **node)

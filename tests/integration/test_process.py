@@ -187,7 +187,7 @@ def test_a_state_path_that_can_not_be_written_exits_2(agent: AgentProcess) -> No
 def test_sigterm_ends_it_at_once_with_0(agent: AgentProcess) -> None:
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.start()
-    agent.until_logged("reported")
+    agent.until_logged("to Placement")
     assert agent.stop() == 0
     assert agent.log.endswith("Stopped\n")
 
@@ -213,12 +213,12 @@ def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driv
 def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement) -> None:
     agent.options = "update_resources_interval = -1\nperiodic_fuzzy_delay = 0\n"
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     (agent.directory / "script.yaml").write_text(agent.script.replace("VCPU: 4", "VCPU: 6"))
     time.sleep(0.3)
     assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 4
     agent.send(signal.SIGHUP)
-    agent.until_logged("reported 1 SetInventory", times=1)
+    agent.until_logged("set 1 inventory (", times=1)
     assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 6
 
 
@@ -228,7 +228,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.options += "[registry]\nreport_interval = 3600\nservice_down_time = 9000\n"
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     quick = "update_resources_interval = 1\nperiodic_fuzzy_delay = 7\ndebug = true\n"
     agent.options = quick + "[compute]\nresource_provider_association_refresh = 1\n"
     agent.options += "driver_timeout = 77\n[registry]\nreport_interval = 1\n"
@@ -239,7 +239,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.until_logged("Ignoring change to immutable option DEFAULT.periodic_fuzzy_delay", times=1)
     agent.until_logged("DEBUG", times=1)
     placement.stranger.set_inventory(own_uuid(agent), {"VCPU": {"total": 1}})
-    agent.until_logged("SetInventory", times=2)  # nobody asked for a period after that
+    agent.until_logged("set 1 inventory (", times=2)  # nobody asked for a period after that
     assert json.loads((agent.state_path / "status.json").read_text())["interval"] == 1.0
     agent.until_logged("registry.report_interval changed from [3600] to [1]", times=1)
     record = host_record(agent.state_path).path
@@ -252,7 +252,7 @@ def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(
 ) -> None:
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     refused = "The configuration was not reloaded, the previous one stays in use: "
     for times, wrong in enumerate(("graceful_shutdown_timeout", "debug"), start=1):
         agent.options = f"update_resources_interval = 1\n{wrong} = soon\n"
@@ -268,7 +268,7 @@ def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> No
     pytest.importorskip("oslo_reports")
     agent.options += "[registry]\nhost_key = the-secret-key\n"
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     agent.send(signal.SIGUSR2)
     agent.until_logged("token = ***", times=1)
     agent.until_logged("host_key = ***", times=1)
@@ -291,7 +291,7 @@ def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> No
 def test_a_signal_right_after_another_is_not_lost(agent: AgentProcess) -> None:
     agent.options += "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     for times in range(1, 13):
         agent.send(signal.SIGHUP)
         agent.send(signal.SIGUSR1)
@@ -304,12 +304,12 @@ def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent: AgentProcess,
 ) -> None:
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     agent.send(signal.SIGUSR1)
     agent.until_logged("Ignoring SIGUSR1")
     assert agent.process is not None
     assert agent.process.poll() is None
-    assert f" agent.main [-] compute-agent {version()}\n" in agent.log
+    assert f" compute_agent.service [-] compute-agent {version()}\n" in agent.log
     assert json.loads((agent.state_path / "status.json").read_text())["agent_version"] == version()
     assert agent.stop() == 0
 
@@ -318,7 +318,7 @@ def test_a_second_process_on_the_same_state_is_refused_and_told_who_is_there(
     agent: AgentProcess,
 ) -> None:
     agent.start()
-    agent.until_logged("reported", times=1)
+    agent.until_logged("to Placement", times=1)
     assert agent.process is not None
     second = agent.once()
     assert second.returncode == 1
@@ -352,7 +352,7 @@ def test_placement_lost_and_back_is_logged_once_each(
     options = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
     options += "[compute]\nresource_provider_association_refresh = 1\n"
     with AgentProcess(tmp_path, own_placement.url, options=options) as agent:
-        agent.until_logged("reported")
+        agent.until_logged("to Placement")
         own_placement.stop()
         agent.until_logged("no answer to GET")
         time.sleep(3.2)  # three more periods that fail

@@ -205,6 +205,39 @@ def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
         registry.heartbeat("host1", "rack 1", "6.1", ())
 
 
+def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    """Whoever has recorded one can send it again, at any time."""
+    registry.heartbeat("host1", "boot 1", "6.1", (), replaces="")
+    later(61)
+    with pytest.raises(Changed, match="read the record"):
+        registry.heartbeat("host1", "boot 2", "6.1", (), replaces="")
+    seen_at = registry.get_service("host1").last_seen
+    assert seen_at is not None
+    recorded = {"replaces": seen_at.isoformat()}
+    assert registry.heartbeat("host1", "boot 2", "6.1", (), **recorded).address == "boot 2"
+    registry.heartbeat("host1", "boot 2", "6.1", ())
+    later(61)
+    for address, sent in (("boot 1", {"replaces": ""}), ("boot 3", recorded)):
+        with pytest.raises(Changed):
+            registry.heartbeat("host1", address, "6.1", (), **sent)
+    assert registry.get_service("host1").address == "boot 2"
+
+
+def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    first = registry.heartbeat("host1", "rack 1", "6.1", ())
+    later(61)
+    registry.delete("host1", uuid=first.uuid.upper())
+    registry.heartbeat("host1", "rack 1", "6.1", ())
+    later(61)
+    with pytest.raises(Changed, match="created again"):
+        registry.delete("host1", uuid=first.uuid)
+    assert registry.get_service("host1").uuid != first.uuid
+
+
 def test_heartbeats_that_report_nothing_new_are_recorded_together(
     store: tuple[Registry, FleetDatabase], later: Callable[[float], None]
 ) -> None:

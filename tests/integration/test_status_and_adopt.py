@@ -160,7 +160,7 @@ def test_a_second_node_leaves_the_first_its_provider_and_computectl_knows(agent,
     assert uuids["testhost"] == own
     assert uuids["other"] in json.dumps(planned)
     (call,) = [call for call in planned if own in json.dumps(call)]
-    assert call["kind"] == "SetTraits"  # the mark of a service with many nodes
+    assert call["kind"] == "set_traits"  # the mark of a service with many nodes
     tree = computectl(agent, "tree").stdout
     assert own in tree and uuids["other"] in tree
 

@@ -44,7 +44,7 @@ def test_a_host_is_watched_while_its_agent_works(placement: RealPlacement, tmp_p
                 terminal.until(lambda text, words=words: words in text)
             (tmp_path / "script.yaml").write_text(MORE)
             agent.send(signal.SIGHUP)  # asks for a period
-            terminal.until(lambda text: "period: 1 SetInventory; " in text)
+            terminal.until(lambda text: "period: set 1 inventory (" in text)
             terminal.resize(60, 12)
             terminal.until(lambda text: text.splitlines()[-1].startswith("q quit"))
             agent.stop()

@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("agent", "compute_registry", "computectl", "driverkit", "drivers")
 BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-NO_CODE = {"CHANGELOG.rst", "LICENSE", "README.rst", "pyproject.toml"}
+NO_CODE = {"CHANGELOG.rst", "GUIDE.rst", "LICENSE", "README.rst", "pyproject.toml"}
 """Files of the folder reportclient that no wheel installs in it."""
 LIBRARY = (Requirement("keystoneauth1"), Requirement("tenacity"))
 """All that the library needs."""
@@ -180,10 +180,10 @@ def test_the_library_runs_with_keystoneauth_and_tenacity_alone_and_is_typed(
     environment.install(str(wheel))
     number, place = environment.run(tmp_path, "-c", ALL_BUT_TESTING).split()
     assert int(number) > 30 and place.startswith(str(tmp_path / "alone"))
-    shutil.copy(REPOSITORY / "examples" / "client" / "devices.py", tmp_path)
+    shutil.copy(REPOSITORY / "examples" / "client" / "accelerators.py", tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
     checked = subprocess.run(
-        [*command, "devices.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [*command, "accelerators.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert checked.returncode == 0, checked.stdout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -117,7 +118,12 @@ class AgentProcess:
 
     def until_reported(self, seconds: float = 60.0) -> None:
         """Wait for the end of its first period."""
-        self.until((self.state_path / "status.json").exists, seconds)
+        self.until(self.has_reported, seconds)
+
+    def has_reported(self) -> bool:
+        """Whether ``status.json`` has a node: there is one from the start of the agent on."""
+        path = self.state_path / "status.json"
+        return path.exists() and bool(json.loads(path.read_text())["nodes"])
 
     def __enter__(self) -> AgentProcess:
         self.start()

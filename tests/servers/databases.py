@@ -16,10 +16,15 @@ from tests.servers.process import Server, children, end, wait_for, wait_until_go
 POSTGRESQL_PROGRAMS = Path("/usr/lib/postgresql")
 
 
-def _program(name: str) -> str | None:
+def search_path(name: str) -> str:
+    """PATH with the newest PostgreSQL that has this program before it."""
     newest = sorted(POSTGRESQL_PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: path.parts[4])
     path = os.pathsep.join([*map(str, {each.parent for each in newest[-1:]}), os.environ["PATH"]])
-    return shutil.which(name, path=f"{path}:/usr/sbin:/sbin")
+    return f"{path}:/usr/sbin:/sbin"
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=search_path(name))
 
 
 class DatabaseServer(Server):

@@ -1,19 +1,20 @@
 """A scripted fleet and its pages in a browser: ``python -m tests.servers.fleet_pages DIRECTORY``.
 
-It writes the pictures in ``docs/registry``, without a directory there.
+It writes pictures of both pages in each size into the directory; without one, those of the
+documentation into ``docs/registry``.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from agent.registry.control import Control
 from agent.registry.errors import UnknownHost
@@ -29,6 +30,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "registry"
 HOSTS = 40
 FULL = 13
 """The host whose tree is shown."""
+ABSENT, DIFFERS = 31, 33
+"""Hosts of which Placement does not have the root, or not the trait."""
 DISABLED = "COMPUTE_STATUS_DISABLED"
 AGGREGATE = "0f7ee0dc-3f0b-4a37-9b5d-5a8b1d3c2e11"
 LATE = timedelta(days=2, hours=5)
@@ -45,8 +48,7 @@ ODD: dict[int, dict[str, object]] = {
     21: {"degraded": "drivers: driver libvirt: no answer from libvirtd for 30 s"},
     22: {"disabled": True, "disabled_reason": "new disks"},
     29: {"attached": True},
-    31: {"roots": ("00000000-0000-4000-8000-ffffffffffff",)},
-    33: {"disabled": True, "disabled_reason": "firmware of the network cards"},
+    DIFFERS: {"disabled": True, "disabled_reason": "firmware of the network cards"},
 }
 
 
@@ -100,11 +102,11 @@ def placement(listed: list[ServiceRecord]) -> FakePlacement:
     api = FakePlacement()
     stranger = api.stranger
     for record in listed:
-        if 31 in (record.id,):
+        if record.id == ABSENT:
             continue
         root = stranger.create_provider(record.host, uuid=root_of(record.id))
         stranger.add_trait(root, "COMPUTE_NODE")
-        if record.disabled and record.id != 33:
+        if record.disabled and record.id != DIFFERS:
             stranger.add_trait(root, DISABLED)
     host_tree(api, root_of(FULL), name_of(FULL))
     return api
@@ -141,14 +143,20 @@ def host_tree(api: FakePlacement, root: str, name: str) -> None:
     stranger.set_inventory(gpu, {"VGPU": {"total": 4, "reserved": 4}})
 
 
+class Quiet(WSGIRequestHandler):
+    def log_request(self, *_: object) -> None:
+        """Nothing."""
+
+
 @contextmanager
 def served(hosts: int = HOSTS) -> Iterator[str]:
     """Where the page of the scripted fleet is."""
     listed = records(hosts)
+    observed_tree.SUMMARY_FROM = 10**6  # the Placement in memory has no candidates
     reads = PlacementReads(placement(listed), lambda: "https://placement.dc1.example.org")
     app = registry_app(Control(ScriptedRegistry(listed), None), placement=reads)
     app.jinja_env.globals |= {"version": "1.0.0", "machine": "controller1"}
-    server = make_server("127.0.0.1", 0, app, threaded=True)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/fleet"
@@ -157,31 +165,37 @@ def served(hosts: int = HOSTS) -> Iterator[str]:
         server.server_close()
 
 
+HOST = f"/{name_of(FULL)}"
 SHOTS = {
-    "fleet-light": ("", 1440, 810, False),
-    "fleet-dark": ("", 1440, 810, True),
-    "fleet-1600": ("", 1600, 900, False),
-    "fleet-1280": ("", 1280, 800, False),
-    "fleet-phone": ("", 390, 844, False),
-    "host-light": (f"/{name_of(FULL)}", 1280, 900, False),
-    "host-dark": (f"/{name_of(FULL)}", 1280, 900, True),
-    "host-phone": (f"/{name_of(FULL)}", 390, 844, True),
+    "fleet-light": ("", 1280, 560, False),
+    "fleet-dark": ("", 1280, 560, True),
+    "host-light": (HOST, 1280, 860, False),
+    "host-dark": (HOST, 1280, 860, True),
 }
-"""Path, width, height and whether dark, by the picture's name."""
-SHOWN = ("fleet-light", "fleet-dark", "host-light", "fleet-phone")
-"""Those in the documentation."""
+"""Path, width, height and whether dark, by the name of a picture of the documentation."""
+SIZES = ((1600, 900), (1280, 800), (800, 1100), (390, 844))
+"""Widths and heights in which somebody who changes the pages looks at them."""
 
 
-def main(folder: Path, names: tuple[str, ...] = SHOWN) -> None:
-    observed_tree.SUMMARY_FROM = 10**6  # the Placement in memory has no candidates
+def every_size() -> dict[str, tuple[str, int, int, bool]]:
+    """Both pages in each size, light and dark."""
+    return {
+        f"{name}-{width}-{'dark' if dark else 'light'}": (path, width, height, dark)
+        for name, path in (("fleet", ""), ("host", HOST))
+        for width, height in SIZES
+        for dark in (False, True)
+    }
+
+
+def draw(folder: Path, shots: Mapping[str, tuple[str, int, int, bool]]) -> None:
+    """Write the pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     with served() as url, Browser() as browser:
-        for name in names:
-            path, width, height, dark = SHOTS[name]
+        for name, (path, width, height, dark) in shots.items():
             browser.shown_as(width, height, dark=dark)
             browser.open(url + path)
             browser.screenshot(folder / f"{name}.png")
 
 
 if __name__ == "__main__":
-    main(*(Path(sys.argv[1]), tuple(SHOTS)) if sys.argv[1:] else (FOLDER,))
+    draw(*(Path(sys.argv[1]), every_size()) if sys.argv[1:] else (FOLDER, SHOTS))

@@ -206,9 +206,11 @@ class Nova(Server):
         assert fine, f"{method} {path}: {answer.status} {said!r}\n{self.logs()}"
         return json.loads(said) if said else None
 
-    def migrations(self) -> list[str]:
-        """Return the state of each migration."""
-        return [one["status"] for one in self.request("GET", "/os-migrations")["migrations"]]
+    def task(self, guest: str) -> str | None:
+        """Return what Nova is doing with a guest, ``None`` for nothing."""
+        shown = self.request("GET", f"/servers/{guest}")["server"]
+        state: str | None = shown["OS-EXT-STS:task_state"]
+        return state
 
     def logs(self) -> str:
         """Return the last warnings and errors of each service."""
@@ -286,6 +288,7 @@ class Nova(Server):
         return self.processes[name]
 
     def until(self, condition: Any, otherwise: str, seconds: float = 120.0) -> None:
+        """Wait for it; else fail with ``otherwise`` and the logs."""
         give_up = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < give_up, f"{otherwise}:\n{self.logs()}"

@@ -123,6 +123,7 @@ PURE = (
     "agent/registry/observed_service.py",
     "agent/registry/record.py",
     "agent/registry/wire.py",
+    "agent/reporting/changes.py",
     "agent/reporting/reports.py",
     "agent/switching/machine.py",
     "agent/registry/errors.py",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from drivers.errors import DriverFault
 from reportclient.errors import Conflict
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import OWNER, ROOT, Agent, Small
@@ -147,7 +148,7 @@ def test_a_generator_that_raises_midway_has_said_nothing(agent, driver, error):
     report = agent.period()
     (told,) = report.driver_errors.values()
     assert not report.done and tree(agent) == before
-    assert isinstance(told, KeyError if isinstance(error, KeyError) else DriverNotReady)
+    assert isinstance(told, DriverFault if isinstance(error, KeyError) else DriverNotReady)
     assert str(error) in str(told)
 
 

@@ -96,7 +96,7 @@ def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
 ) -> None:
     service = service_with(Hanging("init_host", for_ever))
     with pytest.raises(
-        DriverHangs, match="driver mine could not start: init_host has not returned"
+        DriverNotReady, match="driver mine could not start: init_host has not returned"
     ):
         service.open()
     service.close()  # returns
@@ -234,7 +234,10 @@ def test_traits_that_are_no_names_are_told_with_their_provider(method: str, wron
 
     driver.update_provider_tree = update  # type: ignore[method-assign]
     said = told(service_with(driver))
-    assert "driver mine: traits of provider a: a list or a set of names is needed, not" in said
+    assert (
+        "driver mine: ValueError: traits of provider a: a list or a set of names is needed, not"
+        in said
+    )
 
 
 BY_NAME = {"allocations": {"a_gpu": {"resources": {"VGPU": 1}}}}

@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1651,
+    "agent": 1649,
     "agent/bus": 899,
-    "agent/metrics": 752,
-    "agent/nodes": 937,
+    "agent/metrics": 754,
+    "agent/nodes": 1016,
     "agent/ownership": 1127,
     "agent/period": 1316,
     "agent/provider_config": 549,
-    "agent/registry": 1425,
-    "agent/reporting": 900,
+    "agent/registry": 1448,
+    "agent/reporting": 1021,
     "agent/state": 1139,
-    "agent/switching": 1060,
-    "compute_registry": 3612,
-    "computectl": 7156,
-    "driverkit": 4037,
-    "drivers": 2262,
-    "drivers/libvirt": 5517,
-    "reportclient": 7942,
+    "agent/switching": 1086,
+    "compute_registry": 3733,
+    "computectl": 7179,
+    "driverkit": 4036,
+    "drivers": 2302,
+    "drivers/libvirt": 5544,
+    "reportclient": 8085,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

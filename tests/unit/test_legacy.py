@@ -12,7 +12,7 @@ from oslo_config import cfg
 from stevedore.extension import Extension
 
 from drivers.api import ComputeDriver, DriverContext
-from drivers.errors import DriverError, DriverLoadFailed
+from drivers.errors import DriverError, DriverFault, DriverLoadFailed
 from drivers.loaded import LoadedDriver
 from drivers.loader import driver_from
 from reportclient.model import Inventory, Provider
@@ -240,7 +240,7 @@ def test_not_implemented_with_nothing_older_is_the_drivers_error(context) -> Non
         def update_provider_tree(self, provider_tree, nodename, allocations=None):
             raise NotImplementedError("later")
 
-    with pytest.raises(NotImplementedError, match="later"):
+    with pytest.raises(DriverFault, match="NotImplementedError: later"):
         asked(load(Nothing, context))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import threading
 from contextlib import nullcontext
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from drivers.abilities import Timed
 from drivers.api import ComputeDriver, DriverContext
-from drivers.errors import DriverError, ReshapeNeeded
+from drivers.errors import DriverError, DriverFault, ReshapeNeeded
 from drivers.loaded import MOST_LEFT, LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
@@ -86,11 +88,53 @@ def test_uuids_that_are_told_are_by_name_and_in_placements_spelling() -> None:
         (loaded({"disk": "gone"}), {"disk": "gone"}),
         (loaded(None), {"driver mine": "degraded() returned None, not {part: reason}"}),
         (loaded(error=SystemExit(3)), {"driver mine": "degraded() failed: SystemExit: 3"}),
-        (loaded(error=OSError("no")), {"driver mine": "degraded() failed: no"}),
+        (loaded(error=OSError("no")), {"driver mine": "degraded() failed: OSError: no"}),
     ],
 )
 def test_a_driver_that_can_not_say_how_it_is_is_degraded(one: LoadedDriver, said: Any) -> None:
-    assert one.degraded("host1") == said
+    answer = {
+        part: re.sub(r" \(.*test_loaded_driver.py.*", "", why)
+        for part, why in one.degraded("host1").items()
+    }
+    assert answer == said
+
+
+DISKS = """
+import json
+
+def read():
+    return json.loads("no json")
+"""
+DRIVER = """
+from drivers.api import ComputeDriver
+from mine.disks import read
+
+class Mine(ComputeDriver):
+    def get_available_nodes(self):
+        return read()
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        1 / 0
+"""
+
+
+def test_a_fault_of_a_driver_has_type_file_and_line_of_its_own_code(tmp_path, monkeypatch) -> None:
+    """Not of the library that it called, nor of the agent that called it."""
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").write_text(DRIVER)
+    (package / "disks.py").write_text(DISKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    driver = importlib.import_module("mine").Mine(DriverContext("host1", None))
+    one = LoadedDriver.from_driver("mine", driver)
+    with pytest.raises(DriverFault) as caught:
+        one.nodes()
+    assert str(caught.value).startswith("JSONDecodeError: Expecting value")
+    assert str(caught.value).endswith(" (mine/disks.py, line 5)")
+    with pytest.raises(DriverFault) as caught:
+        one.update_provider_tree(ProviderTree(), "a", None)
+    assert str(caught.value) == "ZeroDivisionError: division by zero (mine/__init__.py, line 10)"
+    assert isinstance(caught.value.__cause__, ZeroDivisionError), "its traceback is logged"
 
 
 class Counts(Answers):
@@ -140,7 +184,7 @@ def test_an_error_gives_the_next_node_its_turn() -> None:
 
     one = LoadedDriver.from_driver("mine", Fails())
     for _ in range(2):
-        with pytest.raises(SystemExit):
+        with pytest.raises(DriverFault, match="SystemExit: 1"):
             one.update_provider_tree(ProviderTree(), "a", None)
 
 

@@ -498,10 +498,25 @@ def test_a_node_that_vanished_of_which_only_placement_knows_goes_once_it_was_rea
     driver.names = ["stays"]
     service = Service(placement, driver, state=tmp_path)
     service.calls()
-    assert "may have been changed" in str([report.texts() for report in service.period(WAIT)])
     assert there(placement, "goes")
     service.calls(WAIT)
     assert not there(placement, "goes")
+
+
+def test_a_node_that_never_had_a_provider_is_forgotten_without_a_word(
+    placement, tmp_path, caplog
+) -> None:
+    """As the former compute_id after ``computectl adopt``."""
+    driver = Rack("stays", "goes")
+    service = Service(placement, driver, state=tmp_path)
+    service.calls()
+    placement.stranger.send("DELETE", f"/resource_providers/{uuid_of('goes')}")
+    (tmp_path / f"outdated-{uuid_of('goes')}").touch()
+    driver.names = ["stays"]
+    with caplog.at_level("INFO"):
+        Service(placement, driver, state=tmp_path).calls()
+    assert "will be removed" not in caplog.text
+    assert saved_roots(tmp_path) == [uuid_of("stays")]
 
 
 def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +79,43 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
     assert told == ["Node h: driver fake: no disk", "Node h: no answer"] + [
         "Node h: driver fake: no memory"
     ]
+
+
+def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    narrator = Narrator()
+    failed = Report(
+        "host1",
+        driver_errors={"fake": RuntimeError("no disk")},
+        degraded={"fake pools": "no answer"},
+        failed={"u1": RuntimeError("refused")},
+    )
+    for report in (failed, Report("host1")):
+        narrator.log_reports([report])
+    logged = {record.getMessage(): record.name for record in caplog.records}
+    assert logged == {
+        f"Node host1: {resolved}{text}": f"compute_agent.{subject}"
+        for resolved in ("", "resolved: ")
+        for text, subject in [
+            ("driver fake: no disk", "drivers"),
+            ("fake pools: no answer", "drivers"),
+            ("u1: refused", "placement"),
+        ]
+    }
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_each_logger_is_a_subject_that_the_page_has() -> None:
+    named = {
+        name
+        for top in ("agent", "drivers", "driverkit/scripted")
+        for path in (REPOSITORY / top).rglob("*.py")
+        for name in re.findall(r"^\w+ = logging\.getLogger\((.*)\)$", path.read_text(), re.M)
+    }
+    page = (REPOSITORY / "docs" / "operate.rst").read_text()
+    subjects = re.findall(r"^``(compute_agent\.\w+)``$", page, re.M)
+    assert named == {f'"{subject}"' for subject in subjects}

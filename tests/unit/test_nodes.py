@@ -27,7 +27,7 @@ from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
 from drivers.api import ComputeDriver, DriverContext
-from drivers.errors import DriverNotReady
+from drivers.errors import DriverError, DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
 from tests.full_disk import no_space
@@ -108,9 +108,21 @@ def test_a_driver_without_nodes_is_not_reported_as_well() -> None:
     assert service_of(Names([])).period() is False
 
 
+def test_a_driver_that_refuses_to_start_is_named() -> None:
+    class Refuses(Opens):
+        def init_host(self, host: str) -> None:
+            raise DriverError("no card")
+
+    with pytest.raises(DriverError, match="^driver mine could not start: no card$") as caught:
+        service_of(Refuses(["a"])).open()
+    assert not isinstance(caught.value, DriverNotReady), "a new start would not help"
+
+
 def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
     service = service_of(Opens(["a"]))
-    with pytest.raises(DriverNotReady, match="driver mine could not start: SystemExit: 4"):
+    with pytest.raises(
+        DriverNotReady, match=r"driver mine could not start: SystemExit: 4 \(.*, line \d+\)"
+    ):
         service.open()
     service.close()
 
@@ -160,7 +172,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     assert service.period() is False
     (uuid,) = nodes.trackers
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST"}
-    assert "later could not start: no board" in str(heard[-1][0].texts())
+    assert "driver later: could not start: RuntimeError: no board (" in str(heard[-1][0].texts())
     later.backend = True
     assert service.period() is True
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST", "CUSTOM_BOARD"}

@@ -43,7 +43,7 @@ def pieces(message: str) -> list[str]:
     """What stands between the parts that vary."""
     return [
         piece
-        for part in re.split(r"…|1 SetInventory|GET|'|placement(?=])", message)
+        for part in re.split(r"…|GET|'|placement(?=])", message)
         if len(piece := part.strip()) > 3
     ]
 

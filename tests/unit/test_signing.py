@@ -9,13 +9,15 @@ import pytest
 from agent.bus.errors import NotPermitted
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry import wire
-from agent.registry.permission import AgentPermissions, RegistryPermissions
+from agent.registry.permission import AgentPermissions
+from compute_registry.permission import RegistryPermissions
 
 MASTER = "a long random text"
 HOST1 = Signer(host_key(MASTER, "host1"), "host1")
 REGISTRY = RegistryPermissions(Operator((MASTER,)))
 AGENT = AgentPermissions(host_key(MASTER, "host1"), "host1")
 BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
+UUID = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
 STATUS = {
     "host": "host1",
     "disabled": True,
@@ -44,8 +46,8 @@ def test_an_agent_records_its_own_host() -> None:
         ("heartbeat", BEAT | {"host": "host2"}),
         ("set_status", STATUS | {"host": "host2"}),
         ("get_service", {"host": "host2"}),
-        ("delete", {"host": "host1"}),
-        ("set_forced_down", {"host": "host1", "forced_down": True}),
+        ("delete", {"host": "host1", "uuid": UUID}),
+        ("set_forced_down", {"host": "host1", "forced_down": True, "expected_version": 3}),
         ("list_services", {"after": "", "limit": 5}),
     ],
 )
@@ -55,6 +57,23 @@ def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
     with pytest.raises(NotPermitted, match="the host_key of host1 does not allow"):
         registry(HOST1, method, sent)
     registry(Operator((MASTER,)), method, sent)
+
+
+@pytest.mark.parametrize(
+    ("method", "sent"),
+    [
+        ("delete", {"host": "host1", "uuid": None}),
+        ("delete", {"host": "host1"}),
+        ("set_status", STATUS | {"expected_version": None}),
+        ("set_forced_down", {"host": "host1", "forced_down": True}),
+    ],
+)
+@pytest.mark.parametrize("signer", [Operator((MASTER,)), HOST1])
+def test_a_change_that_is_for_no_record_in_particular_is_refused(
+    signer: Signer | Operator, method: str, sent: dict[str, Any]
+) -> None:
+    with pytest.raises(NotPermitted, match="could be replayed"):
+        registry(signer, method, sent)
 
 
 def test_nobody_says_that_he_is_another() -> None:

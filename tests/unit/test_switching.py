@@ -15,7 +15,7 @@ from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.access import agent_address
-from agent.registry.errors import Changed, HostTaken, RegistryUnavailable
+from agent.registry.errors import Changed, RegistryUnavailable
 from agent.registry.host_record import HostRecord
 from agent.registry.opts import RegistrySettings
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
@@ -23,8 +23,9 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching import switching as module
 from agent.switching.host_status import LONGEST_RETRY, VERSION_5, VERSION_6
-from agent.switching.switching import Switching, host_status, switching
+from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
 from tests.registries import host_record, registry_at
+from tests.servers import records
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
 
@@ -160,13 +161,24 @@ def test_what_a_command_changed_is_read_at_once(tmp_path: Path) -> None:
         made.heartbeat.wake.clear()
 
 
-def test_a_start_ends_where_another_agent_has_the_name(tmp_path: Path) -> None:
+def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
+    """After a quick reboot the registry still has the heartbeats of the life before."""
     fleet = registry_at(tmp_path)
-    fleet.heartbeat(HOST, "elsewhere", None, ())
-    made = parts(settings(tmp_path))
+    fleet.heartbeat(HOST, "the boot before", None, ())
+    made, server, now = parts(settings(tmp_path)), Server(), [0.0]
+    made.server = server  # type: ignore[assignment]
     made.heartbeat.connect = lambda: fleet
-    with pytest.raises(HostTaken, match="elsewhere"):
-        made.start()
+    made.status.loop.clock = lambda: now[0]
+    made.start()
+    made.status.loop.run_jobs()
+    assert server.calls == []
+    assert "the boot before" in (made.facts().registry or "")
+    records.later(fleet.database, 61)
+    made.heartbeat.beat()
+    now[0] += FACTS_EVERY
+    made.status.loop.run_jobs()
+    assert (server.calls, made.facts().registry) == (["start"], None)
+    assert fleet.get_service(HOST).address == agent_address(tmp_path)
 
 
 @pytest.mark.parametrize("attached", [False, True])

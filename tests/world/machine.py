@@ -20,7 +20,7 @@ from agent.nodes.workers import Job, Workers
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.client import RegistryClient
-from agent.registry.errors import HostTaken, RegistryError
+from agent.registry.errors import RegistryError
 from agent.registry.opts import RegistrySettings
 from agent.reporting.reports import Occasion, Report
 from agent.reporting.systemd import Systemd
@@ -229,8 +229,6 @@ class Machine:
     def _main(self, process: Process) -> None:
         try:
             self._serve(process)
-        except HostTaken as err:
-            self.warnings.append((self.scheduler.now, str(err)))
         except (IdentityNotReady, RegistryError, DriverError):
             pass
         except IdentityError as err:
@@ -310,9 +308,14 @@ class Machine:
         rpc: Any = Client(broker, 10.0, REGISTRY, process.step)
         beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
         beat.rpc_version = lambda: VERSION_6 if server.serving.is_set() else None
+        beat.on_done = lambda *_: self._note_name(beat.name_conflict)
         beat.beside = lambda work, _: self.scheduler.spawn(work, process)
         switches.hypervisor.clock = self.scheduler.clock
         return switches  # type: ignore[no-any-return]
+
+    def _note_name(self, conflict: str | None) -> None:
+        if conflict is not None and (not self.warnings or self.warnings[-1][1] != conflict):
+            self.warnings.append((self.scheduler.now, conflict))
 
     def _note_reports(self, process: Process, reports: Sequence[Report]) -> None:
         process.reports, process.reported_at = reports, self.scheduler.now

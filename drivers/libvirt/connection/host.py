@@ -27,7 +27,7 @@ from drivers.libvirt.connection.session import (
 )
 from drivers.libvirt.connection.watch import Notify, Watch
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 RECONNECT_PAUSE = 1.0
 """Seconds at least between attempts to connect."""

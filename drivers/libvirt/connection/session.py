@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import EVENT_KINDS, EventKind, Events
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 CLOSED_BY_US = 3
 """VIR_CONNECT_CLOSE_REASON_CLIENT"""

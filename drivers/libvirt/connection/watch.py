@@ -11,7 +11,7 @@ from collections.abc import Callable
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.session import CallSkipped, ErrorReply
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 PAUSE = 1.0
 """Seconds between two probes; the host limits attempts to connect itself."""

@@ -22,7 +22,7 @@ from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.topology import Cell, guest_cells, hugepages_known, numa_cells
 from drivers.libvirt.tree.reported import HOST, HostReport, Observed, merge_reports
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("compute_agent.drivers")
 
 
 FACTS: tuple[type[Fact], ...] = (

@@ -28,11 +28,8 @@ from drivers.libvirt.tree.reported import (
     ReportedProvider,
 )
 from drivers.reallocate import move_allocations
-from reportclient.model import Allocations, Inventory, ProviderData
+from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData
 from reportclient.provider_tree import ProviderTree
-
-LONGEST_NAME = 200
-"""Characters that Placement accepts for a provider's name."""
 
 
 def write_report(

@@ -36,8 +36,6 @@ def other(tmp_path: Path) -> Path:
     [
         (("disable", "host1"), "--disable"),
         (("enable", "host1"), "--enable"),
-        (("force-down", "host1"), "--down"),
-        (("force-down", "host1", "--unset"), "--up"),
     ],
 )
 def test_switching_it_is_refused_with_the_command_that_does(
@@ -47,6 +45,15 @@ def test_switching_it_is_refused_with_the_command_that_does(
     said = capsys.readouterr().err
     assert f"openstack compute service set {command} host1 nova-compute" in said
     assert "nothing was changed" in said
+
+
+def test_an_operator_can_always_force_it_down_and_delete_it(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the host says of itself: its key may be in somebody else's hands."""
+    for words in (("force-down", "host1"), ("delete", "host1")):
+        ComputeCtl().run(["--config-file", str(config), "service", *words])
+    assert "the service record of host1 is deleted" in capsys.readouterr().out
 
 
 def test_a_name_that_no_host_can_have_is_refused_before_the_registry_is_called(

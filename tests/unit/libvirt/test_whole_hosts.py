@@ -11,7 +11,7 @@ from drivers.api import ProviderTree
 from drivers.libvirt import documents
 from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
-from drivers.libvirt.tree.children import LONGEST_NAME
+from reportclient.model import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeLibvirt

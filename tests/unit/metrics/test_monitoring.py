@@ -104,7 +104,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     assert value(numbers, "period_seconds_sum", occasion="period") == 2.0
     assert value(numbers, "period_seconds_sum", occasion="switch") == 0.5
     assert value(numbers, "replans_total") == 2
-    assert value(numbers, "operations_total", operation="SetTraits") == 1
+    assert value(numbers, "operations_total", operation="set_traits") == 1
     assert value(numbers, "operations_refused_total") == 1  # it is the same one still
     assert value(numbers, "source_failures_total", source="libvirt pools") == 1
     numbers([Report("a")])
@@ -351,7 +351,7 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
                 stopping.start()
                 eventually(server.ended.is_set)
 
-    log, handler = logging.getLogger("agent.metrics.server"), AtThisMoment()
+    log, handler = logging.getLogger("compute_agent.service"), AtThisMoment()
     caplog.set_level(logging.INFO)
     log.addHandler(handler)
     try:

@@ -77,7 +77,8 @@ class OneRecord:
         if self.get_service(host).version != version is not None:
             raise Changed(f"the record of {host} has version {self.held.version}, not {version}")
 
-    def delete(self, host: str) -> None:
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        assert uuid == self.held.uuid
         self.log.append(("delete", host))
 
 

@@ -12,18 +12,20 @@ from agent.registry.record import ServiceRecord
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
 
-def test_an_attached_host_is_novas_to_disable_and_to_force_down() -> None:
+def test_an_attached_host_is_novas_to_disable_and_ours_to_force_down_and_delete() -> None:
     log: list[object] = []
     control = Control(OneRecord(record(attached=True), log), Agents(log))
     for act, command in (
         (lambda: control.switch("host1", disabled=True), "--disable host1 nova-compute"),
         (lambda: control.switch("host1", disabled=False), "--enable host1 nova-compute"),
-        (lambda: control.force_down("host1", NOBODY, forced_down=True), "--down host1"),
     ):
         with pytest.raises(Attached) as refused:
             act()
         assert f"openstack compute service set {command}" in str(refused.value)
     assert log == []
+    control.force_down("host1", NOBODY, forced_down=True)
+    control.delete("host1", NOBODY)
+    assert log == [("forced_down", "host1", True), ("delete", "host1")]
 
 
 class Busy(OneRecord):

@@ -126,7 +126,6 @@ def test_a_project_in_the_path_is_passed_over() -> None:
     [
         ({"status": "disabled"}, "--disable"),
         ({"status": "enabled"}, "--enable"),
-        ({"forced_down": True}, "--down"),
     ],
 )
 def test_an_attached_host_is_refused_with_novas_command(body: Any, command: str) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import requests
 from keystoneauth1 import exceptions as ksa
+from keystoneauth1.session import Session
 
 from reportclient import http, replies
 from reportclient.errors import (
@@ -27,7 +28,13 @@ class Answer:
         self.status_code, self.content, self.headers = status, json.dumps(body).encode(), {}
 
 
-class Adapter:
+class Made:
+    """What an adapter has besides ``request``."""
+
+    session = Session()
+
+
+class Adapter(Made):
     """An old Placement, until it is upgraded."""
 
     def __init__(self, newest):
@@ -86,7 +93,7 @@ def test_what_a_placement_below_the_minimum_could_not_do_is_asked_again_later(mo
     assert api.request("GET", "/resource_providers") == {"resource_providers": []}
 
 
-class Unacceptable:
+class Unacceptable(Made):
     """Answers 406 with these versions, whatever it is asked."""
 
     def __init__(self, **versions):
@@ -120,7 +127,7 @@ def test_versions_that_are_none_are_no_traceback(versions):
 
 
 def test_a_ca_file_that_is_not_there_is_no_traceback():
-    class Broken:
+    class Broken(Made):
         def request(self, *_, **__):
             raise OSError("Could not find a suitable TLS CA certificate bundle: /etc/none.pem")
 
@@ -131,7 +138,7 @@ def test_a_ca_file_that_is_not_there_is_no_traceback():
 def test_a_password_that_is_not_set_is_no_traceback():
     """keystoneauth finds that only when it logs in, and raises nothing of its own."""
 
-    class LoggingIn:
+    class LoggingIn(Made):
         def __init__(self, err):
             self.err = err
 
@@ -155,7 +162,7 @@ class Said:
 
 
 def refused(status, content, **headers):
-    class Answering:
+    class Answering(Made):
         def request(self, *_, **__):
             return Said(status, content, headers)
 
@@ -165,7 +172,7 @@ def refused(status, content, **headers):
 
 
 def failing(err):
-    class Failing:
+    class Failing(Made):
         def request(self, *_, **__):
             raise err
 
@@ -223,6 +230,21 @@ def test_what_another_clients_change_of_the_tree_made_wrong_is_a_conflict(status
     assert isinstance(refused(status, json.dumps(said).encode()), Conflict)
 
 
+@pytest.mark.parametrize(("given", "seconds"), [(None, http.TIMEOUT), (20.0, 20.0)])
+def test_a_request_has_a_timeout_if_its_session_has_none(given, seconds):
+    waited = []
+
+    class Noting(Made):
+        session = Session(timeout=given)
+
+        def request(self, *_, timeout, **__):
+            waited.append(timeout)
+            return Answer(200, {"resource_providers": []})
+
+    http.PlacementAPI(Noting()).request("GET", "/resource_providers")
+    assert waited == [seconds]
+
+
 @pytest.mark.parametrize("text", ["1.1_0", " 1.39", "1.-3", "1", "1.2.3", "latest", "", "1.٣"])
 def test_a_microversion_is_two_decimal_numbers(text):
     with pytest.raises(ValueError, match="is not a microversion such as '1.39'"):
@@ -232,7 +254,7 @@ def test_a_microversion_is_two_decimal_numbers(text):
 def test_a_callers_request_id_is_in_each_call():
     seen = []
 
-    class Noting:
+    class Noting(Made):
         def request(self, *_, headers, **__):
             seen.append(headers)
             return Answer(200, {"resource_providers": []})

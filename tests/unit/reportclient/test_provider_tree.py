@@ -857,17 +857,22 @@ def test_what_is_no_inventory_is_refused_with_the_provider(tree: ProviderTree, i
         tree.update_inventory("numa1", inventory)
 
 
-@pytest.mark.parametrize("name", [None, "", 7, b"gpu0"])
+TOO_LONG = "n" * 201
+
+
+@pytest.mark.parametrize("name", [None, "", 7, b"gpu0", TOO_LONG])
 def test_what_is_no_name_is_refused(tree: ProviderTree, name: Any) -> None:
+    why = "has at most 200 characters" if name == TOO_LONG else "has to be a non-empty text"
     for refused in (
         lambda: tree.new_child(name, "numa1"),
         lambda: tree.new_child(name, "numa1", NOBODY),
         lambda: tree.new_root(name, NOBODY),
         lambda: tree.rename("numa1", name),
     ):
-        with pytest.raises(ValueError, match="a provider's name has to be a non-empty text"):
+        with pytest.raises(ValueError, match=f"a provider's name {why}"):
             refused()
     assert len(tree.get_provider_uuids()) == 5
+    assert tree.new_child(TOO_LONG[1:], "numa1")
 
 
 def test_deep_trees_refuse_cycles(deep: ProviderTree) -> None:

@@ -47,7 +47,12 @@ def test_a_file_says_what_its_agent_said() -> None:
     assert (status.host, status.pid, status.interval) == ("host1", 4711, 60)
     assert status.service == ServiceFacts(True, "new disks", None, "serving", attached=False)
     (node,) = status.nodes
-    assert (node.node, node.ok, node.calls, node.changes) == ("host1", False, 3, "1 SetTraits")
+    assert (node.node, node.ok, node.calls, node.changes) == (
+        "host1",
+        False,
+        3,
+        "set 1 inventory (host1)",
+    )
     assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
     assert node.took == {"libvirt capabilities": 0.0021}
@@ -122,7 +127,12 @@ OTHERWISE: dict[type, dict[str, Any]] = {
     ServiceFacts: {"disabled": True, "reason": "why", "registry": "gone", "rpc": "waiting"}
     | {"attached": True, "hypervisor": "libvirtd is gone"},
     NodeStatus: {"node": "m", "ok": False, "last_ok": 50.0, "occasion": "switch", "seconds": 3.0}
-    | {"calls": 7, "changes": "1 SetTraits", "took": {"a": 1.0}, "reshape_pending": ("d",)}
+    | {
+        "calls": 7,
+        "changes": "set 1 inventory (host1)",
+        "took": {"a": 1.0},
+        "reshape_pending": ("d",),
+    }
     | {"conditions": (Condition("bad", "p"),)},
     Check: {"name": "b", "text": "wrong"},
 }

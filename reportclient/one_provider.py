@@ -1,0 +1,151 @@
+"""OneProvider: a provider by itself, for a service that knows its UUID: no tree is read.
+
+A part of it (inventory, traits, aggregates) is read when it is first used, and written in one call.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from reportclient.calls import send
+from reportclient.errors import Conflict, NotFound, PlacementError, UnknownNames
+from reportclient.http import API
+from reportclient.model import Inventory, read_aggregates, read_inventory, read_traits
+from reportclient.names import is_custom
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    EnsureClass,
+    EnsureTrait,
+    SetAggregates,
+    SetInventory,
+    SetTraits,
+)
+from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
+from reportclient.root import retrying
+from reportclient.schedule import Times
+
+_SET = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggregates}
+
+
+class OneProvider:
+    """One provider (``uuid``), whatever is above, below and beside it.
+
+    What was read or written once is known, until another client's write is met: then it is read
+    and changed again, and the other client's change stays.  Custom traits and classes are created.
+    Each method raises :class:`reportclient.errors.PlacementError` if a call fails.
+    """
+
+    def __init__(self, uuid: str, api: API, times: Times) -> None:
+        self.uuid = uuid
+        self._api = api
+        self._parts: dict[str, Any] = {}
+        self._generations: dict[str, int] = {}
+        self._retrying = retrying(lambda err: isinstance(err, Conflict), times)
+
+    def listed(self) -> Listed | None:
+        """Return its item of ``GET /resource_providers``; ``None`` if it does not exist."""
+        return provider_by_uuid(self.uuid, self._api)
+
+    def usages(self) -> dict[str, int]:
+        """Return the allocated amounts by resource class."""
+        return dict(part_of(f"/resource_providers/{self.uuid}/usages", "usages", self._api))
+
+    def create(self, name: str, parent: str | None = None) -> None:
+        """Create the provider below ``parent`` (UUID), or as a root.
+
+        :raises reportclient.errors.AlreadyThere: there is a provider with this UUID.
+        :raises reportclient.errors.NameTaken: another provider has this name.
+        :raises reportclient.errors.Conflict: there is no such parent.
+        """
+        reply = send(CreateProvider(self.uuid, name, parent), {}, self._api)
+        self._generations = {self.uuid: reply["generation"]}
+        self._parts = {"inventories": {}, "traits": frozenset(), "aggregates": frozenset()}
+
+    def delete(self) -> None:
+        """Delete the provider; it may be gone already.
+
+        :raises reportclient.errors.InUse: consumers use it.
+        """
+        self._parts = {}
+        with suppress(NotFound):
+            send(DeleteProvider(self.uuid), {}, self._api)
+
+    @property
+    def inventory(self) -> Mapping[str, Inventory]:
+        """Inventory records by resource class."""
+        return dict(self._read("inventories"))
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """The traits."""
+        return frozenset(self._read("traits"))
+
+    @property
+    def aggregates(self) -> frozenset[str]:
+        """The UUIDs of the aggregates."""
+        return frozenset(self._read("aggregates"))
+
+    def set_records(self, records: Mapping[str, Mapping[str, Any] | Inventory]) -> None:
+        """Set these inventory records; other classes and unset fields stay."""
+        new = read_inventory(records, self.uuid)
+        self._change(
+            "inventories",
+            lambda old: old | {n: each.with_defaults(old.get(n)) for n, each in new.items()},
+        )
+
+    def remove_records(self, *classes: str) -> None:
+        """Remove the inventory of these classes.
+
+        :raises reportclient.errors.InUse: consumers use it; nothing is drained.
+        """
+        self._change("inventories", lambda old: {n: r for n, r in old.items() if n not in classes})
+
+    def add_traits(self, *traits: str) -> None:
+        """Add traits; the others stay."""
+        self._change("traits", read_traits(traits, self.uuid).union)
+
+    def remove_traits(self, *traits: str) -> None:
+        """Remove these traits; the others stay."""
+        self._change("traits", lambda old: old.difference(traits))
+
+    def add_aggregates(self, *aggregates: str) -> None:
+        """Add aggregates (UUIDs); the others stay."""
+        self._change("aggregates", read_aggregates(aggregates, self.uuid).union)
+
+    def remove_aggregates(self, *aggregates: str) -> None:
+        """Remove these aggregates (UUIDs); the others stay."""
+        gone = read_aggregates(aggregates, self.uuid)
+        self._change("aggregates", lambda old: old - gone)
+
+    def _read(self, part: str) -> Any:
+        if part not in self._parts:
+            value, generation = read_part(self.uuid, part, self._api)
+            if self._generations.get(self.uuid) != generation:
+                self._parts = {}  # another client has written
+            self._generations = {self.uuid: generation}
+            self._parts[part] = value
+        return self._parts[part]
+
+    def _change(self, part: str, change: Callable[[Any], Any]) -> None:
+        self._retrying(self._change_once, part, change)
+
+    def _change_once(self, part: str, change: Callable[[Any], Any]) -> None:
+        before = self._read(part)
+        after = change(before)
+        if after == before:
+            return
+        operation = _SET[part](self.uuid, after)
+        ensure = EnsureTrait if part == "traits" else EnsureClass
+        try:
+            try:
+                reply = send(operation, self._generations, self._api)
+            except UnknownNames:
+                for name in filter(is_custom, {*after} - {*before}):
+                    send(ensure(name), {}, self._api)
+                reply = send(operation, self._generations, self._api)
+        except PlacementError:
+            self._parts = {}
+            raise
+        self._generations = {self.uuid: reply["resource_provider_generation"]}
+        self._parts[part] = after

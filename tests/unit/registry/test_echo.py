@@ -1,0 +1,75 @@
+"""Silence counts only while this registry can be heard by itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.bus.errors import NotPermitted, TransportUnavailable
+from agent.bus.signing import Operator
+from compute_registry.echo import WITHIN, Echo
+from compute_registry.permission import RegistryPermissions
+
+
+class Bus:
+    """Keeps what is sent until it is delivered."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def call(self, method: str, **call: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.sent.append({"method": method, **call})
+
+
+@pytest.fixture
+def bus() -> Bus:
+    return Bus()
+
+
+@pytest.fixture
+def now() -> SimpleNamespace:
+    return SimpleNamespace(seconds=1000.0)
+
+
+@pytest.fixture
+def echo(bus: Bus, now: SimpleNamespace) -> Echo:
+    return Echo(bus, "one", lambda: now.seconds)  # type: ignore[arg-type]
+
+
+def test_a_registry_is_heard_as_long_as_its_messages_come_back(
+    echo: Echo, bus: Bus, now: SimpleNamespace
+) -> None:
+    assert not echo.is_heard()
+    echo.send()
+    assert not echo.is_heard(), "sent is not delivered"
+    (call,) = bus.sent
+    assert (call["method"], call["server"], call["answered"]) == ("echo", "one", False)
+    echo.hear(call["number"])
+    now.seconds += WITHIN
+    assert echo.is_heard()
+    now.seconds += 0.1
+    assert not echo.is_heard()
+
+
+def test_a_message_of_somebody_else_is_no_echo(echo: Echo) -> None:
+    for number in ("", 0, None, [], "0" * 64):
+        echo.hear(number)
+    assert not echo.is_heard()
+
+
+def test_a_broker_that_is_away_is_no_echo(echo: Echo, bus: Bus) -> None:
+    bus.error = TransportUnavailable("away")
+    echo.send()
+    assert not echo.is_heard()
+
+
+def test_an_echo_needs_no_signature_and_all_else_does() -> None:
+    permit = RegistryPermissions(Operator(("secret",)))
+    permit("echo", {"number": "1"}, {})
+    with pytest.raises(NotPermitted):
+        permit("list_services", {}, {})
