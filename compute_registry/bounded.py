@@ -1,4 +1,4 @@
-"""Calls for HTTP requests that may hang: to Keystone, and to the database.
+"""Calls to Keystone for HTTP requests, which may hang.  The database's have timeouts of their own.
 
 A request waits for a limited time.  The call itself goes on in its thread until its own timeouts
 end it; as many as hang are not started anew, so that requests are refused at once meanwhile.
@@ -8,11 +8,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agent.loop import in_thread
-from agent.registry.access import Registry
-from agent.registry.errors import RegistryUnavailable
 
 WITHIN = 10.0
 """Seconds that a request waits for a call."""
@@ -56,22 +54,3 @@ class Bounded:
             return call()
         finally:
             self._turns.release()
-
-
-class BoundedRegistry:
-    """A registry for HTTP requests; a call that takes too long raises RegistryUnavailable."""
-
-    def __init__(self, registry: Registry, calls: Bounded) -> None:
-        self._registry, self._calls = registry, calls
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return the method of the registry."""
-        method = getattr(self._registry, name)
-
-        def call(*args: Any, **more: Any) -> Any:
-            try:
-                return self._calls(partial(method, *args, **more))
-            except TimeoutError as err:
-                raise RegistryUnavailable(str(err)) from err
-
-        return call

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
@@ -31,19 +31,17 @@ from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
-from compute_registry.bounded import Bounded, BoundedRegistry
 from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
 from compute_registry.permission import RegistryPermissions
-from compute_registry.rest.server import THREADS, listen
+from compute_registry.rest.server import listen
 from compute_registry.store import SqlRegistry, WatchedRegistry
 from compute_registry.web import application
 
 if TYPE_CHECKING:
-    from agent.registry.access import Registry
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
@@ -265,9 +263,7 @@ class _Process:
 
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
-        calls = Bounded("the database", THREADS)
-        registry = cast("Registry", BoundedRegistry(store, calls))
-        self.control = Control(registry, self.agents, settings.down_after)
+        self.control = Control(store, self.agents, settings.down_after)
         app = application(self.control, self.conf, settings)
         if self.monitoring is not None:
             self.monitoring.measure(app)

@@ -24,10 +24,10 @@ from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
-from reportclient.plan import Operation, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.rebase import foreign_changes, not_removed, rebased
+from reportclient.rebase import not_removed, rebased
 from reportclient.refusals import Refusals
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
@@ -342,18 +342,18 @@ class Client:
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         view, refusals = tracked.view, tracked.refusals
-        leaving |= refusals.kept_providers()
+        draining, refused = refusals.draining(), refusals.by_subject
+        leaving |= {s for s in draining if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        draining = refusals.draining() | leaving | view.drained.keys()
+        draining |= leaving | view.drained.keys()
         failed = refusals.causes(outcome.failed)
         return Result(view, (), failed, draining, plan.problems)
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
-        if self._owns is not None:
-            ours = (each.uuid for each in view.snapshot.walk() if self._owns(each))
-            for foreign in foreign_changes(view.snapshot, new, ours):
-                text = f"provider {foreign.name} ({foreign.uuid}) is owned by another service"
-                raise NotOwned(f"{text}: not changed")
+        for uuid in new.changed_since(view.snapshot):
+            before = view.snapshot.get(uuid)
+            if self._owns and before and before != new.get(uuid) and not self._owns(before):
+                raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
         return diff(
             view.snapshot,
             new,

@@ -4,7 +4,7 @@ What did not change is taken from the newer snapshot: traits and aggregates are 
 removed one by one, inventory class by class.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from reportclient.diff import parents_first
 from reportclient.model import Inventory, Provider
@@ -69,16 +69,3 @@ def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Pr
         if uuid in new and uuid not in desired:
             text = "not removed: another client has created or moved a provider below it"
             yield Problem(uuid, new.providers[uuid].name, text)
-
-
-def foreign_changes(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:
-    """Return the providers of ``base`` that ``desired`` changes and that are not ``owned``."""
-    ours = frozenset(owned)
-    before = (base.get(uuid) for uuid in desired.changed_since(base))
-    return [
-        provider
-        for provider in before
-        if provider is not None
-        and provider.uuid not in ours
-        and desired.get(provider.uuid) != provider
-    ]

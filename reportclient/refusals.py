@@ -177,12 +177,6 @@ class Refusals:
             if isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
         )
 
-    def kept_providers(self) -> set[str]:
-        """Return the UUIDs of providers that can't be removed since they are in use."""
-        draining = self.draining()
-        rows = self.by_subject.items()
-        return {s for s, (kind, *_) in rows if s in draining and isinstance(kind, DeleteProvider)}
-
     def errors(self) -> dict[str, PlacementError]:
         """Return the errors by provider UUID or name."""
         return {subject: refusal.error for subject, refusal in self.by_subject.items()}

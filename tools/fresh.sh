@@ -23,27 +23,17 @@ fi
 RELEASE=bookworm
 BASE=$ROOT/build/fresh/$RELEASE
 
-# Print the sources of $RELEASE that this machine's apt has, in the one-line format.
-sources() {
-    local origin
-    # shellcheck disable=SC2016  # apt's own variables
-    for origin in Debian Debian-Security; do
-        apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
-            'Created-By: Packages' "Label: $origin" | awk -v suite="^$RELEASE(-updates|-security)?\$" '$3 ~ suite'
-    done
-}
-
 make_base() {
     local mirror
     if [ -e "$BASE/etc/apt/sources.list" ]; then return; fi
-    mirror=$(sources | awk 'NR == 1 { print $2 }')
+    mirror=$(sources_of "$RELEASE" | awk 'NR == 1 { print $2 }')
     [ -n "$mirror" ] || fail "apt has no source of Debian $RELEASE here" 'Run: apt-get update'
     say "installing Debian $RELEASE in $BASE (a minute or two)"
     as_root rm -rf "$BASE"
     as_root mkdir -p "$BASE"
     quietly 'Is there a network?' \
         as_root debootstrap --variant=minbase --include=sudo,ca-certificates "$RELEASE" "$BASE" "$mirror"
-    sources | as_root tee "$BASE/etc/apt/sources.list" >/dev/null
+    sources_of "$RELEASE" | as_root tee "$BASE/etc/apt/sources.list" >/dev/null
 }
 
 # Print this machine's settings of where pip finds packages, as a pip.conf.

@@ -195,6 +195,16 @@ expect_space() {
         fail "$1 has ${free:-no} MiB free, but $2 MiB are needed" "Free some space, then run this again."
 }
 
+# sources_of RELEASE: print the sources of this Debian that this machine's apt has, in the one-line format.
+sources_of() {
+    local origin
+    # shellcheck disable=SC2016  # apt's own variables
+    for origin in Debian Debian-Security; do
+        apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+            'Created-By: Packages' "Label: $origin" | awk -v suite="^$1(-updates|-security)?\$" '$3 ~ suite'
+    done
+}
+
 # -- virtual environment
 
 make_environment() {

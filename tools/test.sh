@@ -84,6 +84,9 @@ set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
 (install_packages chromium-headless-shell) || say 'Chromium could not be installed: the browser tests are skipped'
 # 20 MB; for promtool, which tests the alerts, and for the picture of the dashboard.
 (install_packages prometheus) || say 'promtool could not be installed: the tests of the alerts are skipped'
+if [ ${#long[@]} -gt 0 ]; then
+    (install_packages podman runc buildah mmdebstrap) || say 'podman could not be installed: the test of the image is skipped'
+fi
 # In parallel with the checks; without it the tests that need nova are skipped.
 rm -f "$LOG"
 install_reference &

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
+from agent.nodes.probable import ProbableRoots
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -64,6 +65,7 @@ class Nodes:
     """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
+    _probable_roots: ProbableRoots = field(default_factory=ProbableRoots)
     _new_state: bool = True
     """Whether the agent had no file in the state directory when it started."""
     _searched: bool = False
@@ -201,7 +203,9 @@ class Nodes:
                     # It was deleted: its owner may create it again with another UUID.
                     self.foreign_roots.by_name.pop(tracker.node, None)
             find = partial(provider_by_name, api=self.breaker)
-            uuids = self.foreign_roots.resolve_uuids(names, from_driver, self.compute_id, find)
+            roots = self.foreign_roots
+            uuids = roots.resolve_uuids(names, from_driver, self.compute_id, find)
+            roots.awaited = self._probable_roots.named(roots.awaited, self.breaker)
             tag = ""
         else:
             uuids = self.table.uuids(names, self.compute_id, from_driver)

@@ -32,6 +32,8 @@ NAMED = 3
 """Providers that a sentence names; of more, the number is given."""
 _OF_HOSTS = ("VCPU", "PCPU", "MEMORY_MB")
 """Resource classes that find hosts."""
+_MULTIPLES = (2, 4, 8, 16, 60, 64, 100, 256, 1000, 1024)
+"""Amounts that are multiples of the units that providers usually have."""
 _NOT_TOGETHER = ", but not together with the rest."
 _ALL = QueryOptions(include_disabled=True)
 
@@ -134,10 +136,7 @@ class Facts:
         having = self._having(with_amount(self.question, easier), name)
         having = having or self._having(request_for(easier), name) or self._holders(name)
         if not having:
-            return (
-                f"No provider can give even 1 of {name}: it is used up, or only allocated "
-                "in larger units (min_unit, step_size)."
-            )
+            return f"No provider can give even 1 of {name}: it is used up, or there is none."
         having.sort(key=lambda summary: summary.uuid)
         limited = self._limited_by_units(constraint, having)
         best = max(limited or having, key=lambda summary: summary.free(name))
@@ -146,12 +145,19 @@ class Facts:
             used = sum(summary.used[name] for summary in having)
             taken = f" ({used} are in use on {counted(len(having), 'provider')})" if used else ""
             return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
-        units = self._units(best, name)
+        units, amount = self._units(best, name), constraint.amount
         low, high, step = units.values()
-        if low <= constraint.amount <= high and constraint.amount % step == 0:
+        met = {"min_unit": low <= amount, "max_unit": amount <= high}
+        met["step_size"] = amount % step == 0
+        broken = ", ".join(f"{key} {units[key]}" for key, is_met in met.items() if not is_met)
+        if not broken:
             return f"{self._name(best.uuid)} has {free} free{_NOT_TOGETHER}"
-        text = ", ".join(f"{key} {value}" for key, value in units.items())
-        return f"{self._name(best.uuid)} has {free} free, but its inventory has {text}."
+        least, most = -(-low // step) * step, min(high, free) // step * step
+        below = amount // step * step
+        near = {min(max(each, least), most) for each in (below, below + step)}
+        given = " or ".join(map(str, sorted(near)))
+        text = f"has {free} free, but its inventory has {broken}"
+        return f"{self._name(best.uuid)} {text}: it gives {given} of {name}, not {amount}."
 
     def _having(self, question: Question, name: str) -> list[ProviderSummary]:
         """Return the providers, sharing ones included, that candidates take the class from."""
@@ -202,10 +208,16 @@ class Facts:
         return [each for each in enough if each.uuid not in giving]
 
     def _holders(self, name: str) -> list[ProviderSummary]:
-        """Return providers in the trees of hosts that have a resource class, used up or not."""
-        for other in sorted({*self.question.request.unsuffixed.resources, *_OF_HOSTS} - {name}):
-            of_hosts = request_for(Constraint(Aspect.RESOURCES, UNSUFFIXED, (other,), 1))
-            every = self.candidates(of_hosts).provider_summaries.values()
+        """Return providers that have a resource class.
+
+        Those in the trees of hosts, used up or not; else those that give a larger amount, such as
+        a multiple of their step_size.
+        """
+        others = sorted({*self.question.request.unsuffixed.resources, *_OF_HOSTS} - {name})
+        amounts = [*((other, 1) for other in others), *((name, amount) for amount in _MULTIPLES)]
+        for resource, amount in amounts:
+            asked = request_for(Constraint(Aspect.RESOURCES, UNSUFFIXED, (resource,), amount))
+            every = self.candidates(asked).provider_summaries.values()
             if holders := [summary for summary in every if name in summary.capacity]:
                 return holders
         return []

@@ -10,7 +10,7 @@ from reportclient.candidates.answers import (
     parse_candidates,
     parse_providers,
 )
-from reportclient.candidates.checks import checked, checked_query
+from reportclient.candidates.checks import check_query, checked
 from reportclient.candidates.group_policy import isolated, miscounted, with_safe_group_policy
 from reportclient.candidates.needs import (
     Need,
@@ -85,7 +85,7 @@ def resource_providers(
     :raises TooOld: this Placement lacks features of the query; the message names them.
     """
     options = options or QueryOptions()
-    checked_query(query)
+    check_query(query)
     path = f"/resource_providers?{query_string(provider_parameters(query))}"
     listed = _get(path, parse_providers, provider_needs(query), api)
     if options.include_disabled or not listed:

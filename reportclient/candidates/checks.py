@@ -1,8 +1,7 @@
 """Checks of queries before they are sent, for all that Placement would refuse.  Pure."""
 
 import re
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
 from reportclient.candidates.request import (
     FORBIDDEN,
@@ -17,23 +16,23 @@ from reportclient.model import MAX_INT, canonical_uuid
 from reportclient.names import name_problem
 
 POLICIES = ("none", "isolate")
-Query = TypeVar("Query")
 SUFFIX = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def checked(request: ResourceRequest) -> ResourceRequest:
     """Check a request and return it.  :raises BadQuery: the text lists all errors by group."""
-    return _raise_or(request, list(problems(request)))
+    _raise_any(problems(request))
+    return request
 
 
-def checked_query(query: ProviderQuery) -> ProviderQuery:
-    """Check a provider query and return it.  :raises BadQuery: the text lists all errors."""
+def check_query(query: ProviderQuery) -> None:
+    """Check a provider query.  :raises BadQuery: the text lists all errors."""
     errors = list(_group_problems(query.where))
     if query.name == "":
         errors.append("name is empty")
     if query.uuid is not None:
         errors += _uuid_problem(query.uuid, "uuid")
-    return _raise_or(query, errors)
+    _raise_any(errors)
 
 
 def problems(request: ResourceRequest) -> Iterator[str]:
@@ -141,7 +140,6 @@ def _root(request: ResourceRequest) -> Iterator[str]:
         yield f"root_required: requires and forbids {name}"
 
 
-def _raise_or(query: Query, errors: list[str]) -> Query:
-    if errors:
-        raise BadQuery("; ".join(errors))
-    return query
+def _raise_any(errors: Iterable[str]) -> None:
+    if text := "; ".join(errors):
+        raise BadQuery(text)

@@ -11,6 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [
     REPOSITORY / "README.rst",
     REPOSITORY / "CONTRIBUTING.rst",
+    REPOSITORY / "tests" / "README.rst",
     *sorted((REPOSITORY / "docs").glob("design*.md")),
     *sorted((REPOSITORY / "docs").rglob("*.rst")),
 ]
@@ -19,6 +20,7 @@ FOLDERS = (
     "compute_registry",
     "computectl",
     "benchmarks",
+    "deploy",
     "docs",
     "driverkit",
     "drivers",

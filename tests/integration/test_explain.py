@@ -263,22 +263,39 @@ def test_units_are_told_where_there_is_enough(api: PlacementAPI, placement_serve
     stranger.set_inventory(made, inventory)
     _, found, _ = explained("resources=PCPU:1,CUSTOM_UNITS:24", api)
     assert (
-        "by-eights has 64 free, but its inventory has min_unit 1, max_unit 16" in found[0].sentence
+        "by-eights has 64 free, but its inventory has max_unit 16: it gives 16 of CUSTOM_UNITS"
+        in found[0].sentence
     )
     stranger.delete_provider(made)
 
 
-def test_what_is_given_by_larger_units_only_is_not_called_used_up(
-    api: PlacementAPI, placement_server
+@pytest.mark.parametrize(
+    ("units", "amount", "sentence"),
+    [
+        ({"min_unit": 8}, 2, "min_unit 8: it gives 8 of CUSTOM_ODD, not 2."),
+        ({"step_size": 16}, 20, "step_size 16: it gives 16 or 32 of CUSTOM_ODD, not 20."),
+        (
+            {"step_size": 16, "max_unit": 16},
+            20,
+            "max_unit 16, step_size 16: it gives 16 of CUSTOM_ODD, not 20.",
+        ),
+        (
+            {"min_unit": 4, "step_size": 4},
+            3,
+            "min_unit 4, step_size 4: it gives 4 of CUSTOM_ODD, not 3.",
+        ),
+    ],
+)
+def test_what_is_given_by_larger_units_only_is_named_with_provider_and_value(
+    units: dict[str, int], amount: int, sentence: str, api: PlacementAPI, placement_server
 ) -> None:
     stranger = placement_server.stranger
-    made = stranger.create_provider("by-fours")
-    units = {"total": 64, "min_unit": 4, "step_size": 4}
-    stranger.set_inventory(made, {"CUSTOM_FOURS": units})
-    _, found, _ = explained("resources=CUSTOM_FOURS:3", api)
+    made = stranger.create_provider("by-units")
+    stranger.set_inventory(made, {"CUSTOM_ODD": {"total": 64, **units}})
+    _, found, _ = explained(f"resources=CUSTOM_ODD:{amount}", api)
     stranger.delete_provider(made)
-    [only] = [one for one in found if one.verdict == "impossible"]
-    assert "or only allocated in larger units (min_unit, step_size)" in only.sentence
+    sentences = [one.sentence for one in found if one.verdict in ("impossible", "decides")]
+    assert f"by-units has 64 free, but its inventory has {sentence}" in str(sentences)
 
 
 @pytest.mark.parametrize("more", ["", "&required=!CUSTOM_PHYSNET_0"])
@@ -301,7 +318,7 @@ def test_units_that_some_hosts_have_are_why_they_are_left_out(
     assert (memory.verdict, memory.more, len(memory.kept_out)) == ("decides", 2, 2)
     assert "excludes 2 hosts (by-64, by-64-too)" in memory.sentence
     assert "with CUSTOM_MEMORY:64 there would be 2 more" in memory.sentence
-    assert "has 640 free, but its inventory has min_unit 64," in memory.sentence
+    assert "has 640 free, but its inventory has step_size 64: it gives 64 or 128" in memory.sentence
     assert FILTER not in words
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from compute_registry.database.tables import ROOTS, SERVICES
 from driverkit.placement.server import TOKEN
-from tests.registries import FILE
+from tests.registries import url_in
 from tests.servers import browser, fleet_pages
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
@@ -53,17 +53,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def write_hosts(directory: Path, root: str) -> None:
-    hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
-    names = ", ".join(hosts[0])
-    values = ", ".join(f":{name}" for name in hosts[0])
-    with closing(sqlite3.connect(directory / FILE, timeout=60)) as database:
-        with database:
-            database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
+    hosts = [a_host(number, time.time()) for number in range(HOSTS)]
+    engine = sa.create_engine(url_in(directory), connect_args={"timeout": 60})
+    with engine.begin() as connection:
+        connection.execute(sa.insert(SERVICES), hosts)
+        connection.execute(sa.insert(ROOTS).values(root=root, service_id=hosts[7]["id"]))
+    engine.dispose()
 
 
-def a_host(number: int, root: str, now: float) -> dict[str, object]:
+def a_host(number: int, now: float) -> dict[str, object]:
     disabled = number in (7, 8)
     return {
+        "id": number + 1,
         "host": f"host{number}",
         "uuid": f"6810453c-a8bc-5a3d-9e45-{number:012d}",
         "binary": "nova-compute",
@@ -74,9 +75,11 @@ def a_host(number: int, root: str, now: float) -> dict[str, object]:
         "rpc_version": "6.5",
         "last_seen": now,
         "heard": now,
-        "roots": root if number == 7 else "",
         "address": f"rack {number // 40}",
         "version": 1,
+        "attached": False,
+        "agent_version": "",
+        "degraded": "",
     }
 
 

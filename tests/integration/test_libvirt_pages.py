@@ -94,6 +94,7 @@ def with_hugepages(documented: DocumentedHost) -> DocumentedHost:
         device = documented.directory / f"sys/bus/nd/devices/namespace{number}.0"
         device.mkdir(parents=True)
         (device / "alt_name").write_text(f"ns{number}\n")
+        (device / "mode").write_text("dax\n")
     return documented
 
 

@@ -183,7 +183,7 @@ def test_the_library_runs_with_keystoneauth_and_tenacity_alone_and_is_typed(
     shutil.copy(REPOSITORY / "examples" / "client" / "accelerators.py", tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
     checked = subprocess.run(
-        [*command, "devices.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [*command, "accelerators.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert checked.returncode == 0, checked.stdout
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, reject
 
 from reportclient.model import Inventory, Provider
-from reportclient.rebase import foreign_changes, rebased
+from reportclient.rebase import rebased
 from reportclient.snapshot import Snapshot
 from tests.property import strategies as ours
 
@@ -68,14 +68,3 @@ def test_what_another_client_removed_is_created_again_where_it_was_changed(
         reject()
     changed = {uuid for uuid in desired.changed_since(base) if uuid in desired}
     assert result.providers == {uuid: desired.providers[uuid] for uuid in changed}
-
-
-@given(ours.edited_snapshots())
-def test_what_is_changed_of_others_is_what_differs_and_is_not_owned(
-    pair: tuple[Snapshot, Snapshot],
-) -> None:
-    base, desired = pair
-    owned = ours.UUIDS[::2]
-    changed = {each.uuid for each in foreign_changes(base, ours.rebuilt(desired), owned)}
-    there = set(base.providers).difference(owned)
-    assert changed == {uuid for uuid in there if desired.get(uuid) != base.get(uuid)}

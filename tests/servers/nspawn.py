@@ -70,6 +70,11 @@ class Container(Server):
         self._init = 0
 
     @property
+    def pid(self) -> int:
+        """Of its PID 1, as this machine numbers processes."""
+        return self._init
+
+    @property
     def root(self) -> Path:
         """The container's ``/``, to write files into."""
         return Path(f"/proc/{self._init}/root")

@@ -65,12 +65,12 @@ def ours() -> list[Source]:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_source_keeps_the_rules(rule: str, ours: list[Source]) -> None:
+def test_structure_the_source_keeps_the_rules(rule: str, ours: list[Source]) -> None:
     found = [str(each) for source in ours for each in RULES[rule](source)]
     assert not found, "\n".join(["", *found])
 
 
-def test_the_source_is_there(ours: list[Source]) -> None:
+def test_structure_the_source_is_there(ours: list[Source]) -> None:
     packages = {source.package for source in ours}
     assert packages == set(OURS)
 
@@ -92,7 +92,7 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path, rule: str) -> None:
     assert violations(tmp_path, rule, *FINE[rule]) == []
 
 
-def test_what_says_that_it_is_pure_is_held_to_it(ours: list[Source]) -> None:
+def test_structure_what_says_that_it_is_pure_is_held_to_it(ours: list[Source]) -> None:
     sources = {source.path: source for source in ours}
     said = {path for path, source in sources.items() if source.says_it_is_pure}
     forgotten = "name them in PURE of tests/unit/imports.py, or say what they read"

@@ -118,6 +118,22 @@ def test_devices_are_hung_beneath_a_root_found_by_name_or_uuid(owned, own) -> No
     assert agent.nodes.any_disabled() is None
 
 
+@pytest.mark.parametrize(("here", "there"), [("h1", "h1.example.org"), ("h1.example.org", "h1")])
+def test_a_root_whose_name_is_only_longer_or_shorter_is_named(placement, here, there) -> None:
+    """One listing tells, in the first, second, fourth … period."""
+    agent = Agent(placement, cards(0), named={"cards": Devices(cards(0), [here])})
+    assert "is this host" not in str(agent.period().texts())
+    root = placement.stranger.create_provider(there)
+    placement.stranger.create_provider("h2.example.org")
+    placement.stranger.add_trait(root, "COMPUTE_NODE")
+    mark = placement.mark()
+    texts = [str(agent.period().texts()) for _ in range(7)]
+    step = f"if {there} ({root}) is this host: computectl adopt {there}"
+    assert all(step in text for text in texts)
+    listed = [each for each in placement.since(mark) if "required=COMPUTE_NODE" in each.path]
+    assert len(listed) == 3
+
+
 def test_a_root_known_by_its_uuid_may_have_another_name_than_the_node(placement) -> None:
     own_root(placement, "compute1.example.org")
     Agent(placement, cards(0), THEIRS).writes()

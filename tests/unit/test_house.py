@@ -13,10 +13,10 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1651,
+    "agent": 1649,
     "agent/bus": 899,
     "agent/metrics": 754,
-    "agent/nodes": 952,
+    "agent/nodes": 1016,
     "agent/ownership": 1127,
     "agent/period": 1316,
     "agent/provider_config": 549,
@@ -24,12 +24,12 @@ LINES = {
     "agent/reporting": 1021,
     "agent/state": 1139,
     "agent/switching": 1086,
-    "compute_registry": 3758,
-    "computectl": 7167,
-    "driverkit": 4034,
-    "drivers": 2262,
-    "drivers/libvirt": 5517,
-    "reportclient": 8100,
+    "compute_registry": 3733,
+    "computectl": 7179,
+    "driverkit": 4036,
+    "drivers": 2302,
+    "drivers/libvirt": 5544,
+    "reportclient": 8085,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
@@ -48,7 +48,7 @@ def lines_by_room() -> Counter[str]:
     return lines
 
 
-def test_no_room_is_larger_than_was_decided_and_lower_numbers_are_written_down() -> None:
+def test_structure_a_room_has_the_lines_that_were_decided() -> None:
     lines = lines_by_room()
     assert lines.keys() == LINES.keys()
     wrong = {
@@ -59,7 +59,7 @@ def test_no_room_is_larger_than_was_decided_and_lower_numbers_are_written_down()
     assert not wrong
 
 
-def test_the_walk_of_one_inventory_is_drawn_and_counted_as_it_is() -> None:
+def test_structure_a_period_passes_the_files_that_the_design_draws() -> None:
     quiet, changed = walks()
     again = "python -m tests.unit.walk prints it for docs/design.md"
     assert f"A quiet period passes {quiet} of ours" in DESIGN, again

@@ -16,7 +16,7 @@ MUTANTS = [mutant for boundary in boundaries() for mutant in mutants_of(boundary
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.boundary}: {one.loses}")
-def test_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mutant) -> None:
+def test_structure_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text()
     assert text.count(mutant.old) == 1 and mutant.old != mutant.new
     compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
@@ -24,12 +24,12 @@ def test_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mutant) -> N
 
 
 @pytest.mark.parametrize("boundary", boundaries())
-def test_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
+def test_structure_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
     folders = {Path(name).parts[1] for mutant in mutants_of(boundary) for name in mutant.tests}
     assert folders and not folders & set(WITH_SERVERS)
 
 
-def test_no_two_mutants_of_a_boundary_are_the_same() -> None:
+def test_structure_no_two_mutants_of_a_boundary_are_the_same() -> None:
     assert len({(one.file, one.old, one.new) for one in MUTANTS}) == len(MUTANTS)
 
 
@@ -37,7 +37,7 @@ KINDS = {"text", "log", "equal", "speed", "type", "bound", "wide"}
 """Kinds of reasons in ``survivors.txt``, whose head describes them."""
 
 
-def test_the_functions_of_generated_mutants_that_survive_are_there_each_with_a_reason() -> None:
+def test_structure_generated_mutants_that_survive_are_of_functions_that_are_there() -> None:
     lines = list(survivors())
     assert lines and len(lines) == len({(one[:2], one[3]) for one in lines})
     for module, function, number, reason in lines:
@@ -45,7 +45,7 @@ def test_the_functions_of_generated_mutants_that_survive_are_there_each_with_a_r
         assert number > 0 and reason.partition(":")[0] in KINDS, reason
 
 
-def test_what_the_tool_mutates_is_there() -> None:
+def test_structure_what_the_tool_mutates_is_there() -> None:
     script = (ROOT / "tools" / "mutation.sh").read_text()
     patterns = re.findall(r'"([^"]+)"', re.search(r"only_mutate = \[(.*?)\]", script, re.S)[1])
     assert [pattern for pattern in patterns if not list(ROOT.glob(pattern))] == []

@@ -67,7 +67,7 @@ def _is_duration(node: ast.AST) -> bool:
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: path.stem)
-def test_no_duration_has_an_upper_bound(path: Path) -> None:
+def test_structure_no_duration_has_an_upper_bound(path: Path) -> None:
     assert not list(asserted_durations(path.read_text()))
 
 

@@ -58,7 +58,7 @@ def ours() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_bytes()) for path in sorted(TESTS.rglob("*.py"))}
 
 
-def test_no_test_names_a_private_member(ours: dict[Path, ast.Module]) -> None:
+def test_structure_no_test_names_a_private_member(ours: dict[Path, ast.Module]) -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {name}"
         for path, tree in ours.items()
@@ -76,7 +76,7 @@ BUILDERS = {
 """Classes, and the only file of the tests that makes them."""
 
 
-def test_an_agent_and_a_registry_are_put_together_in_one_place(
+def test_structure_an_agent_and_a_registry_are_put_together_in_one_place(
     ours: dict[Path, ast.Module],
 ) -> None:
     found = [

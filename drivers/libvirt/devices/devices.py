@@ -86,7 +86,7 @@ class NodeDevices:
             devices = sources.list_documents(
                 DEVICES,
                 lambda c: read_documents(
-                    c, binding, c.listAllDevices(flags), "device", device_document_problem
+                    c, binding, _active(c, binding, flags), "device", device_document_problem
                 ),
             )
         guests = ListedDocuments()
@@ -145,6 +145,20 @@ class NodeDevices:
             incomplete=sources if unknown else frozenset(),
             unchanged_classes=frozenset({VGPU} if unknown and self.mdev.types else ()),
         )
+
+
+def _active(connection: Any, binding: Any, flags: int) -> Any:
+    """Return the node devices of these kinds that are there.
+
+    From libvirt 7.3 on a mediated device can be defined without being started.  A libvirt that does
+    not know the flag for those that are has no others.
+    """
+    try:
+        return connection.listAllDevices(flags | binding.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE)
+    except binding.libvirtError as err:
+        if err.get_error_code() != binding.VIR_ERR_INVALID_ARG:
+            raise
+        return connection.listAllDevices(flags)
 
 
 def list_all_guests(host: Host) -> ListedDocuments:

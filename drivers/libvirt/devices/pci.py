@@ -17,6 +17,8 @@ from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
 from drivers.libvirt.devices.pools import Pool
 
+LARGEST_DOMAIN = 0xFFFF
+
 
 @dataclass(frozen=True, slots=True)
 class PciSettings:
@@ -122,6 +124,8 @@ def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Candidate]:
 
 def _rejection(candidate: _Candidate) -> str | None:
     device, spec = candidate.device, candidate.spec
+    if int(device.address.partition(":")[0], 16) > LARGEST_DOMAIN:  # as behind Intel's VMD
+        return f"QEMU can't give a guest a device of a PCI domain above {LARGEST_DOMAIN:x}"
     if device.physical is not None:
         return "one_time_use is for whole devices, not for VFs" if spec.one_time_use else None
     if spec.remote_managed:
@@ -132,11 +136,14 @@ def _rejection(candidate: _Candidate) -> str | None:
 
 
 def _pf_or_vfs(candidates: Sequence[_Candidate], notes: dict[str, str]) -> Sequence[_Candidate]:
-    """Return the VFs if there are any, else the PF; a note if different entries match both."""
+    """Return the VFs if there are any, else the PF.
+
+    A note names the PF that is left out, unless its own address selects its VFs.
+    """
     virtual = [candidate for candidate in candidates if candidate.device.physical is not None]
     if virtual and len(virtual) < len(candidates):
         (pf,) = (candidate for candidate in candidates if candidate.device.physical is None)
-        if all(candidate.spec is not pf.spec for candidate in virtual):
+        if not (pf.spec.single and virtual[0].spec is pf.spec):
             notes[pf.subject] = (
                 "not reported beside its VFs: change [pci] device_spec so that it matches the"
                 " device or its VFs, not both"

@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element
 from drivers.libvirt.documents import parse_document, text_of, whole_number
 
 HOST_BRIDGE = "0x0600"
+BRIDGES = ("pci-bridge", "cardbus-bridge")
 LARGEST_ID = 0xFFFF
 """Largest ID of a vendor or product."""
 _ADDRESS_PARTS = ("domain", "bus", "slot", "function")
@@ -154,7 +155,7 @@ def pci_address(capability: Element) -> str | None:
 def _device(document: Element) -> PciDevice | None:
     """Return the device; ``None`` for a bridge, or without an address, a vendor or a product."""
     pci = document.find("capability[@type='pci']")
-    if pci is None or pci.find("capability[@type='pci-bridge']") is not None:
+    if pci is None or any(pci.find(f"capability[@type='{kind}']") is not None for kind in BRIDGES):
         return None
     address = pci_address(pci)
     vendor, product = (_pci_id(pci.find(part)) for part in ("vendor", "product"))

@@ -51,8 +51,8 @@ class CpusAndMemory:
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:
-        """Return the fact with its options; as in Nova, file-backed memory excludes hugepages and
-        overcommit.
+        """Return the fact with its options; as in Nova, file-backed memory excludes hugepages,
+        overcommit, and reserved memory, which is the default.
 
         :raises ValueError: CPU sets, hugepages or file-backed memory are invalid.
         """
@@ -62,6 +62,7 @@ class CpusAndMemory:
                 f"virt_type = {group.virt_type}": group.virt_type not in QEMU_TYPES,
                 "report_hugepages = pages": group.report_hugepages == numa.PAGES,
                 "[DEFAULT] ram_allocation_ratio above 1": (conf.ram_allocation_ratio or 1) != 1,
+                "[DEFAULT] reserved_host_memory_mb above 0": conf.reserved_host_memory_mb > 0,
             }
             for option, is_set in conflicts.items():
                 if is_set:

@@ -55,16 +55,23 @@ class Pmem:
 
 
 def namespace_names(root: Path) -> frozenset[str]:
-    """Return the names of the kernel's namespaces.
+    """Return the names of the kernel's namespaces that guests can have.
+
+    That is in the mode devdax, which the kernel calls "dax".
 
     :raises DriverNotReady: the kernel's files can't be read.
     """
-    files = (root / "sys/bus/nd/devices").glob("namespace*/alt_name")
+    directories = (root / "sys/bus/nd/devices").glob("namespace*")
     try:
-        texts = [file.read_text(errors="replace") for file in files]
+        texts = [_file(each / "alt_name") for each in directories if _file(each / "mode") == "dax"]
     except OSError as err:
         raise DriverNotReady(f"can't read the persistent memory namespaces: {err}") from err
-    return frozenset(name for text in texts if (name := text.strip()))
+    return frozenset(filter(None, texts))
+
+
+def _file(path: Path) -> str:
+    """Return the stripped content of a file; empty if there is none."""
+    return path.read_text(errors="replace").strip() if path.exists() else ""
 
 
 def pmem_labels(parts: Sequence[str]) -> PmemLabels:
@@ -104,4 +111,4 @@ def missing_namespaces(labels: PmemLabels, present: frozenset[str]) -> dict[str,
     if not missing:
         return {}
     existing = ", ".join(sorted(present)) or "none"
-    return {OPTION: f"this host has no namespace {', '.join(missing)} (it has: {existing})"}
+    return {OPTION: f"this host has no devdax namespace {', '.join(missing)} (it has: {existing})"}

@@ -355,4 +355,5 @@ def test_the_kernels_files_may_be_broken_too(binding, start, tmp_path):
     names = tmp_path / "sys/bus/nd/devices/namespace0.0"
     names.mkdir(parents=True)
     (names / "alt_name").write_bytes(b"\xff\n")
+    (names / "mode").write_text("dax\n")
     assert report(start(PCI + "pmem_namespaces = BIG:ns0\n"))

@@ -137,6 +137,29 @@ def test_gpus_and_instances_are_asked_together(binding, start):
     assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
 
 
+def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, start):
+    """As after a reboot; what can be created has it already."""
+    started, defined = FakeDevice(mdev(1, "t", A)), FakeDevice(mdev(2, "t", A))
+    gpu, active = FakeDevice(pci(A, GPU, types={"t": 3})), 1 << 31
+
+    def listed(flags):
+        return [gpu, started] if flags & active else [gpu, started, defined]
+
+    binding.answers["listAllDevices"] = listed
+    tree = report(start(MDEV))
+    assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
+
+
+def test_a_libvirt_that_knows_no_defined_devices_lists_those_that_are_there(binding, start):
+    def listed(flags):
+        if flags & 1 << 31:
+            raise FakeLibvirtError("unsupported flags", binding.VIR_ERR_INVALID_ARG)
+        return [FakeDevice(pci(A, GPU, types={"t": 3}))]
+
+    binding.answers["listAllDevices"] = listed
+    assert names(report(start(MDEV))) == {"pci_0000_84_00_0"}
+
+
 def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, start):
     binding.answers["getDomainCapabilities"] = sev()
     driver = start("")

@@ -283,10 +283,11 @@ def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, 
     device = tmp_path / "sys/bus/nd/devices/namespace0.0"
     device.mkdir(parents=True)
     (device / "alt_name").write_text("ns0\n")
+    (device / "mode").write_text("dax\n")
     driver = make("[libvirt]\npmem_namespaces = BIG:ns0|ns1\n")
     inventory = reported(driver, tree).data(NODE).inventory
     assert inventory["CUSTOM_PMEM_NAMESPACE_BIG"]["total"] == 1
-    assert "no namespace ns1" in driver.degraded("host1")["[libvirt] pmem_namespaces"]
+    assert "no devdax namespace ns1" in driver.degraded("host1")["[libvirt] pmem_namespaces"]
 
 
 def test_a_core_that_dedicated_and_shared_cpus_share_is_warned_of_once(make, binding, tree, caplog):
@@ -343,7 +344,8 @@ def test_memory_in_files_is_the_memory_of_the_host(make, binding, tree, numa):
     binding.answers["getCapabilities"] = capabilities(
         cell(0, [0], pages=pages), cell(1, [1], pages=pages)
     )
-    driver = make(f"[libvirt]\nfile_backed_memory = 100000\nreport_numa = {numa}\n")
+    text = f"[libvirt]\nfile_backed_memory = 100000\nreport_numa = {numa}\n"
+    driver = make(f"[DEFAULT]\nreserved_host_memory_mb = 0\n{text}")
     reported(driver, tree)
     names = [tree.data(uuid).name for uuid in tree.get_provider_uuids(NODE)]
     assert sum(totals(tree, name).get("MEMORY_MB", 0) for name in names) == 100000

@@ -125,12 +125,14 @@ def test_a_hypervisor_without_a_cpu_map_has_none_and_other_errors_are_told(host,
         cpu_map(host)
 
 
-def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
+def test_persistent_memory_namespaces_with_a_name_that_guests_can_have_are_listed(host, tmp_path):
     assert host.read_files("names", namespace_names) == set()
-    for number, name in enumerate(["ns0", "", "ns2"]):
+    modes = {"ns0": "dax", "": "dax", "ns2": "dax", "ns3": "memory", "ns4": "raw"}
+    for number, (name, mode) in enumerate(modes.items()):
         device = tmp_path / f"sys/bus/nd/devices/namespace0.{number}"
         device.mkdir(parents=True)
         (device / "alt_name").write_text(f"{name}\n")
+        (device / "mode").write_text(f"{mode}\n")
     assert host.read_files("names", namespace_names) == {"ns0", "ns2"}
 
 

@@ -90,8 +90,16 @@ def test_the_first_entry_that_matches_counts():
 
 def test_bridges_are_nothing_that_guests_can_have():
     bridge = pci(PF, more="<capability type='pci-bridge'/>")
+    cardbus = pci("0000:05:00.0", more="<capability type='cardbus-bridge'/>")
     hosts = pci(DISK_AT).replace("0x020000", "0x060000")
-    assert names(written(new_tree(), look(bridge, hosts), **chosen({}))) == set()
+    assert names(written(new_tree(), look(bridge, cardbus, hosts), **chosen({}))) == set()
+
+
+def test_a_device_that_qemu_can_not_address_is_left_out_and_named():
+    """As those behind Intel's VMD."""
+    report = report_of(new_tree(), look(pci("10000:01:00.0"), pci(DISK_AT)), **chosen({}))
+    assert [one.name for one in report.children] == [f"{NODE}_{DISK_AT}"]
+    assert "PCI domain above ffff" in report.notes["PCI device 10000:01:00.0"]
 
 
 # -- what excludes each other
@@ -104,7 +112,13 @@ def test_a_pf_that_is_named_with_its_vfs_gives_way_and_is_told():
     assert "not reported beside its VFs" in report.notes[f"PCI device {PF}"]
 
 
-def test_one_entry_for_a_pf_means_its_vfs_or_else_the_pf():
+def test_a_pf_that_one_entry_matches_with_its_vfs_is_told_too():
+    report = report_of(new_tree(), look(*CARD), **chosen({"vendor_id": "8086"}))
+    assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_8086_154C"}]
+    assert "not reported beside its VFs" in report.notes[f"PCI device {PF}"]
+
+
+def test_the_address_of_a_pf_means_its_vfs_or_else_the_pf():
     settings = chosen({"address": PF})
     report = report_of(new_tree(), look(*CARD), **settings)
     assert (totals(written(new_tree(), look(*CARD), **settings), ON_CARD), report.notes) == (

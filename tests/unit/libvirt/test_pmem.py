@@ -37,6 +37,6 @@ def test_only_namespaces_that_are_there_are_counted_and_the_others_are_named():
     assert {name: r["total"] for name, r in found.items()} == {"CUSTOM_PMEM_NAMESPACE_128G": 1}
     words = missing_namespaces(LABELS, frozenset({"ns1", "ns9"}))
     assert words == {
-        "[libvirt] pmem_namespaces": "this host has no namespace ns0, ns2 (it has: ns1, ns9)"
+        "[libvirt] pmem_namespaces": "this host has no devdax namespace ns0, ns2 (it has: ns1, ns9)"
     }
     assert missing_namespaces(LABELS, frozenset({"ns0", "ns1", "ns2"})) == {}

@@ -140,6 +140,7 @@ def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_pa
         ("virt_type = lxc\n", "virt_type = lxc"),
         ("report_hugepages = pages\n", "report_hugepages = pages"),
         ("[DEFAULT]\nram_allocation_ratio = 1.5\n", "ram_allocation_ratio above 1"),
+        ("", "reserved_host_memory_mb above 0"),
     ],
 )
 def test_memory_in_files_can_not_be_mixed(tmp_path, more, words):

@@ -7,48 +7,40 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.registry.control import Control
-from compute_registry.bounded import Bounded, BoundedRegistry
-from compute_registry.web import registry_app
-from tests.unit.registry.fakes import OneRecord, record
+from compute_registry.bounded import Bounded
 from tests.waiting import eventually
 
 
-class Hanging(OneRecord):
-    """A registry whose lists hang until ``answers`` is set."""
-
-    def __init__(self) -> None:
-        super().__init__(record(), [])
-        self.answers, self.calls = threading.Event(), 0
-
-    def list_services(self):
-        self.calls += 1
-        self.answers.wait()
-        return super().list_services()
-
-
 @pytest.fixture
-def hanging() -> Iterator[Hanging]:
-    registry = Hanging()
-    yield registry
-    registry.answers.set()
+def answers() -> Iterator[threading.Event]:
+    """Calls that wait for it hang."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
-def test_a_database_that_hangs_is_a_503_with_a_sentence_and_is_not_called_without_end(
-    hanging: Hanging,
+def test_a_call_that_hangs_is_given_up_in_time_and_none_is_started_while_too_many_do(
+    answers: threading.Event,
 ) -> None:
-    registry = BoundedRegistry(hanging, Bounded("the database", 2, within=0.01))
-    client = registry_app(Control(registry, None)).test_client()
-    said = []
-    for _ in range(4):
-        answer = client.get("/v2.1/os-services")
-        assert answer.status_code == 503
-        said.append(answer.json["serviceUnavailable"]["message"])
-    assert said[:2] == ["the database did not answer within 0.01 s: try again in a moment"] * 2
-    busy = "the database has not answered 2 earlier calls: try again in a moment"
-    assert said[2:] == [busy] * 2 and hanging.calls == 2
-    hanging.answers.set()
-    eventually(lambda: client.get("/v2.1/os-services").status_code == 200)
+    calls, started = Bounded("Keystone", 2, within=0.01), []
+
+    def hang() -> None:
+        started.append(None)
+        answers.wait()
+
+    for text in ("did not answer within 0.01 s",) * 2 + ("has not answered 2 earlier calls",) * 2:
+        with pytest.raises(TimeoutError, match=f"Keystone {text}: try again in a moment"):
+            calls(hang)
+    assert len(started) == 2
+    answers.set()
+    eventually(lambda: _ended(calls))
+
+
+def _ended(calls: Bounded) -> bool:
+    try:
+        return calls(lambda: True)
+    except TimeoutError:
+        return False
 
 
 def test_an_error_of_a_call_is_raised_and_gives_its_turn_back() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import socket
 import sys
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -147,6 +149,7 @@ def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     site = Site(api)
     text = site("/fleet")[1]
     assert "1 of 1 root providers are not in Placement" in text and ">agrees<" not in text
+    assert text.count(' class="wrong">') == 2, "with the host that two agents use"
     assert "not in Placement as a compute node" in site("/fleet/b10")[1]
     api.stranger.add_trait(api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_NODE")
     text = Site(api)("/fleet")[1]
@@ -194,11 +197,16 @@ def test_a_host_that_its_agent_disabled_says_since_when_and_what_to_do() -> None
     assert "On the host, <code>computectl status</code>" in site("/fleet/b9")[1]
 
 
-@pytest.mark.parametrize("path", ["/fleet", "/fleet/b10", "/fleet/nobody"])
-def test_each_page_links_back_and_says_which_registry_it_is(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "says"), [("/fleet", True), ("/fleet/b10", True), ("/fleet/nobody", False)]
+)
+def test_each_page_links_back_and_says_which_registry_it_is_unless_it_refuses(
+    path: str, says: bool
+) -> None:
     text = Site()(path)[1]
     footer = text[text.index("<footer>") :]
-    assert f"compute-registry {version()} on" in footer and 'href="/fleet"' in footer
+    assert 'href="/fleet"' in footer
+    assert (f"compute-registry {version()} on {socket.gethostname()}" in text) is says
 
 
 def test_a_placement_that_is_not_read_is_named_and_no_cell_has_a_question_mark() -> None:
@@ -340,6 +348,8 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
             tree=tree,
             provider=None,
             not_read="",
+            placement="",
+            now=SEEN,
         )
     assert [depth for depth, _ in Tree(text).providers] == [min(n, 12) for n in range(len(deep))]
 
@@ -350,8 +360,11 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
 class Plugin:
     def __init__(self, error: Exception | None = None) -> None:
         self.tokens, self.error = ["old", "new"], error
+        self.answers = threading.Event()
+        self.answers.set()
 
     def get_token(self, _: Any) -> str:
+        self.answers.wait()
         if self.error:
             raise self.error
         return self.tokens[0]
@@ -363,10 +376,14 @@ class Plugin:
 class Door:
     """Behind Keystone, as far as a token goes; ``taken`` are those that it lets in."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, hung: bool = False) -> None:
         self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
         self.login = Login(
-            self._behind, self._log_in, None, Bounded("Keystone", 1), partial(refused, Site().app)
+            self._behind,
+            self._log_in,
+            None,
+            Bounded("Keystone", 1, 0.01 if hung else 10),
+            partial(refused, Site().app),
         )
 
     def _log_in(self, given: tuple[str, str]) -> Plugin:
@@ -416,6 +433,20 @@ def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
 def test_what_keystone_says_is_told_without_the_secret(error: Exception, status: int) -> None:
     found, _, body = Door(error)(HTTP_AUTHORIZATION=basic("id:s3cret"))
     assert found == status and b"s3cret" not in body
+
+
+def test_a_keystone_that_hangs_is_told_to_a_browser_and_holds_up_no_known_credential() -> None:
+    door = Door(hung=True)
+    while door(HTTP_AUTHORIZATION=basic("id:s"))[0] != 200:
+        """The thread of a call has not ended yet."""
+    known, door.plugin = door.plugin, Plugin()
+    door.plugin.answers.clear()
+    for text in (b"Keystone did not answer within 0.01 s", b"Keystone has not answered 1 earlier"):
+        status, _, body = door(HTTP_AUTHORIZATION=basic("invented:s"))
+        assert status == 503 and text in body
+    assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"old")
+    assert known in door.login.plugins.values()
+    door.plugin.answers.set()
 
 
 def test_made_up_credentials_fill_no_memory_while_keystone_is_away() -> None:
