@@ -17,7 +17,7 @@ from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import SignatureRefused
 from agent.registry.permission import AgentPermissions
 from compute_registry.broker_users import commands
 from tests.servers import rabbitmq
@@ -70,10 +70,10 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
             lambda: thief.set_status("host1", disabled=True),
             lambda: thief.delete("host1"),
         ):
-            with pytest.raises(RegistryUnavailable, match="does not allow"):
+            with pytest.raises(SignatureRefused, match="does not allow"):
                 theft()
         unsigned = RegistryClient.over(buses["agent-host2"], 60)
-        with pytest.raises(RegistryUnavailable, match="not signed"):
+        with pytest.raises(SignatureRefused, match="not signed"):
             unsigned.set_status("host1", disabled=True)
         operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
         assert operator.set_status("host1", disabled=True).disabled
