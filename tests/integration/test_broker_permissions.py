@@ -63,12 +63,13 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         own = Signer(host_key(MASTER, "host1"), "host1")
         other = Signer(host_key(MASTER, "host2"), "host2")
         client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)
-        assert client.heartbeat("host1", "a", "6.5", []).host == "host1"
+        record = client.heartbeat("host1", "a", "6.5", [])
+        version = {"expected_version": record.version}
         thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.sign)
         for theft in (
             lambda: thief.heartbeat("host1", "b", "6.5", []),
-            lambda: thief.set_status("host1", disabled=True),
-            lambda: thief.delete("host1"),
+            lambda: thief.set_status("host1", disabled=True, **version),
+            lambda: thief.delete("host1", uuid=record.uuid),
         ):
             with pytest.raises(SignatureRefused, match="does not allow"):
                 theft()
@@ -76,7 +77,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         with pytest.raises(SignatureRefused, match="not signed"):
             unsigned.set_status("host1", disabled=True)
         operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
-        assert operator.set_status("host1", disabled=True).disabled
+        assert operator.set_status("host1", disabled=True, **version).disabled
     api = ComputeAgentAPI(buses["operator"], sign=Operator((MASTER,)).sign_to)
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"
     # The broker itself refuses another agent the exchange through which agents are called.
