@@ -47,3 +47,7 @@ class NotPermitted(MessagingError):
 
 class RemoteFault(MessagingError):
     """The other side answered with an error."""
+
+
+class CallRefused(RemoteFault):
+    """The other side raised :class:`NotPermitted`.  Next: the operator corrects the keys."""

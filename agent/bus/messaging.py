@@ -22,7 +22,15 @@ sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there
 
 from oslo_service import backend  # noqa: E402  without eventlet
 
-from agent.bus.errors import NoAnswer, OpenAnswer, RemoteFault, Sign, TransportUnavailable  # noqa: E402
+from agent.bus.errors import (  # noqa: E402
+    CallRefused,
+    NoAnswer,
+    NotPermitted,
+    OpenAnswer,
+    RemoteFault,
+    Sign,
+    TransportUnavailable,
+)
 from agent.bus.listener import refuse_malformed_replies  # noqa: E402
 from agent.loop import in_thread  # noqa: E402
 
@@ -156,7 +164,8 @@ class RpcClient:
             waited = time.monotonic() - began  # less than the time-out without signs of life
             raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err
         except oslo_messaging.RemoteError as err:
-            raise RemoteFault(f"{to}: {err.exc_type}: {err.value}") from err
+            kind = CallRefused if err.exc_type == NotPermitted.__name__ else RemoteFault
+            raise kind(f"{to}: {err.exc_type}: {err.value}") from err
         except (oslo_messaging.MessagingException, OSError) as err:
             raise TransportUnavailable(f"{to}: {err}") from err
         except Exception as err:  # a built-in class that was raised there
