@@ -26,6 +26,7 @@ from agent.bus.errors import (  # noqa: E402
     CallRefused,
     NoAnswer,
     NotPermitted,
+    OpenAnswer,
     RemoteFault,
     Sign,
     TransportUnavailable,
@@ -89,6 +90,8 @@ class RpcClient:
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLS_AT_ONCE))
     sign: Sign | None = None
     """Adds the signature that proves who calls."""
+    open_answer: OpenAnswer | None = None
+    """Checks who answered."""
 
     def call(
         self,
@@ -107,6 +110,7 @@ class RpcClient:
         :raises NoAnswer: none came in time.
         :raises TransportUnavailable: the broker can't be reached.
         :raises RemoteFault: the other side failed.
+        :raises NotPermitted: somebody else answered.
         """
         sent = dict(context or {})
         if self.sign is not None:
@@ -122,7 +126,7 @@ class RpcClient:
             raise
         called.add_done_callback(lambda _: self.slots.release())
         try:
-            return called.result(self.timeout + GRACE)
+            answer = called.result(self.timeout + GRACE)
         except TimeoutError as err:
             self.reached.clear()
             what = f"{method}: the broker accepted no call for {self.timeout:g} s"
@@ -130,6 +134,9 @@ class RpcClient:
         except TransportUnavailable:
             self.reached.clear()
             raise
+        if self.open_answer is None or not answered:
+            return answer
+        return self.open_answer(server or self.target.topic, sent, answer)
 
     def _call(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
 from agent.nodes.probable import ProbableRoots
+from agent.nodes.shrunk import log_overused
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
@@ -126,9 +127,14 @@ class Nodes:
                 self._verify_by_listing(now)
             self._free_names(now)
         starting = not any(tracker.started for tracker in trackers)
-        reports = self.workers.each(
-            trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
-        )
+
+        def period(tracker: Tracker) -> Report:
+            earlier = tracker.view.snapshot
+            report = tracker.period(now, disabled=disabled, stop=stop)
+            calls = log_overused(report, earlier, tracker.view.snapshot, self.breaker)
+            return replace(report, calls=report.calls + calls)
+
+        reports = self.workers.each(trackers, period)
         if starting:
             reports = [_with_failed_reshape(report) for report in reports]
         self.provider_files.warn_unmatched(self.trackers, reports)

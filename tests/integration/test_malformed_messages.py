@@ -48,7 +48,7 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     bus = transport(broker.url)
     host = RegistryClient.over(bus, WITHIN, sign=Signer(host_key(MASTER, "host1"), "host1").sign)
     operator = RegistryClient.over(bus, WITHIN, sign=Operator((MASTER,)).sign)
-    api = ComputeAgentAPI(bus, timeout=WITHIN, sign=Operator((MASTER,)).sign_to)
+    api = ComputeAgentAPI(bus, timeout=WITHIN, operator=Operator((MASTER,)))
     agent, server = recording_agent(bus, "host1")
     server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
     bodies = list(islice(cycle(messages()), MALFORMED))
