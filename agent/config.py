@@ -171,7 +171,7 @@ def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
 
 
 def refuse_typos(conf: cfg.ConfigOpts) -> None:
-    """Refuse unknown options and groups that resemble an option or group of the agent.
+    """Refuse options that a file has twice, and unknown names that resemble one of the agent's.
 
     Other unknown names are ignored: the file may be shared with other services.
 
@@ -180,6 +180,14 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
     for meant, error in _typos(conf):
         if meant in _own_groups():
             raise ConfigError(error)
+    for path in files_of(conf):
+        for section, options in _sections(path).items():
+            for name in [name for name, values in options.items() if values[1:]]:
+                if not _takes_lines(conf, section, name.replace("-", "_")):
+                    place = f"{path}:{line_of(path, section, name)}"
+                    raise ConfigError(
+                        f"{place}: {name} is in [{section}] twice: remove one of them"
+                    )
 
 
 def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
@@ -330,7 +338,20 @@ def _first_secret(conf: cfg.ConfigOpts, path: Path) -> tuple[str, str] | None:
 def _is_secret(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
     """Return whether the option is secret; one that nobody has registered, by its name."""
     try:
-        options = conf if group == DEFAULT else conf._get_group(group)  # noqa: SLF001
-        return bool(options._opts[name]["opt"].secret)  # noqa: SLF001
+        return bool(_option(conf, group, name).secret)
     except (cfg.NoSuchGroupError, KeyError):
         return _SECRET_NAME.search(name) is not None
+
+
+def _takes_lines(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
+    """Return whether a file may have the option several times; also if nobody registered it."""
+    try:
+        return bool(_option(conf, group, name).multi)
+    except (cfg.NoSuchGroupError, KeyError):
+        return True
+
+
+def _option(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
+    """Return a registered option.  :raises NoSuchGroupError, KeyError: nobody registered it."""
+    options = conf if group == DEFAULT else conf._get_group(group)  # noqa: SLF001
+    return options._opts[name]["opt"]  # noqa: SLF001

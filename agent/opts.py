@@ -269,6 +269,10 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         raise ValueError("[compute] owner_trait is empty: name a trait, or leave the option out")
     if not conf.compute_driver:
         raise ValueError("compute_driver is empty: name a driver, or leave the option out")
+    if len(set(conf.compute_driver)) < len(conf.compute_driver):
+        raise ValueError(
+            f"compute_driver = {', '.join(conf.compute_driver)}: name each driver once"
+        )
     return Settings(
         host=conf.host,
         state_path=Path(conf.state_path).absolute(),

@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from agent.bus.errors import NoAnswer, Sign
+from agent.bus.errors import NoAnswer
 from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
+from agent.bus.signing import Operator
 from agent.loop import in_thread
 
 WITHIN = 3.0
@@ -25,9 +26,9 @@ UNDER_WAY = 128
 class AgentCalls(ComputeAgentAPI):
     """Calls agents for the REST API; see this module's docstring."""
 
-    def __init__(self, transport: Any, exchange: str, sign: Sign | None = None) -> None:
+    def __init__(self, transport: Any, exchange: str, operator: Operator | None = None) -> None:
         super().__init__(
-            transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, sign=sign
+            transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, operator=operator
         )
         self.waiting = threading.Semaphore(WAITING_AT_ONCE)
         self.within = WITHIN

@@ -48,3 +48,7 @@ class RegistryPermissions:
                 f"the host_key of {sender} does not allow {method}{whom}: run this where "
                 "[registry] master_key is set"
             )
+
+    def signed(self, _context: Mapping[str, Any], answer: Any) -> Any:
+        """Return the answer: nobody else can read the call, and so answer it."""
+        return answer

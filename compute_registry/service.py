@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
-from agent.bus.errors import MessagingError, Sign
+from agent.bus.errors import MessagingError
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import open_secrets, option_place
@@ -149,7 +149,7 @@ class _Process:
                 self.agents = AgentCalls(
                     transport,
                     self.conf.control_exchange,
-                    _sign(settings),
+                    _operator(settings),
                 )
                 self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
@@ -189,7 +189,7 @@ class _Process:
                 _require_keys(settings)
                 self.rpc.permit = _permit(settings)
             if self.agents is not None:
-                self.agents.rpc.sign = _sign(settings)
+                self.agents.sign_as(_operator(settings))
         except opts.RegistryConfigError as err:
             LOG.warning(
                 "The configuration was not reloaded, the previous one stays in use: %s", err
@@ -289,5 +289,5 @@ def _permit(settings: opts.RegistrySettings) -> RegistryPermissions | None:
     return RegistryPermissions(Operator(settings.master_key)) if settings.master_key else None
 
 
-def _sign(settings: opts.RegistrySettings) -> Sign | None:
-    return Operator(settings.master_key).sign_to if settings.master_key else None
+def _operator(settings: opts.RegistrySettings) -> Operator | None:
+    return Operator(settings.master_key) if settings.master_key else None

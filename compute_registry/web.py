@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
-from flask import Flask, Response, request
+from flask import Flask, Response, current_app, request
 from keystonemiddleware import audit, auth_token
 from keystonemiddleware import opts as keystone_opts
 from oslo_middleware.request_id import RequestId
@@ -122,7 +122,8 @@ def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response
 
 
 def _error(err: HTTPException) -> Response:
-    return error_page(err) if is_page(request.environ) else json_error(err)
+    to_page = "page" in current_app.blueprints and is_page(request.environ)
+    return error_page(err) if to_page else json_error(err)
 
 
 def _placement(conf: Any) -> PlacementReads:

@@ -1,11 +1,13 @@
 """``computectl provider-config``: check provider files, and print their schema."""
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cliff.command import Command
+from cliff.show import ShowOne
 
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
 from agent.provider_config.files import ProviderFiles, ignored_files, read_files
@@ -104,15 +106,18 @@ class CheckFiles(DrawnOrListed[Checked]):
         return UNUSABLE if answer.errors else 0
 
 
-class ShowSchema(Command):
+class ShowSchema(ShowOne):
     """Print the JSON schema of provider files, for editors and other programs."""
+
+    formatter_default = "json"
 
     def get_epilog(self) -> str:
         """Return no epilog; cliff's would search all installed distributions."""
         return ""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:  # noqa: ARG002
-        self.app.stdout.write(published())
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:  # noqa: ARG002
+        schema = json.loads(published())
+        return tuple(schema), tuple(schema.values())
 
 
 def _amounts(record: Inventory) -> Iterator[str]:

@@ -13,9 +13,13 @@ else is optional: the agent checks once, when it loads the driver, which of the 
 ``drivers/abilities.py`` it implements.  ``docs/driver-api.rst`` is the reference.
 """
 
+from drivers.abilities import Notify
 from drivers.devices import Device, DeviceDriver
 from drivers.driver import ComputeDriver, DriverContext, Store
 from drivers.errors import DriverError, DriverNotReady, ReshapeFailed, ReshapeNeeded
+from drivers.inventory import cpu_set, root_inventory
+from drivers.opts import inventory_policy
+from drivers.opts import list_opts as inventory_opts
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -29,11 +33,16 @@ __all__ = [
     "DriverContext",
     "DriverError",
     "DriverNotReady",
+    "Notify",
     "ProviderData",
     "ProviderTree",
     "ReshapeFailed",
     "ReshapeNeeded",
     "Store",
+    "cpu_set",
+    "inventory_opts",
+    "inventory_policy",
+    "root_inventory",
 ]
 
 API_VERSION = (1, 0)

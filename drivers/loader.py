@@ -32,7 +32,7 @@ _METHODS = ("get_available_nodes", "update_provider_tree", *methods(*OPTIONAL))
 
 
 def load_drivers(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
-    """Create the drivers of these entry points, in this order; duplicates are ignored.
+    """Create the drivers of these entry points, in this order.
 
     Each driver's options are registered on ``context.conf`` before the driver is created.
 
@@ -42,7 +42,7 @@ def load_drivers(names: Sequence[str], context: DriverContext) -> list[LoadedDri
     :raises DriverNotReady: the driver's import or constructor hangs or raises DriverNotReady.
     """
     within = call_timeout(context.conf)
-    extensions = [_extension(name, within) for name in dict.fromkeys(names)]
+    extensions = [_extension(name, within) for name in names]
     return [driver_from(extension, context) for extension in extensions]
 
 

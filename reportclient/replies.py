@@ -5,7 +5,6 @@ import re
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from reportclient.errors import (
     AlreadyThere,
@@ -46,6 +45,8 @@ _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
+_NO_PATH = "The resource could not be found."
+"""Placement's text for a path that it does not have; a missing provider is named after it."""
 ROLE = "the user needs the role that Placement's policy requires, 'service' by default"
 
 
@@ -79,20 +80,17 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
     if status == 401:  # of Placement, or of a proxy before it
         text = f"{text.rstrip()}; Placement does not accept the credentials"
         return AuthenticationFailed(text, request_id=request_id)
-    if not error:
-        sender = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
-        text = f"{what}, and the answer of {sender} is not in Placement's format"
+    if not error or (status == 404 and text.endswith(_NO_PATH)):
+        error, base = {}, response.url.partition(path.partition("?")[0])[0]
+        text = f"{what}, and the answer of {base} is not in Placement's format"
+        text += "; is endpoint_override right?" if status == 404 else ""
     elif status == 403:
         text = f"{text.rstrip(' .')}; {ROLE}"
     if status == 429 or status >= 500 or not error:
         fault = ServerFault if status == 500 and error else Unreachable
-        details = {"retry_after": _retry_after(response), "unsent": status in (429, 503)}
+        details = {"retry_after": _retry_after(response), "unsent": status in (404, 429, 503)}
         return fault(text, request_id=request_id, **details)
-    by_status: dict[int, type[PlacementError]] = {
-        403: Forbidden,
-        404: NotFound,
-        406: TooOld,
-    }
+    by_status: dict[int, type[PlacementError]] = {403: Forbidden, 404: NotFound, 406: TooOld}
     kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
     if kind is NameTaken and _SAME_UUID.search(text):
         kind = AlreadyThere

@@ -68,5 +68,7 @@ make_base
 make_container
 say "$* (Debian $RELEASE, as user)"
 rm -f "$LOG"
-as_root systemd-nspawn --quiet --register=no --keep-unit --as-pid2 --machine="fresh-$$" --hostname=fresh \
+# nspawn refuses to clean up below a /run that is on a disk, as in a container.
+as_root unshare --mount sh -c 'mkdir -p /run/systemd/nspawn; mount -t tmpfs tmpfs /run/systemd/nspawn; exec "$@"' sh \
+    systemd-nspawn --quiet --register=no --keep-unit --as-pid2 --machine="fresh-$$" --hostname=fresh \
     --directory="$CONTAINER" --user=user --chdir=/home/user/compute-agent "$@"

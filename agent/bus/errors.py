@@ -4,16 +4,29 @@ It does not import oslo.messaging.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-Permit = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
-"""Takes a method, its arguments and the context of the call; may raise :class:`NotPermitted`."""
+OpenAnswer = Callable[[str, Mapping[str, Any], Any], Any]
+"""Takes the called host, the context that was sent, and the answer; returns the answer without its
+signature, or raises :class:`NotPermitted`."""
 Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
 """Takes the receiver, a method, its arguments and a context; returns the signed context."""
 WAITED = "waited_unheard"
 """The key in the context of a call that waited in the queue while the agent did not listen."""
 OK, REFUSED, FAILED = "ok", "refused", "failed"
 """The outcomes of a call."""
+
+
+class Permit(Protocol):
+    """Decides on calls to a server, and signs its answers."""
+
+    def __call__(
+        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> None:
+        """:raises NotPermitted: the sender may not make this call."""
+
+    def signed(self, context: Mapping[str, Any], answer: Any) -> Any:
+        """Return the answer to a call with this context as it is sent."""
 
 
 class MessagingError(Exception):
@@ -34,3 +47,7 @@ class NotPermitted(MessagingError):
 
 class RemoteFault(MessagingError):
     """The other side answered with an error."""
+
+
+class CallRefused(RemoteFault):
+    """The other side raised :class:`NotPermitted`.  Next: the operator corrects the keys."""

@@ -22,7 +22,15 @@ sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there
 
 from oslo_service import backend  # noqa: E402  without eventlet
 
-from agent.bus.errors import NoAnswer, RemoteFault, Sign, TransportUnavailable  # noqa: E402
+from agent.bus.errors import (  # noqa: E402
+    CallRefused,
+    NoAnswer,
+    NotPermitted,
+    OpenAnswer,
+    RemoteFault,
+    Sign,
+    TransportUnavailable,
+)
 from agent.bus.listener import refuse_malformed_replies  # noqa: E402
 from agent.loop import in_thread  # noqa: E402
 
@@ -82,6 +90,8 @@ class RpcClient:
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLS_AT_ONCE))
     sign: Sign | None = None
     """Adds the signature that proves who calls."""
+    open_answer: OpenAnswer | None = None
+    """Checks who answered."""
 
     def call(
         self,
@@ -100,6 +110,7 @@ class RpcClient:
         :raises NoAnswer: none came in time.
         :raises TransportUnavailable: the broker can't be reached.
         :raises RemoteFault: the other side failed.
+        :raises NotPermitted: somebody else answered.
         """
         sent = dict(context or {})
         if self.sign is not None:
@@ -115,7 +126,7 @@ class RpcClient:
             raise
         called.add_done_callback(lambda _: self.slots.release())
         try:
-            return called.result(self.timeout + GRACE)
+            answer = called.result(self.timeout + GRACE)
         except TimeoutError as err:
             self.reached.clear()
             what = f"{method}: the broker accepted no call for {self.timeout:g} s"
@@ -123,6 +134,9 @@ class RpcClient:
         except TransportUnavailable:
             self.reached.clear()
             raise
+        if self.open_answer is None or not answered:
+            return answer
+        return self.open_answer(server or self.target.topic, sent, answer)
 
     def _call(
         self,
@@ -150,7 +164,8 @@ class RpcClient:
             waited = time.monotonic() - began  # less than the time-out without signs of life
             raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err
         except oslo_messaging.RemoteError as err:
-            raise RemoteFault(f"{to}: {err.exc_type}: {err.value}") from err
+            kind = CallRefused if err.exc_type == NotPermitted.__name__ else RemoteFault
+            raise kind(f"{to}: {err.exc_type}: {err.value}") from err
         except (oslo_messaging.MessagingException, OSError) as err:
             raise TransportUnavailable(f"{to}: {err}") from err
         except Exception as err:  # a built-in class that was raised there

@@ -9,9 +9,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agent.bus.errors import Sign
 from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Target
-from agent.bus.signing import RECORD_VERSION
+from agent.bus.signing import RECORD_VERSION, Operator
 
 TOPIC = "compute"
 EXCHANGE = "nova"
@@ -32,16 +31,22 @@ class ComputeAgentAPI:
         timeout: float = 60.0,
         monitor: float | None = None,
         at_once: int = CALLS_AT_ONCE,
-        sign: Sign | None = None,
+        operator: Operator | None = None,
     ) -> None:
         """``timeout`` in seconds.  With ``monitor`` the server has to send a heartbeat that
         often (seconds), and ``timeout`` can be long.  At most ``at_once`` calls run at the
-        same time.  ``sign`` is for agents with a host key.
+        same time.  ``operator`` is for agents with a host key.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
         self.rpc = RpcClient(
-            transport, target, timeout, monitor, slots=threading.Semaphore(at_once), sign=sign
+            transport, target, timeout, monitor, slots=threading.Semaphore(at_once)
         )
+        self.sign_as(operator)
+
+    def sign_as(self, operator: Operator | None) -> None:
+        """Sign the next calls with the keys of this operator, and check their answers."""
+        self.rpc.sign = None if operator is None else operator.sign_to
+        self.rpc.open_answer = None if operator is None else operator.opened_answer
 
     def set_host_enabled(
         self,
@@ -60,6 +65,7 @@ class ComputeAgentAPI:
         :raises agent.bus.errors.NoAnswer: there is no such host, or it is down.
         :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
         :raises agent.bus.errors.RemoteFault: the host answered with an error.
+        :raises agent.bus.errors.NotPermitted: the answer is not signed with the host's key.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}

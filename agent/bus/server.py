@@ -54,7 +54,7 @@ class RpcServer:
     """Methods that wait for nothing: they run in the thread that receives the calls, and their
     answers are not sent."""
     permit: Permit | None = None
-    """Raises :class:`NotPermitted` for a call that its sender may not make."""
+    """Refuses calls that their senders may not make, and signs answers."""
     on_answered: CallListener = lambda *_: None
     outcome_of: Callable[[Any], str] = lambda _: OK
     """Return the outcome of a call from its answer."""
@@ -161,6 +161,8 @@ class _Dispatcher:
                 self.rpc.permit(name, arguments, incoming.ctxt)
             answer = self.calls.dispatch(incoming)
             outcome = self.rpc.outcome_of(answer)
+            if self.rpc.permit is not None:
+                answer = self.rpc.permit.signed(incoming.ctxt, answer)
         except _WRONG_CALLS as err:
             outcome = REFUSED
             LOG.warning("Refused a call of %r: %s", name, error_text(err))

@@ -15,7 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent.bus.errors import NotPermitted
+
 SIGNATURES = "signatures"
+_ANSWER, _SIGNATURE = "answer", "signature"
+"""The keys of an answer to a signed call."""
 SIGNED_BY = "signed_by"
 """The key of the signer in the context of a call: a host name, or ``""`` for an operator."""
 RECORD_VERSION = "record_version"
@@ -69,11 +73,26 @@ class Operator:
         keys = self._keys(host)
         return host if any(is_signed(key, to, method, arguments, context) for key in keys) else None
 
+    def opened_answer(self, host: str, context: Mapping[str, Any], answer: Any) -> Any:
+        """Return what ``host`` answered to the call with this context, without its signature.
+
+        :raises NotPermitted: the answer, or that to another call, is not signed with its key.
+        """
+        value = answer.get(_ANSWER) if isinstance(answer, Mapping) else None
+        if answer not in [signed_answer(key, context, value) for key in self._keys(host)]:
+            raise NotPermitted(f"the answer is not signed with the host_key of {host}")
+        return value
+
     def _keys(self, host: str) -> list[str]:
         return [
             host_key(master, host) if host else _hmac(master, "operator")
             for master in self.master_keys
         ]
+
+
+def signed_answer(key: str, context: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    """Return the answer to a signed call with its signature; ``context``: that of the call."""
+    return {_ANSWER: answer, _SIGNATURE: _hmac(key, json.dumps([context[SIGNATURES], answer]))}
 
 
 def is_signed(

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.bus.caller import NOBODY, Caller
-from agent.bus.errors import MessagingError, Sign
+from agent.bus.errors import CallRefused, MessagingError, Sign
 from agent.bus.messaging import RpcClient, Target
 from agent.registry import wire
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import RegistryUnavailable, SignatureRefused
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0
@@ -159,6 +159,8 @@ class RegistryClient:
             answer = self.rpc.call(
                 method, context=self.caller.context(), answered=answered, **arguments
             )
+        except CallRefused as err:
+            raise SignatureRefused(str(err)) from err
         except MessagingError as err:
             raise RegistryUnavailable(f"compute-registry: {err}") from err
         return wire.value_of(answer) if answered else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.bus.errors import NotPermitted
-from agent.bus.signing import RECORD_VERSION, is_signed
+from agent.bus.signing import RECORD_VERSION, is_signed, signed_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +26,7 @@ class AgentPermissions:
             raise NotPermitted(f"{method} is not signed for {self.host}")
         if not isinstance(context.get(RECORD_VERSION), int):
             raise NotPermitted(f"{method} is signed without a version of the service record")
+
+    def signed(self, context: Mapping[str, Any], answer: Any) -> Any:
+        """Return the signed answer: anybody who saw the call could send another."""
+        return signed_answer(self.key, context, answer)

@@ -45,7 +45,7 @@ class Narrator:
 
 def _log_of(key: tuple[str, str]) -> logging.Logger:
     """Return the logger of a condition: what a driver has to do with is not Placement's."""
-    return DRIVERS if key[1].startswith(("driver ", "degraded ")) else LOG
+    return DRIVERS if key[1].startswith(("driver ", "ill ")) else LOG
 
 
 def _lasting(text: str) -> str:

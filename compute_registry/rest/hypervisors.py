@@ -8,7 +8,7 @@ Each call is a function of the registry's control, the request, and the variable
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from flask import abort
@@ -17,8 +17,12 @@ from microversion_parse import Version
 
 from agent.registry.checks import is_uuid
 from agent.registry.control import Control
+from agent.registry.errors import UnknownHost
 from agent.registry.record import ServiceRecord
 from compute_registry.rest.request import UUIDS, Request
+
+if TYPE_CHECKING:
+    from compute_registry.store import SqlRegistry
 
 CPU_OBJECT = Version(2, 28)
 PAGES = Version(2, 33)
@@ -131,12 +135,18 @@ def _hypervisors(control: Control) -> Sequence[Hypervisor]:
 
 
 def _hypervisor(control: Control, request: Request, hypervisor_id: str) -> Hypervisor:
-    if request.version >= UUIDS and not is_uuid(hypervisor_id):
+    missing = f"no hypervisor has the id {hypervisor_id!a}"
+    if request.version < UUIDS:
+        hypervisors = _hypervisors(control)
+        found = [each for each in hypervisors if str(each.id(request.version)) == hypervisor_id]
+        return found[0] if found else abort(404, missing)
+    if not is_uuid(hypervisor_id):
         abort(400, f"{hypervisor_id!a} is not a UUID: list with microversion 2.53 or later")
-    for hypervisor in _hypervisors(control):
-        if str(hypervisor.id(request.version)) == _canonical(hypervisor_id):
-            return hypervisor
-    return abort(404, f"no hypervisor has the id {hypervisor_id!a}")
+    try:
+        record = cast("SqlRegistry", control.registry).find_by_root(hypervisor_id)
+    except UnknownHost:
+        abort(404, missing)
+    return Hypervisor(_canonical(hypervisor_id), record)
 
 
 def _canonical(id_: str) -> str:

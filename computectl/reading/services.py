@@ -63,7 +63,7 @@ class Services:
             self._transport,
             exchange=exchange,
             monitor=SIGN_OF_LIFE,
-            sign=Operator(master).sign_to if master else None,
+            operator=Operator(master) if master else None,
         )
         return Control(self.registry, agents, self._settings.down_after)
 

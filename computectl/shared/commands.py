@@ -70,6 +70,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
         "run it as the user of compute-agent, which replaces a damaged file",
         PROBLEMS,
     ),
+    (registry.SignatureRefused, "see master_key and host_key of [registry] in {files}", UNUSABLE),
     (
         registry.RegistryUnavailable,
         "see [registry] and transport_url; is compute-registry up?",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +13,20 @@ import pytest
 from amqp import AccessRefused, Message
 from kombu import Connection, Exchange, Queue
 
-from agent.bus.errors import MessagingError, RemoteFault
+from agent.bus.errors import MessagingError, NotPermitted, RemoteFault
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import SignatureRefused
 from agent.registry.permission import AgentPermissions
 from compute_registry.broker_users import commands
 from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RecordingAgent, RegistryProcess, recording_agent
+from tests.waiting import eventually
 
 needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 MASTER = "a long random text"
@@ -34,10 +37,14 @@ CALLS = Exchange("nova", type="topic", passive=True)
 @pytest.fixture(scope="module")
 def broker() -> Iterator[RabbitMQ]:
     with RabbitMQ() as server:
-        for line in commands(["host1", "host2"], "nova", "/"):
-            words = shlex.split(line)[1:]
-            server.control(*words, *(["secret"] if words[0] == "add_user" else []))
+        add_users(server)
         yield server
+
+
+def add_users(server: RabbitMQ) -> None:
+    for line in commands(HOSTS, "nova", "/"):
+        words = shlex.split(line)[1:]
+        server.control(*words, *(["secret"] if words[0] == "add_user" else []))
 
 
 def url(broker: RabbitMQ, user: str) -> str:
@@ -63,21 +70,22 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         own = Signer(host_key(MASTER, "host1"), "host1")
         other = Signer(host_key(MASTER, "host2"), "host2")
         client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)
-        assert client.heartbeat("host1", "a", "6.5", []).host == "host1"
+        record = client.heartbeat("host1", "a", "6.5", [])
+        version = {"expected_version": record.version}
         thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.sign)
         for theft in (
             lambda: thief.heartbeat("host1", "b", "6.5", []),
-            lambda: thief.set_status("host1", disabled=True),
-            lambda: thief.delete("host1"),
+            lambda: thief.set_status("host1", disabled=True, **version),
+            lambda: thief.delete("host1", uuid=record.uuid),
         ):
-            with pytest.raises(RegistryUnavailable, match="does not allow"):
+            with pytest.raises(SignatureRefused, match="does not allow"):
                 theft()
         unsigned = RegistryClient.over(buses["agent-host2"], 60)
-        with pytest.raises(RegistryUnavailable, match="not signed"):
+        with pytest.raises(SignatureRefused, match="not signed"):
             unsigned.set_status("host1", disabled=True)
         operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
-        assert operator.set_status("host1", disabled=True).disabled
-    api = ComputeAgentAPI(buses["operator"], sign=Operator((MASTER,)).sign_to)
+        assert operator.set_status("host1", disabled=True, **version).disabled
+    api = ComputeAgentAPI(buses["operator"], operator=Operator((MASTER,)))
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"
     # The broker itself refuses another agent the exchange through which agents are called.
     with pytest.raises(MessagingError):
@@ -153,6 +161,37 @@ def test_the_broker_refuses_an_agent_the_calls_of_others(channel: Any, attempt: 
 def test_an_agents_user_gets_the_calls_to_its_own_host(channel: Any) -> None:
     for key in ("compute", "compute.host2"):
         bound(channel, key)
+
+
+@needs_rabbitmq
+def test_whoever_gets_a_call_of_another_host_can_not_answer_it(
+    own_broker: RabbitMQ, transport: Callable[[str], Any]
+) -> None:
+    """RabbitMQ lets who may declare an exchange replace it by one of another type."""
+    add_users(own_broker)
+    agent, server = recording_agent(transport(url(own_broker, "agent-host1")), "host1")
+    server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
+    operator = Operator((MASTER,))
+    api = ComputeAgentAPI(transport(url(own_broker, "operator")), timeout=30, operator=operator)
+    assert api.set_host_enabled("host1", True, record_version=1) == "enabled"
+    thief = url(own_broker, "agent-host2").replace("rabbit:", "amqp:")
+    with Connection(thief) as connection, ThreadPoolExecutor(1) as pool:
+        channel = connection.channel()
+        channel.exchange_delete("nova")
+        channel.exchange_declare("nova", "fanout", durable=False, auto_delete=False)
+        channel.queue_declare("reply_thief", auto_delete=True)
+        channel.queue_bind("reply_thief", "nova", "")
+        calling = pool.submit(api.set_host_enabled, "host1", False, record_version=2)
+        got: list[Message] = []
+        eventually(lambda: got.extend(filter(None, [channel.basic_get("reply_thief")])) or got)
+        sent = json.loads(json.loads(got[0].body)["oslo.message"])
+        answer = {"result": "disabled", "failure": None, "ending": True, "_msg_id": sent["_msg_id"]}
+        envelope = {"oslo.version": "2.0", "oslo.message": json.dumps(answer)}
+        connection.Producer().publish(envelope, exchange="", routing_key=sent["_reply_q"])
+        with pytest.raises(NotPermitted, match="not signed with the host_key of host1"):
+            calling.result(60)
+    assert agent.asked == [True]
+    server.stop(5)
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

@@ -34,6 +34,7 @@ def fresh(tmp_path: Path, *command: str) -> str:
         env={"PATH": "/usr/bin:/usr/sbin:/bin:/sbin", "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "can't allow" not in done.stderr, "systemd-nspawn could not clean up"
     assert [path.name for path in tmp_path.iterdir() if "fresh" in path.name] == []
     return done.stdout
 

@@ -45,7 +45,7 @@ class Calls:
     def clients(self) -> tuple[RegistryClient, ComputeAgentAPI]:
         return (
             RegistryClient.over(self.bus, 60, sign=self.operator.sign),
-            ComputeAgentAPI(self.bus, sign=self.operator.sign_to),
+            ComputeAgentAPI(self.bus, operator=self.operator),
         )
 
     def run(self) -> None:

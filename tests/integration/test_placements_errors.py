@@ -13,7 +13,7 @@ from reportclient import errors
 from reportclient.candidates import AllocationCandidates, read_request
 from reportclient.candidates.answers import parse_candidates
 from reportclient.candidates.asking import allocation_candidates
-from reportclient.http import PlacementAPI
+from reportclient.http import PlacementAPI, token_adapter
 from tests.servers.placement import RealPlacement
 from tests.spec.models import Node, build, uuid_of
 
@@ -101,3 +101,16 @@ def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
     with pytest.raises(errors.Unreachable):
         raw(f"{first}&{second}&{root}&group_policy=none", placement_server)
     assert len(raw(f"{second}&{first}&{root}&group_policy=none", placement_server)) == 1
+
+
+def test_a_path_that_placement_does_not_have_is_told_from_a_provider_that_it_does_not_have(
+    placement_server: RealPlacement,
+) -> None:
+    url = placement_server.url
+    for path, kind, said in [
+        ("", errors.NotFound, "No resource provider with uuid"),
+        ("/other", errors.Unreachable, f"{url}/other .*; is endpoint_override right"),
+    ]:
+        api = PlacementAPI(token_adapter(url + path, "admin"))
+        with pytest.raises(kind, match=said):
+            api.request("GET", f"/resource_providers/{uuid_of('nowhere')}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,12 @@ def test_the_transcript_is_what_the_demo_prints_and_a_second_run_writes_nothing(
 def test_the_driver_in_ten_lines_reports_a_tree(placement, tmp_path):
     code = block(".. code-block:: python")
     assert len(code.splitlines()) <= 11  # with the name of the file
-    entry_points = configparser.ConfigParser()
-    entry_points.read_string(block(".. code-block:: ini"))
-    source = tmp_path / "lib"
-    info = source / "mydriver-1.0.dist-info"
-    info.mkdir(parents=True)
-    (source / "mydriver.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mydriver\nVersion: 1.0\n")
-    (group, named), *_ = entry_points["options.entry_points"].items()
-    (info / "entry_points.txt").write_text(f"[{group}]\n{named.strip()}\n")
+    package, source = tmp_path / "package", tmp_path / "lib"
+    package.mkdir()
+    (package / "mydriver.py").write_text(code)
+    (package / "pyproject.toml").write_text(block(".. code-block:: toml"))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--target"]
+    subprocess.run([*pip, str(source), "."], cwd=package, check=True, timeout=300)
     agent = AgentProcess(tmp_path, placement.url, compute_driver="mydriver")
     agent.write()
     agent.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(source)])

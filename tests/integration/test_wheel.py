@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -200,6 +201,17 @@ def test_a_checkout_installs_both_in_one_command_without_an_index(
         assert "reportclient/client.py" in out
     program = Path(environment.python).with_name("computectl")
     assert "usage: computectl" in environment.run(tmp_path, str(program), "--help")
+    (tmp_path / "typed").mkdir()
+    (tmp_path / "typed" / "mydriver.py").write_text(block(".. code-block:: python"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
+    checked = subprocess.run(
+        [*command, "mydriver.py"],
+        cwd=tmp_path / "typed",
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert checked.returncode == 0, checked.stdout
 
 
 def mypy(author: Author, directory: str) -> str:

@@ -116,6 +116,7 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
     [
         ("[DEFAULT]\nupdate_resources_interval = often\n", "update_resources_interval"),
         ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
+        ("[DEFAULT]\ncompute_driver = fake, fake\n", "compute_driver = fake, fake: name each"),
         ("[DEFAULT]\ncompute_driver =\n", "compute_driver is empty: name a driver"),
         ("[DEFAULT]\nhost =\n", "host is empty"),
         (f"[DEFAULT]\nhost = {'h' * 256}\n", "host"),
@@ -230,6 +231,12 @@ def test_a_typo_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
             3,
             "no option statepath in [DEFAULT]; is state_path meant?",
         ),
+        ("[DEFAULT]\nhost = a\nhost = b\n", 3, "host is in [DEFAULT] twice: remove one of them"),
+        (
+            "[compute]\naudit-interval=7\n[DEFAULT]\nhost=a\n[compute]\naudit-interval=8\n",
+            6,
+            "audit-interval is in [compute] twice: remove one of them",
+        ),
         ("[DEFAULT]\nhots = b\n", 2, "no option hots in [DEFAULT]; is host meant?"),
         ("[DEFAULT]\nhost = a\nhos = b\n", 3, "no option hos in [DEFAULT]; is host meant?"),
         ("[DEFAULT]\nstate-pth: /x\n", 2, "no option state-pth in [DEFAULT]; is state_path meant?"),
@@ -260,11 +267,14 @@ def test_a_typo_is_refused_with_its_place(tmp_path: Path, text: str, line: int, 
     [
         "[DEFAULT]\ntransport_url = rabbit://\nstate-path = /x\n",
         "[DEFAULT]\nmy_ip = 10.0.0.1\n[glance]\napi_servers = x\n",
+        "[DEFAULT]\nmy_ip = a\nmy_ip = b\n[pci]\ndevice_spec = {}\ndevice_spec = {}\n",
         "",
     ],
 )
 def test_options_of_other_services_are_no_typos(tmp_path: Path, text: str) -> None:
-    config.refuse_typos(loaded(tmp_path, text))
+    conf = loaded(tmp_path, text)
+    register(conf, libvirt_opts.list_opts())
+    config.refuse_typos(conf)
 
 
 @pytest.mark.parametrize(

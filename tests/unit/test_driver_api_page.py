@@ -37,7 +37,9 @@ def test_each_name_of_the_api_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "ability", [one for one in PROTOCOLS if one is not Protocol], ids=lambda one: one.__name__
+    "ability",
+    [one for one in PROTOCOLS if one not in (Protocol, api.Notify)],  # what a method is given
+    ids=lambda one: one.__name__,
 )
 def test_each_optional_method_is_listed_called_and_described(ability: type) -> None:
     name = ability.__name__
@@ -54,3 +56,18 @@ def test_each_optional_method_is_listed_called_and_described(ability: type) -> N
 
 def test_the_version_is_the_present_one() -> None:
     assert f"``API_VERSION`` is ``{api.API_VERSION}``" in PAGE
+
+
+def test_no_page_example_or_template_imports_another_module_of_drivers() -> None:
+    other = re.compile(r"^\s*(?:from drivers import|from drivers\.(?!api )|import drivers)", re.M)
+    shown = [
+        path
+        for top, pattern in [
+            ("docs", "*.rst"),
+            ("examples", "*.py"),
+            ("driverkit/templates", "*.in"),
+        ]
+        for path in (REPOSITORY / top).rglob(pattern)
+    ]
+    assert len(shown) > 50
+    assert [str(path) for path in shown if other.search(path.read_text())] == []

@@ -811,17 +811,20 @@ def test_a_program_does_not_overrule_what_an_operator_said_while_the_registry_wa
     assert fresh.known.reason == "new disks"
 
 
-def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
-    waits = []
-    for _ in range(8):
-        world.told("gone")
+def disabled_after_a_loss(world: World) -> float:
+    """Seconds for which the host stays disabled once the connection is back."""
+    world.told("gone")
+    world.step(1)
+    world.told(None)
+    since = world.now
+    while world.placement:
         world.step(1)
-        world.told(None)
-        since = world.now
-        while world.placement:
-            world.step(1)
-            assert world.now - since <= 301
-        waits.append(world.now - since)
+        assert world.now - since <= 301
+    return world.now - since
+
+
+def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
+    waits = [disabled_after_a_loss(world) for _ in range(8)]
     assert waits[:4] == [5, 10, 20, 40]
     assert max(waits) <= 300
 
@@ -830,13 +833,7 @@ def test_losses_are_forgotten_after_a_time(world) -> None:
     """Whatever happened last year, a single loss is followed by a short wait."""
     waits = []
     for _ in range(3):
-        world.told("gone")
-        world.step(1)
-        world.told(None)
-        since = world.now
-        while world.placement:
-            world.step(1)
-        waits.append(world.now - since)
+        waits.append(disabled_after_a_loss(world))
         world.step(MEMORY)
     assert waits == [STEADY] * 3
 

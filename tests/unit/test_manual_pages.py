@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from cliff.display import DisplayCommandBase
 
 from agent import opts
 from compute_registry.config import COMMAND_LINE as REGISTRY_COMMAND_LINE
@@ -29,3 +30,8 @@ def test_the_services_pages_have_every_option(page: str, options: list[object]) 
     text = (PAGES / f"{page}.rst").read_text()
     missing = [opt.dest for opt in options if f"\n--{opt.dest.replace('_', '-')} " not in text]  # type: ignore[attr-defined]
     assert missing == []
+
+
+def test_all_commands_but_watch_have_formats_for_programs() -> None:
+    points = metadata.entry_points(group="computectl")
+    assert {p.name for p in points if not issubclass(p.load(), DisplayCommandBase)} == {"watch"}

@@ -89,7 +89,7 @@ def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
     failed = Report(
         "host1",
         driver_errors={"fake": RuntimeError("no disk")},
-        degraded={"fake pools": "no answer"},
+        ill={"fake pools": "no answer"},
         failed={"u1": RuntimeError("refused")},
     )
     for report in (failed, Report("host1")):

@@ -29,6 +29,7 @@ from agent.switching.machine import ServiceStatus
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 from tests.agents import Agent
 from tests.full_disk import no_space
 from tests.unit.test_loaded_driver import Mute
@@ -187,6 +188,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
         node = uuid = "a"
         service_tag = ""
         started = frozenset[str]()
+        view = View()
 
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)

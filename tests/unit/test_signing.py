@@ -129,3 +129,25 @@ def test_while_a_master_key_is_replaced_calls_of_either_are_valid_and_then_those
         AGENT("set_host_enabled", said, new.sign_to("host1", "set_host_enabled", said, version))
     with pytest.raises(NotPermitted):
         RegistryPermissions(new)("heartbeat", BEAT, HOST1.sign(wire.TOPIC, "heartbeat", BEAT, {}))
+
+
+def test_an_answer_is_of_the_called_host_and_of_this_call() -> None:
+    operator, said = Operator(("new", MASTER)), {"enabled": False}
+    sent = operator.sign_to("host1", "set_host_enabled", said, {"record_version": 7})
+    for master in ("new", MASTER):
+        answer = AgentPermissions(host_key(master, "host1"), "host1").signed(sent, "disabled")
+        assert operator.opened_answer("host1", sent, answer) == "disabled"
+    later = operator.sign_to("host1", "set_host_enabled", said, {"record_version": 8})
+    answer = AGENT.signed(sent, "disabled")
+    forged = [
+        (sent, "disabled"),
+        (sent, None),
+        (sent, {}),
+        (sent, answer | {"answer": "enabled"}),
+        (sent, answer | {"signature": "0"}),
+        (sent, AgentPermissions(host_key(MASTER, "host2"), "host2").signed(sent, "disabled")),
+        (later, answer),
+    ]
+    for context, other in forged:
+        with pytest.raises(NotPermitted, match="not signed with the host_key of host1"):
+            operator.opened_answer("host1", context, other)

@@ -217,6 +217,22 @@ class BadDisk(Event):
 # -- strangers and guests
 
 
+STRANGERS = {
+    "add_trait": "adds the trait {0.its_trait} to",
+    "take_trait": "removes the trait {0.our_trait} from",
+    "add_aggregate": "adds the aggregate {0.its_aggregate} to",
+    "old_tool": "removes an aggregate, with an old microversion, from",
+    "add_class": "adds the class {0.its_class} to",
+    "total": "sets another total of",
+    "child": "creates a child below",
+    "deletes": "deletes",
+    "renames": "renames",
+    "moves": "moves below /{0.its_parent}",
+    "squats": "takes the name of",
+}
+"""What another service does to a provider, in words."""
+
+
 @dataclass(frozen=True)
 class ForeignWrite(Event):
     """Another service writes to a provider of the host."""
@@ -230,51 +246,43 @@ class ForeignWrite(Event):
         is_accepted(getattr(self, f"_{self.kind}"), world, uuid)
 
     def sentence(self) -> str:
-        what = {
-            "add_trait": f"adds the trait {self._its_trait} to",
-            "take_trait": f"removes the trait {TRAITS[self.number % 3]} from",
-            "add_aggregate": f"adds the aggregate {self._its_aggregate[-4:]} to",
-            "old_tool": "removes an aggregate, with an old microversion, from",
-            "add_class": f"adds the class {self._its_class} to",
-            "total": "sets another total of",
-            "child": "creates a child below",
-            "deletes": "deletes",
-            "renames": "renames",
-            "moves": f"moves below {self._its_parent or 'the root'}",
-            "squats": "takes the name of",
-        }[self.kind]
+        what = STRANGERS[self.kind].format(self)
         return f"another service {what} {self.part or 'the root'} of {self.host}"
 
     @property
-    def _its_trait(self) -> str:
+    def our_trait(self) -> str:
+        return TRAITS[self.number % 3]
+
+    @property
+    def its_trait(self) -> str:
         return ("CUSTOM_STRANGE", "HW_CPU_X86_SSE")[self.number % 2]
 
     @property
-    def _its_aggregate(self) -> str:
+    def its_aggregate(self) -> str:
         return f"bbbbbbbb-0000-4000-8000-00000000000{self.number % 2}"
 
     @property
-    def _its_class(self) -> str:
+    def its_class(self) -> str:
         return ("PGPU", "SRIOV_NET_VF")[self.number % 2]
 
     @property
-    def _its_parent(self) -> str:
+    def its_parent(self) -> str:
         return ("", *PARTS)[self.number]
 
     def _put(self, world: World, uuid: str, kind: str, name: str, value: Any = True) -> None:
         world.placement.foreign.claims.setdefault(uuid, {})[kind, name] = value
 
     def _take_trait(self, world: World, uuid: str) -> None:
-        world.placement.stranger.remove_trait(uuid, TRAITS[self.number % 3])
+        world.placement.stranger.remove_trait(uuid, self.our_trait)
 
     def _add_trait(self, world: World, uuid: str) -> None:
-        world.placement.stranger.add_trait(uuid, self._its_trait)
-        self._put(world, uuid, "trait", self._its_trait)
+        world.placement.stranger.add_trait(uuid, self.its_trait)
+        self._put(world, uuid, "trait", self.its_trait)
 
     def _add_aggregate(self, world: World, uuid: str) -> None:
         stranger = world.placement.stranger
-        stranger.set_aggregates(uuid, {self._its_aggregate, *stranger.aggregates(uuid)})
-        self._put(world, uuid, "aggregate", self._its_aggregate)
+        stranger.set_aggregates(uuid, {self.its_aggregate, *stranger.aggregates(uuid)})
+        self._put(world, uuid, "aggregate", self.its_aggregate)
 
     def _old_tool(self, world: World, uuid: str) -> None:
         stranger = world.placement.stranger
@@ -284,10 +292,10 @@ class ForeignWrite(Event):
 
     def _add_class(self, world: World, uuid: str) -> None:
         stranger = world.placement.stranger
-        inventory = {**stranger.inventory(uuid), self._its_class: {"total": 50 + self.number}}
+        inventory = {**stranger.inventory(uuid), self.its_class: {"total": 50 + self.number}}
         stranger.set_inventory(uuid, inventory)
-        value = world.placement.rows[uuid].inventory[self._its_class]
-        self._put(world, uuid, "class", self._its_class, dict(value))
+        value = world.placement.rows[uuid].inventory[self.its_class]
+        self._put(world, uuid, "class", self.its_class, dict(value))
 
     def _total(self, world: World, uuid: str) -> None:
         stranger = world.placement.stranger
@@ -314,7 +322,7 @@ class ForeignWrite(Event):
 
     def _moves(self, world: World, uuid: str) -> None:
         if self.part:
-            world.placement.stranger.move(uuid, self.node(world).uuid(self._its_parent))
+            world.placement.stranger.move(uuid, self.node(world).uuid(self.its_parent))
 
     def _squats(self, world: World, uuid: str) -> None:
         squatter = f"{SQUATTER}{self.machine:04}{self.number:08}"

@@ -175,6 +175,7 @@ class Direct:
         self._step = step
         self.on_call: Callable[..., object] = lambda *_: None
         self.now: list[tuple[float, str]] = []
+        self.left: list[object] = []
 
     def __call__(self, method: str, function: Callable[[], Any], *, node: str = "") -> Any:
         self._step()

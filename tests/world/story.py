@@ -20,6 +20,7 @@ from tests.world.centre_events import (
 )
 from tests.world.disk import DISK_FAULTS
 from tests.world.events import (
+    STRANGERS,
     BadDisk,
     DriverSilent,
     Event,
@@ -41,19 +42,6 @@ from tests.world.world import CHAOS, LONGEST_FAULT, world
 
 MOMENTS, EVENTS = 5, 16
 """The largest numbers of moments in a history, and of events, which happen around these moments."""
-STRANGERS = (
-    "add_trait",
-    "take_trait",
-    "add_aggregate",
-    "old_tool",
-    "add_class",
-    "total",
-    "child",
-    "deletes",
-    "renames",
-    "moves",
-    "squats",
-)
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ MAKERS: dict[str, Maker] = {
     "cut": lambda dice, *where: PlacementUnreachable(*where, _seconds(dice)),
     "disk": lambda dice, *where: BadDisk(*where, dice.choice(sorted(DISK_FAULTS)), _seconds(dice)),
     "stranger": lambda dice, *where: ForeignWrite(
-        *where, dice.choice(STRANGERS), _where(dice), dice.randrange(4)
+        *where, dice.choice(tuple(STRANGERS)), _where(dice), dice.randrange(4)
     ),
     "switched": lambda dice, *where: HostSwitched(*where, dice.random() < 0.6, dice.random() < 0.6),
     "lost": lambda dice, *where: HypervisorLost(*where, _seconds(dice)),

@@ -9,7 +9,7 @@ import pytest
 
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from agent.registry.errors import RecordUnusable, RegistryUnavailable
+from agent.registry.errors import RecordUnusable, RegistryUnavailable, SignatureRefused
 from computectl.app import ComputeCtl
 from computectl.shared.commands import as_command_error
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
@@ -48,6 +48,12 @@ def test_another_users_file_is_no_matter_of_compute_registry() -> None:
     assert "the user of compute-agent" in as_command_error(lost, "a.conf").next_step
     away = RegistryUnavailable("compute-registry: no answer")
     assert "is compute-registry up" in as_command_error(away, "a.conf").next_step
+
+
+def test_a_refused_signature_is_a_matter_of_keys() -> None:
+    refused = as_command_error(SignatureRefused("heartbeat is not signed"), "a.conf")
+    assert "master_key and host_key of [registry] in a.conf" in refused.next_step
+    assert refused.code == UNUSABLE, "the same call will be refused again"
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ class OneRecord:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return self.held
 
+    def find_by_root(self, root: str) -> ServiceRecord:
+        self.log.append(("find_by_root", root))
+        if root not in self.held.roots:
+            raise UnknownHost(f"no service has the root provider {root}")
+        return self.held
+
     def set_status(
         self,
         host: str,

@@ -186,6 +186,7 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v2.1/servers", 404),
+        ("GET", "/fleet", 404),
         ("GET", f"/v2.1/os-services/{OTHER}", 404),
         ("PUT", f"/v2.1/os-services/{OTHER}", 404),
         ("DELETE", f"/v2.1/os-services/{OTHER}", 404),
@@ -390,6 +391,7 @@ def test_hypervisors_are_the_roots_of_services() -> None:
     assert [each["id"] for each in rest["hypervisors"]] == [ROOTS[1]]
     assert "hypervisors_links" not in rest
     assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[1]}", version="2.90")[0] == 200
+    assert api.log == [("find_by_root", ROOTS[1])], "a look-up, whatever the number of hosts"
     numbers = {each["id"] for each in api("GET", "/v2.1/os-hypervisors")[1]["hypervisors"]}
     assert len(numbers) == 2 and all(isinstance(number, int) for number in numbers)
     assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[0]}/uptime", version="2.87")[0] == 501

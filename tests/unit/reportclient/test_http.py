@@ -15,6 +15,7 @@ from reportclient import http, replies
 from reportclient.errors import (
     AuthenticationFailed,
     Conflict,
+    NotFound,
     PlacementError,
     TooNew,
     TooOld,
@@ -277,6 +278,25 @@ def test_somebody_else_at_placements_address_is_told_with_the_address():
         "GET /resource_providers: 200, and the answer of http://10.0.0.1:8778 is not in "
         "Placement's format"
     )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"<html>Not Found</html>", b'{"errors": [{"detail": "The resource could not be found."}]}'],
+)
+def test_a_path_that_is_not_placements_is_told_with_the_next_step(said):
+    err = refused(404, said)
+    assert isinstance(err, Unreachable) and err.unsent
+    assert str(err) == (
+        "GET /resource_providers: 404, and the answer of http://10.0.0.1:8778 is not in "
+        "Placement's format; is endpoint_override right?"
+    )
+
+
+def test_a_provider_that_is_not_there_is_no_wrong_path():
+    detail = "The resource could not be found.\n\n   No resource provider with uuid x found  "
+    err = refused(404, json.dumps({"errors": [{"detail": detail}]}).encode())
+    assert isinstance(err, NotFound) and "endpoint" not in str(err)
 
 
 def test_an_answer_that_is_nested_too_deeply_is_not_placements():
