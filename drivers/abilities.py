@@ -5,7 +5,7 @@ it loads the driver (:class:`drivers.loaded.LoadedDriver`).  The first line of e
 it is called.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -48,16 +48,24 @@ class Identified(Protocol):
         """
 
 
+class Notify(Protocol):
+    """What a watching driver calls."""
+
+    def __call__(self, reason: str | None, node: str | None = None, /) -> None:
+        """Report that a node, or all of this host, is lost for a reason, or back (``None``)."""
+
+
 @runtime_checkable
 class Watched(Protocol):
     """A driver that notices by itself when its connection to the hypervisor is lost or back."""
 
-    def watch(self, notify: Callable[[str | None], None], /) -> None:
+    def watch(self, notify: Notify, /) -> None:
         """Called once, after init_host.
 
         The driver calls ``notify(reason)`` when the hypervisor can't be reached, and
-        ``notify(None)`` when it can: once at the start, then at each change.  ``notify`` may be
-        called from any thread and returns at once.
+        ``notify(None)`` when it can: once at the start, then at each change.  A driver of many
+        nodes may call ``notify(reason, node)`` and ``notify(None, node)``: only that node takes no
+        new guests meanwhile.  ``notify`` may be called from any thread and returns at once.
         """
 
 

@@ -13,6 +13,7 @@ else is optional: the agent checks once, when it loads the driver, which of the 
 ``drivers/abilities.py`` it implements.  ``docs/driver-api.rst`` is the reference.
 """
 
+from drivers.abilities import Notify
 from drivers.devices import Device, DeviceDriver
 from drivers.driver import ComputeDriver, DriverContext, Store
 from drivers.errors import DriverError, DriverNotReady, ReshapeFailed, ReshapeNeeded
@@ -32,6 +33,7 @@ __all__ = [
     "DriverContext",
     "DriverError",
     "DriverNotReady",
+    "Notify",
     "ProviderData",
     "ProviderTree",
     "ReshapeFailed",

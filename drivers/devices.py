@@ -1,15 +1,19 @@
 """DeviceDriver: a driver that lists what a node has; what it does not list is removed."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from drivers.driver import ComputeDriver, DriverContext
 from drivers.errors import DriverError, DriverNotReady
-from reportclient.model import Allocations
+from reportclient.model import SHARES_VIA_AGGREGATE as SHARES
+from reportclient.model import Allocations, canonical_uuid
 from reportclient.plain_text import error_text
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, own_uuid
+
+SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
+"""The namespace for UUIDs of sharing providers that several nodes list by the same name."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,10 @@ class Device:
     unless given.  ``parent`` is the name of another device; without it the parent is the node.
     The whole inventory of a device that is not ``healthy`` is reserved, and the operator sees
     ``reason``.
+
+    A device with a ``uuid`` is the same one under another name or parent, with its guests, such as
+    a card whose address has changed.  A ``sharing`` device is a root of its own, ``name``, for all
+    hosts that list it; the node gets its ``aggregates`` too.
     """
 
     name: str
@@ -30,6 +38,8 @@ class Device:
     parent: str | None = None
     healthy: bool = True
     reason: str = ""
+    uuid: str | None = None
+    sharing: bool = False
 
     def records(self) -> dict[str, Any]:
         """Return the inventory records by resource class."""
@@ -104,17 +114,18 @@ class DeviceDriver(ComputeDriver):
                 problems[source] = failed[-1]
                 continue
             for device in devices:
-                name = _name(nodename, device.name)
+                name = _name(nodename, device.name, device.sharing)
                 names.add(name)
                 if not device.healthy:
                     problems[name] = f"{device.reason or 'unhealthy'}: reserved completely"
         if failed and len(failed) == len(sources):
             raise DriverNotReady("; ".join(failed))
         if not failed and "" not in sources:  # what it reported before it named its sources
+            root = provider_tree.data(nodename).uuid
             earlier = filter(provider_tree.provider, provider_tree.get_own_uuids())
             left = [each for each in map(provider_tree.data, earlier) if each.name in names]
-            parents = {each.name: each.parent_uuid for each in left if each.parent_uuid}
-            provider_tree.set_own_children(parents)
+            parents = {each.name: each.parent_uuid for each in left if each.uuid != root}
+            provider_tree.set_own_children(parents, sharing=True)
         self._problems[nodename] = problems
 
 
@@ -128,6 +139,8 @@ def _read(listed: object) -> list[Device]:
             raise DriverError(f"devices() lists {device!r}: a drivers.api.Device is needed")
         if device.name in devices:
             raise DriverError(f"devices() lists {device.name!r} twice")
+        if device.sharing and (device.parent or not device.aggregates):
+            raise DriverError(f"sharing device {device.name!r} needs aggregates, and has no parent")
         devices[device.name] = device
     return list(devices.values())
 
@@ -135,21 +148,50 @@ def _read(listed: object) -> list[Device]:
 def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> None:
     """Make what a source has in the tree equal to its devices."""
     root, own = tree.data(node).uuid, tree.get_own_uuids()
-    below = [device for device in devices if device.name != node]
-    tree.set_own_children(
-        {_name(node, it.name): _name(node, it.parent) if it.parent else node for it in below}
-    )
-    if len(below) == len(devices):  # the node is not listed: nothing on it is of this source
-        devices = [*devices, Device(node)]
-    for device in devices:
-        name = _name(node, device.name)
+    if any(it.name == node and (it.uuid or it.sharing) for it in devices):
+        raise DriverError(f"{node} is the node: get_nodenames_by_uuid() has its UUID")
+    named = {_name(node, it.name, it.sharing): it for it in devices if it.name != node}
+    _place(tree, node, named, own)
+    parents = {
+        name: None if it.sharing else _name(node, it.parent) if it.parent else node
+        for name, it in named.items()
+    }
+    tree.set_own_children(parents, sharing=True)
+    shared = [uuid for it in devices if it.sharing for uuid in it.aggregates]
+    # If the node is not listed, nothing on it is of this source.
+    named[node] = next((it for it in devices if it.name == node), Device(node))
+    for name, device in named.items():
         # An inventory of the root that the driver never had may be nova-compute's.
         if device.inventory or name != node or root in own:
             tree.update_inventory(name, device.records())
-        tree.set_own_traits(name, device.traits)
-        tree.set_own_aggregates(name, device.aggregates)
+        tree.set_own_traits(name, [*device.traits, *([SHARES] if device.sharing else [])])
+        tree.set_own_aggregates(name, [*device.aggregates, *(shared if name == node else [])])
 
 
-def _name(node: str, device: str) -> str:
+def _place(
+    tree: ProviderTree, node: str, devices: Mapping[str, Device], own: Collection[str]
+) -> None:
+    """Give the devices with a UUID their names, and create those and the sharing ones that are new.
+
+    ``devices`` are by the name of the provider.
+    """
+    uuids = {
+        name: canonical_uuid(it.uuid, name) if it.uuid else own_uuid(SHARED, name)
+        for name, it in devices.items()
+        if it.uuid or it.sharing
+    }
+    for name, uuid in uuids.items():  # another device had the name
+        if tree.exists(name) and (holder := tree.data(name).uuid) != uuid and holder in own:
+            tree.rename(holder, holder)
+    for name, uuid in uuids.items():
+        if tree.provider(uuid) is not None:
+            tree.rename(uuid, name)
+        elif devices[name].sharing:
+            tree.new_root(name, uuid)
+        else:  # its parent may not be there yet
+            tree.new_child(name, node, uuid)
+
+
+def _name(node: str, device: str, sharing: bool = False) -> str:
     """Return the name of a device's provider; provider names are unique in a cloud."""
-    return node if device == node else f"{node}_{device}"
+    return device if sharing or device == node else f"{node}_{device}"

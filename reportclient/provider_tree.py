@@ -260,27 +260,28 @@ class ProviderTree:
         """
         return frozenset() if self._reported_by is None else self._reported_by(self._source)
 
-    def set_own_children(self, parents: Mapping[str, str]) -> None:
+    def set_own_children(self, parents: Mapping[str, str | None], *, sharing: bool = False) -> None:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.
 
         Missing ones are created, and moved if they are below another parent.  Those that it
         reported earlier (:meth:`get_own_uuids`) and that are not listed are removed; if none is
         listed any more, the agent waits for a second period in which none is.  Providers of others
-        stay.
+        stay.  With ``sharing`` its sharing providers, which have no parent, are listed as well.
 
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
         self._refuse_if_closed()
         listed = set()
         for name in _parents_first(parents):
-            present = self._search(name)
-            if present is None:
-                listed.add(self.new_child(name, parents[name]))
+            parent, present = parents[name], self._search(name)
+            if present is None and parent is not None:
+                listed.add(self.new_child(name, parent))
             else:
-                self.move(present.uuid, parents[name])
-                listed.add(present.uuid)
+                self.move(name, parent)
+                listed.add(self._find(name).uuid)
         left, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
-        gone = [uuid for uuid in left if uuid in own and self._find(uuid).parent_uuid is not None]
+        known = (self._find(uuid) for uuid in left if uuid in own)
+        gone = [it.uuid for it in known if it.parent_uuid is not None or (sharing and it.shares)]
         for uuid in gone:
             self.remove(uuid)
         self._own.emptied = 0 if listed else len(gone)

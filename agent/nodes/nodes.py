@@ -60,6 +60,8 @@ class Nodes:
     """Vanished nodes that are checked until they are settled; by UUID of their root."""
     saved_trackers: dict[str, Tracker] = field(default_factory=dict)
     """Trackers of roots of earlier runs by UUID, until the driver has named its nodes."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Why a driver has lost single nodes, by name: they take no new guests."""
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
     """In attach mode: the other service's roots."""
     writing: bool = True
@@ -129,10 +131,11 @@ class Nodes:
         starting = not any(tracker.started for tracker in trackers)
 
         def period(tracker: Tracker) -> Report:
-            earlier = tracker.view.snapshot
-            report = tracker.period(now, disabled=disabled, stop=stop)
+            earlier, why = tracker.view.snapshot, self.lost.get(tracker.node)
+            report = tracker.period(now, disabled=disabled if why is None else True, stop=stop)
             calls = log_overused(report, earlier, tracker.view.snapshot, self.breaker)
-            return replace(report, calls=report.calls + calls)
+            ill = report.ill if why is None else {**report.ill, "hypervisor": why}
+            return replace(report, calls=report.calls + calls, ill=ill)
 
         reports = self.workers.each(trackers, period)
         if starting:
@@ -155,7 +158,10 @@ class Nodes:
             return [self._failed(err)]
         self.breaker.close()
         return self.workers.each(
-            trackers, lambda tracker: tracker.switch(now, disabled=disabled, again=again)
+            trackers,
+            lambda tracker: tracker.switch(
+                now, disabled=disabled or tracker.node in self.lost, again=again
+            ),
         )
 
     def roots(self) -> list[str]:
@@ -178,14 +184,17 @@ class Nodes:
         return [text for text in (root, self.table.problem, self.provider_files.problem) if text]
 
     def any_disabled(self) -> bool | None:
-        """Return whether a root has COMPUTE_STATUS_DISABLED.
+        """Return whether a root has COMPUTE_STATUS_DISABLED that the driver has not lost.
 
         ``None`` before Placement was read, and in attach mode.
         """
         roots = [tracker.view.snapshot.get(uuid) for uuid, tracker in self.trackers.items()]
         if self.rules.attached or not roots or None in roots:
             return None
-        return any(root is not None and DISABLED in root.traits for root in roots)
+        return any(
+            root is not None and DISABLED in root.traits and root.name not in self.lost
+            for root in roots
+        )
 
     def _failed(self, err: BaseException) -> Report:
         """Return the report if the nodes can't be named."""

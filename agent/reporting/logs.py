@@ -140,7 +140,7 @@ class Lines(logging.Formatter):
         return text.replace(f": {summary}", "", 1)
 
 
-REPEATING = ("oslo.messaging._drivers.impl_rabbit", "agent.bus.listener")
+REPEATING = ("oslo.messaging._drivers.impl_rabbit", "compute_agent.registry.dropped")
 """Loggers that write a line each second while the broker is unreachable, and a line for each
 malformed message."""
 REPEAT_EVERY = 60.0

@@ -13,7 +13,7 @@ from functools import partial
 from agent.loop import Loop
 from agent.registry.checks import one_line
 from agent.switching.host_status import HostStatus
-from drivers.abilities import Watched
+from drivers.abilities import Notify, Watched
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.schedule import doubled
@@ -35,6 +35,8 @@ class Hypervisor:
     loop: Loop
     clock: Callable[[], float] = time.monotonic
     steady: float = STEADY
+    lost_nodes: dict[str, str] = field(default_factory=dict)
+    """Why single nodes are lost, by name: the next period disables them, or enables them again."""
     lost: dict[str, str] = field(default_factory=dict)
     """Why the connection is lost, by driver."""
     _losses: list[float] = field(default_factory=list)
@@ -50,16 +52,26 @@ class Hypervisor:
                 else:
                     loaded.opening.then = begin
 
-    def listener(self, driver: str) -> Callable[[object], None]:
+    def listener(self, driver: str) -> Notify:
         """Return a driver's callback: it takes the reason of a loss, or ``None`` when connected."""
 
-        def report(why: object) -> None:
+        def report(why: object, node: str | None = None, /) -> None:
             if why is not None:
                 text = error_text(why) if isinstance(why, BaseException) else str(why)
                 why = one_line(text) or "lost"
-            self.loop.post(lambda: self._handle(driver, why))
+            if node is None:
+                self.loop.post(lambda: self._handle(driver, why))
+            else:
+                self.loop.post(lambda: self._handle_node(str(node), why))
 
         return report
+
+    def _handle_node(self, node: str, why: str | None) -> None:
+        before = self.lost_nodes.pop(node, None)
+        if why is not None:
+            self.lost_nodes[node] = why
+        if why != before:
+            self.loop.refresh()
 
     def _handle(self, driver: str, why: str | None) -> None:
         if why is not None:
@@ -87,7 +99,7 @@ class Hypervisor:
             self.status.hypervisor_back()
 
 
-def _watch(loaded: LoadedDriver, report: Callable[[object], None]) -> None:
+def _watch(loaded: LoadedDriver, report: Notify) -> None:
     """Start the driver's ``watch``; a driver that fails in it is used all the same."""
     try:
         loaded.call(Watched.watch, report)

@@ -186,7 +186,7 @@ def switching(
         permit = _permit(settings)
         server = rpc_server(transport, settings.host, status, settings.exchange, permit)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
-    hypervisor = Hypervisor(status, status.loop)
+    hypervisor = Hypervisor(status, status.loop, lost_nodes=service.nodes.lost)
     status.spread = lambda: settings.spread(heartbeat.hosts)
     status.on_decided, status.on_period = heartbeat.wake.set, hypervisor.enable_if_due
     alone = settings.registry.access == "direct"

@@ -93,17 +93,22 @@ class NewDriver(DrawnOrListed[Written]):
                 f"{err.filename or directory}: {err.strerror}", "nothing was written"
             ) from err
 
-    def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         """Yield the list of files and the next steps."""
         yield screen.paint(f"{answer.directory}/", "bold")
         yield from (f"  {file}" for file in answer.files)
+        run = f"  compute-agent --dev --once --config-file {answer.name}.conf"
         yield from (
             "\nNext:",
             f"  cd {answer.directory}",
             "  python -m pip install --no-deps --no-build-isolation --editable .",
             "  python -m pytest",
-            f"  compute-agent --dev --once --config-file {answer.name}.conf",
         )
+        if options.kind == "reshape":
+            yield f"{run} --config-file before.conf    # as its earlier release"
+            yield f"{run}    # the reshape"
+        else:
+            yield run
 
     def table(self, answer: Written) -> Table:
         """Return a row for each file."""

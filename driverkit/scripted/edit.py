@@ -8,11 +8,9 @@ from collections.abc import Mapping
 
 from driverkit.scripted.script import NodeSpec, ProviderSpec
 from drivers.api import Allocations, ProviderTree, ReshapeNeeded
+from drivers.devices import SHARED
 from drivers.reallocate import Move, move_allocations
 from reportclient import provider_tree
-
-SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
-"""The namespace for UUIDs of sharing providers that several nodes list by the same name."""
 
 Marks = dict[str, tuple[frozenset[str], frozenset[str]]]
 """Traits and aggregates that this process set and may have to remove, by provider UUID."""

@@ -169,6 +169,7 @@ def unchanged(recap: dict[str, dict[str, int]]) -> bool:
     return len(recap) == 2 and all(host["changed"] == 0 for host in recap.values())
 
 
+@pytest.mark.timeout(3600)
 def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     site: Site, placement_server: RealPlacement
 ) -> None:

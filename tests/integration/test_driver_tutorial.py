@@ -65,7 +65,7 @@ def test_the_packages_own_tests_pass_and_the_kit_is_among_them(followed) -> None
 def test_without_its_folder_the_driver_reports_this_machine(followed) -> None:
     words, _, said = followed[-1]
     assert words.startswith("compute-agent") and "nvme0n1" not in said
-    drawn = set(re.findall(r"host1_mydriver_(\w+)", "\n".join(said)))
+    drawn = set(re.findall(r"host1_mydriver_(\w+)", "\n".join(said[:-1])))
     assert drawn == host_disks()
 
 
@@ -103,3 +103,15 @@ def test_programs_get_the_paths(author: Author, followed) -> None:
     assert not list((author.cwd / "deep").glob(".*"))
     driver = (author.cwd / "deep/my_gpus/my_gpus/driver.py").read_text()
     assert "class MyGpusDriver(DeviceDriver)" in driver and "@" not in driver.replace("@c", "")
+
+
+def test_a_new_driver_with_a_reshape_shows_one_with_the_commands_that_it_names(
+    author: Author, followed
+) -> None:
+    said = author.run("computectl driver new cards --kind reshape --directory cards")
+    named = [line.strip().partition("    #")[0] for line in said.partition("Next:")[2].splitlines()]
+    go, install, _, before, after = filter(None, named)
+    author.run(f"true && {go} && {install.replace('install', 'install -q')}")
+    written = [author.run(f"true && {go} && {each}").splitlines()[-1] for each in (before, after)]
+    assert written[0].startswith("host1: created 1 provider (host1), set 1 inventory")
+    assert "reshaped 3 providers (host1 and 2 new)" in written[1]

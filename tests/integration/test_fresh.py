@@ -43,9 +43,9 @@ def fresh(tmp_path: Path, *command: str) -> str:
 def test_the_commands_of_the_page_install_with_pip(tmp_path: Path) -> None:
     page = REPOSITORY / "docs" / "install.rst"
     programs = "/opt/compute-agent/bin"
-    started = f"{programs}/compute-agent --version && {programs}/python -c 'import libvirt'"
+    started = f"{programs}/python -c 'import libvirt' && {programs}/compute-agent --version"
     script = "\n".join(
-        ["set -ex", PREPARED, commands(page, "pip"), commands(page, "install"), started]
+        ["set -e", PREPARED, commands(page, "pip"), commands(page, "install"), started]
     )
     said = fresh(tmp_path, "sudo", "sh", "-c", script)
     assert said.rstrip().endswith(metadata.version("compute-agent"))

@@ -20,7 +20,7 @@ from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 
-pytestmark = [pytest.mark.faults]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 IMAGE = REPOSITORY / "build" / "image" / "tested.tar"
 WAYS = (

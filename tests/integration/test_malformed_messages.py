@@ -55,9 +55,12 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     for part in range(4):
         for queue in ("compute-registry", "compute.host1"):
             send(broker, queue, bodies[part::4])
-        assert host.heartbeat("host1", "a", "6.5", []) is not None
-        version = operator.set_status("host1", disabled=part % 2 == 0).version
-        api.set_host_enabled("host1", part % 2 == 1, record_version=version)
+        record = host.heartbeat("host1", "a", "6.5", [])
+        assert record is not None
+        changed = operator.set_status(
+            "host1", disabled=part % 2 == 0, expected_version=record.version
+        )
+        api.set_host_enabled("host1", part % 2 == 1, record_version=changed.version)
     assert agent.asked == [False, True] * 2
     assert registry.log.count("Dropped a message") == 1, "once a minute"
     assert server.stop(60)

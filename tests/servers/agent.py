@@ -57,6 +57,7 @@ class AgentProcess:
             f"[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {self.placement_url}\n"
             "timeout = 120\n"  # a busy machine is no silent Placement
         )
+        self.config.chmod(0o600)  # it has a token
 
     def add_drivers(self, site: Path) -> None:
         """Let the agent find the drivers of the packages in ``site``, as if pip installed them."""

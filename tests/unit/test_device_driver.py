@@ -113,6 +113,83 @@ def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, 
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
 
 
+CARD, OTHER = "c0ffee00-0000-4000-8000-0000000000c1", "c0ffee00-0000-4000-8000-0000000000c2"
+
+
+def card(address: str, uuid: str = CARD, **more) -> Device:
+    return Device(address, {CLASS: 1}, uuid=uuid, **more)
+
+
+def test_a_device_with_a_uuid_is_the_same_at_another_address_with_its_guests(agent, driver):
+    driver.listed = [disk("hba"), card("81", parent="hba")]
+    agent.settled()
+    agent.placement.stranger.put_allocation({CARD: {CLASS: 1}})
+    driver.listed = [disk("hba"), card("82")]
+    agent.restart()
+    agent.settled()
+    assert tree(agent) == {"host1": None, "host1_hba": "host1", "host1_82": "host1"}
+    assert data(agent, "host1_82").uuid == CARD
+    assert data(agent, "host1_82").inventory[CLASS]["reserved"] == 0
+
+
+def test_two_devices_may_exchange_their_addresses(agent, driver):
+    driver.listed = [card("81"), card("82", OTHER)]
+    agent.settled()
+    driver.listed = [card("82"), card("81", OTHER)]
+    agent.settled()
+    assert data(agent, "host1_82").uuid == CARD and data(agent, "host1_81").uuid == OTHER
+
+
+def test_another_card_at_the_same_address_is_another_provider(agent, driver):
+    driver.listed = [card("81")]
+    agent.settled()
+    driver.listed = [card("81", OTHER)]
+    agent.settled()
+    assert tree(agent) == {"host1": None, "host1_81": "host1"}
+    assert data(agent, "host1_81").uuid == OTHER
+
+
+def pool(total: int = 100) -> Device:
+    return Device("nfs1", {"DISK_GB": total}, aggregates=[AGGREGATE], sharing=True)
+
+
+def test_a_sharing_device_is_one_provider_of_all_hosts_that_list_it(placement, tmp_path):
+    second = "c0ffee00-0000-4000-8000-0000000000b2"
+    drivers = Listing(pool(), disk("sda")), Listing(pool(), Device("host2", {"VCPU": 1}))
+    drivers[1].get_available_nodes = lambda: ["host2"]
+    one = Agent(placement, named={"disks": drivers[0]}, state=tmp_path / "1")
+    two = Agent(placement, named={"disks": drivers[1]}, state=tmp_path / "2", root=second)
+    for agent in (one, two):
+        agent.settled()
+        assert tree(agent)["nfs1"] is None
+        assert data(agent, "nfs1").traits >= {"MISC_SHARES_VIA_AGGREGATE"}
+        assert data(agent, "nfs1").inventory["DISK_GB"]["total"] == 100
+    shared = data(one, "nfs1").uuid
+    assert data(two, "nfs1").uuid == shared and data(two, "host2").aggregates == {AGGREGATE}
+    drivers[0].listed = [disk("sda")]
+    one.settled()
+    assert data(one, "host1").aggregates == set()
+    assert placement.stranger.inventory(shared)["DISK_GB"]["reserved"] == 0, "host2 has it still"
+    drivers[1].listed = []
+    assert two.period().degraded and "nfs1" in tree(two), "it may only be starting"
+    two.settled()
+    assert "nfs1" not in tree(two)
+
+
+@pytest.mark.parametrize(
+    ("listed", "text"),
+    [
+        (Device("nfs1", sharing=True), "'nfs1' needs aggregates"),
+        (Device("nfs1", aggregates=[AGGREGATE], parent="sda", sharing=True), "has no parent"),
+        (Device("host1", uuid=CARD), "host1 is the node"),
+    ],
+)
+def test_what_can_not_be_listed_is_refused_by_name(agent, driver, listed, text):
+    driver.listed = [listed]
+    (error,) = agent.period().driver_errors.values()
+    assert text in str(error)
+
+
 class Rack(Listing):
     """Two nodes with a disk each; that of the second is ill."""
 

@@ -14,22 +14,22 @@ WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
     "agent": 1674,
-    "agent/bus": 958,
+    "agent/bus": 960,
     "agent/metrics": 754,
-    "agent/nodes": 1077,
+    "agent/nodes": 1086,
     "agent/ownership": 1127,
     "agent/period": 1316,
     "agent/provider_config": 549,
     "agent/registry": 1458,
     "agent/reporting": 1021,
     "agent/state": 1139,
-    "agent/switching": 1086,
-    "compute_registry": 3748,
-    "computectl": 7180,
-    "driverkit": 4036,
-    "drivers": 2302,
+    "agent/switching": 1098,
+    "compute_registry": 3749,
+    "computectl": 7185,
+    "driverkit": 4039,
+    "drivers": 2361,
     "drivers/libvirt": 5544,
-    "reportclient": 8083,
+    "reportclient": 8084,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

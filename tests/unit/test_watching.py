@@ -12,8 +12,10 @@ import pytest
 
 from agent.loop import Loop
 from agent.switching.hypervisor import Hypervisor
-from drivers.api import ComputeDriver, DriverContext
+from drivers.api import ComputeDriver, DriverContext, Notify
 from drivers.loader import LoadedDriver
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 
 
 class Watching(ComputeDriver):
@@ -60,3 +62,44 @@ def test_a_driver_that_opens_later_is_watched_from_then_on() -> None:
     assert late.tell is None and loaded.opening.then is not None
     loaded.opening.then()
     assert late.tell is not None
+
+
+class Rack(ComputeDriver):
+    def get_available_nodes(self):
+        return ["node1", "node2"]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
+
+    def watch(self, notify: Notify) -> None:
+        self.notify = notify
+
+
+def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakePlacement) -> None:
+    driver, loop = Rack(DriverContext("host1", Path("/nonexistent"))), Loop(lambda: None)
+    agent = Agent(placement, named={"rack": driver})
+    agent.nodes.period(0.0, disabled=False)
+    status: Any = SimpleNamespace()
+    Hypervisor(status, loop, lost_nodes=agent.nodes.lost).watch(agent.nodes.drivers)
+
+    def disabled(now: float, *, host: bool = False) -> list[str]:
+        loop.run_jobs()
+        reports = agent.nodes.period(now, disabled=host)
+        assert all(report.ok for report in reports)
+        illness = {report.node: dict(report.ill) for report in reports}
+        expected = {"hypervisor": "its BMC is gone"}
+        assert illness == {"node1": {}, "node2": expected if agent.nodes.lost else {}}
+        roots = agent.nodes.trackers.values()
+        traits = {each.node: placement.stranger.traits(each.uuid) for each in roots}
+        return [node for node, has in traits.items() if "COMPUTE_STATUS_DISABLED" in has]
+
+    driver.notify("its BMC is gone", "node2")
+    assert disabled(60.0) == ["node2"] and agent.nodes.any_disabled() is False
+    agent.nodes.switch(61.0, disabled=True)
+    agent.nodes.switch(62.0, disabled=False)
+    lost = next(each.uuid for each in agent.nodes.trackers.values() if each.node == "node2")
+    assert "COMPUTE_STATUS_DISABLED" in placement.stranger.traits(lost)
+    assert disabled(120.0) == ["node2"], "the host is enabled, the node is still lost"
+    driver.notify(None, "node2")
+    assert disabled(180.0) == []
+    assert disabled(240.0, host=True) == ["node1", "node2"]
