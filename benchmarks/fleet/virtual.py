@@ -148,7 +148,8 @@ class Overload:
         Until a quarter of the hosts is left: these have their rests to end.
         """
         at = range(sum(done <= 0.75 * self.hosts for done in accumulate(self.right)) - 5)
-        return min(sum(self.done[each : each + 6]) / (6 * BIN * self.rate) for each in at)
+        minutes = (sum(self.done[each : each + 6]) for each in at)
+        return min(minutes, default=0) / (6 * BIN * self.rate)
 
 
 def overload(hosts: int, room: float = inf, timeout: float = TIMEOUT, seed: int = 25) -> Overload:
