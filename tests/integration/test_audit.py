@@ -1,12 +1,15 @@
 """``computectl audit`` on a real Placement."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agent.reporting.reports import Report
+from agent.reporting.status import StatusFile
 from compute_registry.store import SqlRegistry
 from computectl.auditing import fleet
 from computectl.reading.services import Services
@@ -322,6 +325,25 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
     # Without its class, or without the other traits, either command takes all away.
     assert steps["host1_numa1"].endswith(f"inventory delete {numa1} --resource-class FPGA")
     assert f"trait set {numa0} with a --trait for each that stays" in steps["host1_numa0"]
+
+
+@pytest.mark.parametrize(
+    ("first_in", "severity", "step"),
+    [
+        (3600.0, "info", "wait for compute-agent: started"),
+        (None, "error", "computectl status shows why: compute-agent runs"),
+    ],
+)
+def test_an_agent_that_runs_is_not_to_be_started(
+    reported, placement, first_in, severity, step
+) -> None:
+    """This process stands for the agent."""
+    placement.empty()
+    status = StatusFile(reported.directory / "state", "host1", 60.0, time.time)
+    status([Report("host1")]) if first_in is None else status.started(first_in)
+    found = rows(reported.ctl("audit", "-f", "json"))
+    [row] = [row for (check, *_), row in found.items() if check == "reporting"]
+    assert row["severity"] == severity and row["next_step"].startswith(step)
 
 
 def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, placement) -> None:

@@ -252,6 +252,14 @@ def test_check_without_a_name_looks_where_the_agent_looks(story: Story) -> None:
     assert f"{story.files}/b.yaml:3: " in said.err
 
 
+def test_the_default_directory_need_not_exist_and_a_named_one_has_to(tmp_path: Path) -> None:
+    host = AgentHost(tmp_path, "http://placement.example")
+    host.configure()
+    said = host.ctl("provider-config", "check")
+    assert said.code == 0 and said.out.endswith("provider_config: no provider files\n")
+    assert host.ctl("provider-config", "check", str(tmp_path / "none")).code == 2
+
+
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["provider-config", "schema"])
