@@ -216,7 +216,7 @@ def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
     script.write_text(script.read_text() + "error: no such cell\n")
     agent.until(lambda: TRACEBACK in agent.log and "no such cell" in agent.log, LONG)
     # Bytes, where there were numbers: no JSON can have them.
-    cloud.database.sql("ALTER TABLE registry.services MODIFY id VARBINARY(20)")
+    cloud.database.sql("ALTER TABLE registry.services MODIFY version VARBINARY(20)")
     listing = f"{cloud.rest}/v2.1/os-services"
     registry.wait_for(lambda: fetch(listing, **headers)[0] == 500, LONG)
     registry.wait_for(lambda: TRACEBACK in registry.log, LONG)

@@ -291,7 +291,11 @@ def test_exit_codes_of_a_plan(host: AgentHost) -> None:
 def test_a_driver_that_fails_is_told_with_its_words(host: AgentHost) -> None:
     host.script(NUMA_HOST + "error: no such device\n")
     said = host_with_id(host).ctl("plan")
-    assert (said.code, said.err) == (1, "computectl: host1: driver fake: no such device\n")
+    assert (said.code, said.err) == (
+        1,
+        "computectl: host1: driver fake: ScriptedError: no such device "
+        "(driverkit/scripted/driver.py, line 98)\n",
+    )
     assert "but there are errors" in said.text
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -22,8 +23,14 @@ def agent(tmp_path: Path, placement: RealPlacement) -> Iterator[AgentProcess]:
     agent.kill()
 
 
+def _removed(path: Path) -> bool:
+    """Remove a directory into which the agent may write meanwhile."""
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
+
+
 GONE: dict[str, Callable[[Path], object]] = {
-    "removed": shutil.rmtree,
+    "removed": lambda path: eventually(lambda: _removed(path)),
     "renamed": lambda path: path.rename(path.with_name("elsewhere")),
 }
 

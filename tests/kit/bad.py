@@ -90,7 +90,7 @@ class NamesAreAString(GoodDriver):
         return "host1"
 
 
-@breaks("node-names", "has 201 characters")
+@breaks("node-names", "at most 200 characters")
 class LongNodeName(GoodDriver):
     def get_available_nodes(self):
         return ["h" * 201]
@@ -157,7 +157,7 @@ class UnknownClass(GoodDriver):
         tree.update_inventory(node, {"GPUS": {"total": 8}})
 
 
-@breaks("valid", "host1host1", "Placement answers: a name has 1 to 200 characters")
+@breaks("valid", "host1host1", "a provider's name has at most 200 characters")
 class LongProviderName(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
