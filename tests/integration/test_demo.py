@@ -102,7 +102,8 @@ def test_a_scripted_host_is_shown_as_the_readme_has_it_and_a_second_run_writes_n
     first = demo.run("--once", "--driver", "fake")
     assert first.returncode == 0, first.stderr
     shown = names_in(first.stdout.replace(platform.node(), "host1"))
-    assert shown == names_in(block("``tools/demo.sh --driver fake --once`` shows a scripted host"))
+    told = names_in(block("prints what Placement has then:"))
+    assert told and shown[: len(told)] == told
     assert "host1_numa0_pf0" in shown and "SRIOV_NET_VF" in first.stdout
     second = demo.run("--once", "--driver=fake")
     assert second.returncode == 0, second.stderr

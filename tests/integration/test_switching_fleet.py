@@ -93,7 +93,7 @@ def test_the_status_is_known_before_the_first_report(agent, registry, client, pl
     assert writes.index(f"/resource_providers/{root}/traits") < writes.index(
         f"/resource_providers/{root}/inventories"
     )
-    assert has_trait(placement, root)
+    eventually(lambda: has_trait(placement, root))  # another agent's record takes two heartbeats
 
 
 def _silent(record: ServiceRecord) -> bool:
@@ -148,7 +148,7 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
         second.start()
         second.until_logged("is used by another agent, which is up")
         assert str(first.state_path) in second.log and str(second.state_path) in second.log
-        second.until_logged("another provider has its name")
+        second.until_logged("Placement already has a provider named testhost")
         assert "Serving RPC calls on topic compute" not in second.log
         assert second.process.poll() is None and "Traceback" not in second.log
         first.kill()
