@@ -35,9 +35,17 @@ class Host(SystemdHost):
     silent_url: str
     closed_url: str
 
-    def add(self, name: str, options: str, drop_in: str = QUICK, url: str | None = None) -> None:
-        """A service that reports a scripted host."""
-        text = f"[DEFAULT]\nhost = {name}\ncompute_driver = fake\nstate_path = /var/lib/{name}\n"
+    def add(
+        self,
+        name: str,
+        options: str,
+        drop_in: str = QUICK,
+        url: str | None = None,
+        driver: str = "fake",
+    ) -> None:
+        """A service that reports a host, by default a scripted one."""
+        text = f"[DEFAULT]\nhost = {name}\ncompute_driver = {driver}\n"
+        text += f"state_path = /var/lib/{name}\n"
         text += options + PLACEMENT.format(url=url or self.placement.url)
         self.add_service(name, f"/etc/compute-agent/{name}.conf", text, drop_in)
 
@@ -196,8 +204,7 @@ def test_libvirt_is_reached_through_all_the_hardening(host: Host) -> None:
     if shutil.which("libvirtd", path="/usr/sbin:/usr/bin") is None:
         pytest.skip("libvirtd is not installed")
     host.container.run("systemctl", "start", "libvirtd")
-    options = "compute_driver = libvirt\n[libvirt]\nvirt_type = qemu\n"
-    host.add("real", EAGER + options)
+    host.add("real", EAGER + "[libvirt]\nvirt_type = qemu\n", driver="libvirt")
     host.container.run("systemctl", "daemon-reload")
     host.container.run("systemctl", "start", "real")
     host.until_status("real", "1 node reported to Placement")
