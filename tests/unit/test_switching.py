@@ -36,6 +36,7 @@ class OneRoot:
 
     rules: Rules
     drivers: tuple[object, ...] = ()
+    lost: dict[str, str] = field(default_factory=dict)
 
     def roots(self) -> list[str]:
         return [ROOT]
