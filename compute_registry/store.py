@@ -38,8 +38,8 @@ AT_ONCE = 100
 """Heartbeats in one statement."""
 ROOTS_AT_ONCE = 1000
 """Root providers in one statement."""
-SAME_TIME, ALWAYS = 0.001, 1e12
-"""Seconds by which two times of one heartbeat may differ, and by which any two times may."""
+SAME_TIME = 0.001
+"""Seconds by which two times of one heartbeat may differ."""
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
@@ -55,9 +55,7 @@ _REPORT = SERVICES.update().where(
     sa.or_(
         _ROW.address == sa.bindparam("address"),
         _ROW.address.is_(None),
-        sa.and_(
-            _DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < sa.bindparam("within")
-        ),
+        sa.and_(_DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < SAME_TIME),
     ),
 )
 # A version that is new even after a restore of the database from a backup.
@@ -138,7 +136,7 @@ class SqlRegistry:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
-        replaces: str | None = None,
+        replaces: str = "",
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         report = checks.report(
@@ -204,9 +202,7 @@ class SqlRegistry:
         """
         values = {name: getattr(report, name) for name in _REPORTED}
         key: dict[str, Any] = {"of_host": report.host, "down_after": self.down_after}
-        # An agent that does not say what it takes over is of an earlier version.
-        within = ALWAYS if report.replaces is None else SAME_TIME
-        key |= {"replaces": report.replaces or 0.0, "within": within}
+        key["replaces"] = report.replaces
         beat = _REPORT.values({**_HELD, **{name: sa.bindparam(name) for name in _REPORTED}})
         for _ in range(3):  # another process may create or delete the record in between
             changed = sql.execute(beat, {**values, **key}).rowcount

@@ -36,7 +36,7 @@ class Registry(Protocol):
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
-        replaces: str | None = None,
+        replaces: str = "",
         known_version: int | None = None,
     ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive."""

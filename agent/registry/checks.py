@@ -71,7 +71,7 @@ def canonical_uuid(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent reports with a heartbeat."""
+    """A heartbeat's content, read: a host, its agent and its root providers."""
 
     host: str
     address: str
@@ -81,9 +81,9 @@ class Report:
     attached: bool = False
     agent_version: str = ""
     degraded: str = ""
-    replaces: float | None = None
+    replaces: float = 0.0
     """When the agent that this one takes over from was last heard, in seconds since the epoch; 0 if
-    this agent knows of none, ``None`` if it is of a version that does not say."""
+    this agent knows of none."""
 
 
 def report(  # noqa: PLR0913  what an agent reports
@@ -95,7 +95,7 @@ def report(  # noqa: PLR0913  what an agent reports
     attached: Any = False,
     agent_version: Any = "",
     degraded: Any = "",
-    replaces: Any = None,
+    replaces: Any = "",
 ) -> Report:
     """Return a heartbeat's report.  :raises InputRefused: naming what is wrong."""
     if not is_host(host):
@@ -117,16 +117,13 @@ def report(  # noqa: PLR0913  what an agent reports
     for name, text in {"agent_version": agent_version, "degraded": degraded}.items():
         if not (is_text(text) and text.isprintable() and len(text) <= LONGEST):
             raise InputRefused(f"{name} {_quoted(text)}: it has at most {LONGEST} characters")
-    known = tuple(sorted(set(map(canonical_uuid, roots))))
-    replaced = _seconds(replaces)
+    known, replaced = tuple(sorted(set(map(canonical_uuid, roots)))), _seconds(replaces)
     return Report(host, address, rpc_version, known, attached, agent_version, degraded, replaced)
 
 
-def _seconds(replaces: Any) -> float | None:
-    if replaces is None or replaces == "":
-        return None if replaces is None else 0.0
+def _seconds(replaces: Any) -> float:
     try:
-        return datetime.fromisoformat(replaces).timestamp()
+        return 0.0 if replaces == "" else datetime.fromisoformat(replaces).timestamp()
     except (TypeError, ValueError, OverflowError) as err:
         raise InputRefused(f"replaces {_quoted(replaces)}: it has to be a time") from err
 

@@ -73,7 +73,7 @@ class RegistryClient:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
-        replaces: str | None = None,
+        replaces: str = "",
         known_version: int | None = None,
     ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
@@ -87,8 +87,7 @@ class RegistryClient:
         same after a restart of the agent: with another address the restarted agent is refused
         until the old one counts as down.  Then its first heartbeat has to name in ``replaces`` when
         the old one was last heard (``last_seen`` in ISO format), so that a recorded heartbeat of an
-        earlier life takes over nothing; else it is refused with :class:`Changed`.  ``""``: there is
-        none; ``None``: an agent of an earlier version, which does not say.
+        earlier life takes over nothing; else it is refused with :class:`Changed`.
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
         """
@@ -105,9 +104,8 @@ class RegistryClient:
             "attached": attached,
             "agent_version": agent_version,
             "degraded": degraded,
+            "replaces": replaces,
         }
-        if replaces is not None:
-            more["replaces"] = replaces
         return wire.from_wire(self.call("heartbeat", host=host, **arguments, **more))
 
     def set_status(

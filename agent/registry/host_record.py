@@ -81,7 +81,7 @@ class HostRecord:
         attached: bool = False,
         agent_version: str = "",
         degraded: str = "",
-        replaces: str | None = None,  # noqa: ARG002  nobody else has this directory
+        replaces: str = "",  # noqa: ARG002  nobody else has this directory
         known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
     ) -> ServiceRecord:
         """Write what has changed, if anything has; the agent alone calls this."""

@@ -193,13 +193,19 @@ def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
     registry.heartbeat("host2", "rack 2", "6.1", ())
 
 
+def last_heard(registry: Registry) -> str:
+    seen_at = registry.get_service("host1").last_seen
+    assert seen_at is not None
+    return seen_at.isoformat()
+
+
 def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
     registry.heartbeat("host1", "rack 1", "6.1", ())
     registry.set_status("host1", disabled=True, reason="moving")
     later(61)
-    moved = registry.heartbeat("host1", "rack 2", "6.1", ())
+    moved = registry.heartbeat("host1", "rack 2", "6.1", (), replaces=last_heard(registry))
     assert (moved.address, moved.disabled_reason) == ("rack 2", "moving")
     with pytest.raises(HostTaken):
         registry.heartbeat("host1", "rack 1", "6.1", ())
@@ -213,9 +219,7 @@ def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
     later(61)
     with pytest.raises(Changed, match="read the record"):
         registry.heartbeat("host1", "boot 2", "6.1", (), replaces="")
-    seen_at = registry.get_service("host1").last_seen
-    assert seen_at is not None
-    recorded = {"replaces": seen_at.isoformat()}
+    recorded = {"replaces": last_heard(registry)}
     assert registry.heartbeat("host1", "boot 2", "6.1", (), **recorded).address == "boot 2"
     registry.heartbeat("host1", "boot 2", "6.1", ())
     later(61)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,18 +81,22 @@ def test_the_status_is_known_before_the_first_report(agent, registry, client, pl
     client.set_forced_down("testhost", forced_down=True)
     eventually(lambda: _silent(client.get_service("testhost")))
     seen = placement.mark()
-    registry.kill9()
-    quick = "[registry]\nservice_down_time = 2\nreport_interval = 1\n"
-    registry.config.write_text(registry.config.read_text().replace("[registry]\n", quick))
-    time.sleep(2)
-    registry.start()
+    down_after_2_s(registry)
+    eventually(lambda: client.get_service("testhost").silent_for > 2)
     started(agent)
     root = root_of(agent)
     writes = [r.path for r in placement.since(seen) if r.method == "PUT"]
     assert writes.index(f"/resource_providers/{root}/traits") < writes.index(
         f"/resource_providers/{root}/inventories"
     )
-    eventually(lambda: has_trait(placement, root))  # another agent's record takes two heartbeats
+    assert has_trait(placement, root)
+
+
+def down_after_2_s(registry: RegistryProcess) -> None:
+    registry.kill9()
+    quick = "[registry]\nservice_down_time = 2\nreport_interval = 1\n"
+    registry.config.write_text(registry.config.read_text().replace("[registry]\n", quick))
+    registry.start()
 
 
 def _silent(record: ServiceRecord) -> bool:
@@ -143,6 +146,7 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
         text = options(broker.url, "access = rpc\n")
         agents.append(AgentProcess(directory, placement.url, options=text))
     first, second = agents
+    down_after_2_s(registry)
     try:
         started(first)
         second.start()
