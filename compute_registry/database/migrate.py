@@ -49,7 +49,9 @@ def migrate(engine: sa.Engine) -> None:
 
 @contextmanager
 def _locked(connection: sa.Connection) -> Iterator[None]:
-    if connection.dialect.name == "sqlite":  # for trials, with one instance
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("ROLLBACK")  # oslo.db has begun one whose first read would
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # not wait for a write of another instance
         yield
         return
     take, release = _LOCKS["postgresql" if connection.dialect.name == "postgresql" else "mysql"]

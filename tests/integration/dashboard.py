@@ -140,14 +140,19 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
         f"[monitoring]\nlisten_port = {ports[-1]}\n",
     )
     agents = [
-        AgentProcess(made(directory / str(number)), placement.url, TREE.format(host=host, vcpus=4))
+        AgentProcess(
+            made(directory / str(number)),
+            placement.url,
+            TREE.format(host=host, vcpus=4),
+            host=host,
+        )
         for number, host in enumerate(HOSTS)
     ]
     jobs = {"compute-agent": ports[:-1], "compute-registry": ports[-1:]}
     prometheus = Prometheus(directory, jobs)
-    for agent, host, port in zip(agents, HOSTS, ports, strict=False):
+    for agent, port in zip(agents, ports, strict=False):
         agent.options += (
-            f"host = {host}\ntransport_url = {broker.url}\n"
+            f"transport_url = {broker.url}\n"
             f"[registry]\naccess = rpc\nreport_interval = 1\n[monitoring]\nlisten_port = {port}\n"
         )
     agents[1].compute_driver = "fake,libvirt"

@@ -54,7 +54,10 @@ class Calls:
             for host in HOSTS:
                 registry, agents = self.clients()
                 try:
-                    record = registry.set_status(host, disabled=not enabled)
+                    version = registry.get_service(host).version
+                    record = registry.set_status(
+                        host, disabled=not enabled, expected_version=version
+                    )
                     agents.set_host_enabled(host, enabled, record_version=record.version)
                 except Exception as err:
                     self.errors.append(f"{host}: {err}")
@@ -113,7 +116,8 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
                 tmp_path / host,
                 placement.url,
                 script=f"nodes: {{{host}: {{inventory: {{VCPU: 4}}}}}}\n",
-                options=f"host = {host}\n" + options(broker.url, "access = rpc\n"),
+                options=options(broker.url, "access = rpc\n"),
+                host=host,
             )
             for host in HOSTS
         }

@@ -26,6 +26,7 @@ class AgentProcess:
     script: str = SCRIPT
     options: str = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
     """Lines of ``[DEFAULT]``, and whole groups after them."""
+    host: str = "testhost"
     compute_driver: str = "fake"
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
@@ -51,7 +52,7 @@ class AgentProcess:
         self.state_path.mkdir(parents=True, exist_ok=True)
         (self.directory / "script.yaml").write_text(self.script)
         self.config.write_text(
-            f"[DEFAULT]\nhost = testhost\nstate_path = {self.state_path}\n"
+            f"[DEFAULT]\nhost = {self.host}\nstate_path = {self.state_path}\n"
             f"compute_driver = {self.compute_driver}\n{self.options}"
             f"[fake]\nscript = {self.directory / 'script.yaml'}\n"
             f"[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {self.placement_url}\n"
