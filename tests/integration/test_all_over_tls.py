@@ -215,8 +215,9 @@ def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
     script = agent.directory / "script.yaml"
     script.write_text(script.read_text() + "error: no such cell\n")
     agent.until(lambda: TRACEBACK in agent.log and "no such cell" in agent.log, LONG)
-    # Bytes, where there were numbers: no JSON can have them.
-    cloud.database.sql("ALTER TABLE registry.services MODIFY version VARBINARY(20)")
+    # Bytes, where there was a text: no JSON can have them.
+    cloud.database.sql("ALTER TABLE registry.services MODIFY uuid VARBINARY(36)")
+    headers = headers | {"X_OpenStack_Nova_API_Version": "2.53"}
     listing = f"{cloud.rest}/v2.1/os-services"
     registry.wait_for(lambda: fetch(listing, **headers)[0] == 500, LONG)
     registry.wait_for(lambda: TRACEBACK in registry.log, LONG)
