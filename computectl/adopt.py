@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
-from computectl.reading.trees import find_provider, inventory_of
+from computectl.reading.trees import find_provider
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
@@ -19,7 +19,7 @@ from computectl.shared.screen import Screen
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, provider_by_uuid, traits_of
+from reportclient.reader import Listed, provider_by_uuid, read_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,8 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
             )
         if ledger.is_ours(uuid):
             return replace(adopted, was_ours=True)
-        inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
+        inventory, _ = read_part(uuid, "inventories", api)
+        traits, _ = read_part(uuid, "traits", api)
         claims = everything_on(Provider(uuid, listed["name"], parent, inventory, traits))
         if not saved.save_ledger(ledger.adding(ADOPTED, uuid, claims)):
             step = "the reason is logged above; nothing was adopted"

@@ -152,11 +152,6 @@ def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> 
     return sorted({item["name"] for item in listed if item["uuid"] not in tree})
 
 
-def aggregates_of(uuid: str, api: API) -> frozenset[str]:
-    """Return the aggregates of a provider; 1 GET."""
-    return frozenset(part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api))
-
-
 def provider_by_name(name: str, api: API) -> Listed | None:
     """Return the provider with this name, in any tree, or ``None``."""
     # Placement ignores an empty name, and would list all providers.
@@ -179,11 +174,6 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
 def members_of(root: str, api: API) -> list[Listed]:
     """Return all providers of the tree of ``root`` (UUID), which may be none; 1 GET."""
     return _listing(f"in_tree={root}", api)
-
-
-def traits_of(uuid: str, api: API) -> frozenset[str]:
-    """Return the traits of a provider (UUID) as Placement has them now."""
-    return frozenset(part_of(f"/resource_providers/{uuid}/traits", "traits", api))
 
 
 def _first(query: str, api: API) -> Listed | None:
@@ -273,25 +263,19 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     return restored or lost
 
 
-def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
+def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
     ours = {read.provider.uuid for read in members}
     aggregates = {agg for read in members for agg in read.provider.aggregates}
-    seen: set[str] = set()
-    for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api):
-        if item["uuid"] not in ours and item["uuid"] not in seen:
-            seen.add(item["uuid"])
-            yield item
+    listed = {item["uuid"]: item for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api)}
+    return [item for uuid, item in listed.items() if uuid not in ours]
 
 
 def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
     """Yield the members of any of the aggregates with a trait; several times if in several."""
-    for chunk in _chunks(sorted(aggregates)):
+    left, size = sorted(aggregates), URL_BYTES // (36 + 1)
+    while left:
+        chunk, left = left[:size], left[size:]
         yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
-
-
-def _chunks(aggregates: list[str]) -> Iterator[list[str]]:
-    size = URL_BYTES // (36 + 1)
-    return (aggregates[start : start + size] for start in range(0, len(aggregates), size))
 
 
 def _read_all(view: View, listed: Iterable[Listed], api: API, *, lone: bool) -> Iterator[_Read]:

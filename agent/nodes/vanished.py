@@ -21,7 +21,7 @@ from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.reader import Listed, consumers_of, members_of, traits_of
+from reportclient.reader import Listed, consumers_of, members_of, read_part
 
 LOG = logging.getLogger("compute_agent.placement")
 
@@ -91,7 +91,7 @@ class Vanished:
     def _read_again(self, api: Counting) -> None:
         """Read the providers again; settle the node if its root lost this service's tag."""
         tracker = self.tracker
-        traits = traits_of(tracker.uuid, api)
+        traits, _ = read_part(tracker.uuid, "traits", api)
         if tracker.service_tag not in traits:
             others = tags_of_others(traits, tracker.service_tag)
             self.settle("another service reports it now" if others else "its tag was removed")

@@ -16,18 +16,18 @@ from agent.reporting.reports import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
-from computectl.reading.trees import MANY_HOSTS, all_providers, inventory_of, is_root
+from computectl.reading.trees import MANY_HOSTS, all_providers, is_root
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import (
     Listed,
-    aggregates_of,
     members_of,
     other_hosts,
     part_of,
     provider_by_uuid,
     providers_with_trait,
+    read_part,
 )
 
 TREES = 32
@@ -143,13 +143,15 @@ class FleetAudit:
         for item in left:
             if item["uuid"] in hosts:
                 continue
-            if not other_hosts(aggregates_of(item["uuid"], self.api), (), self.api):
+            aggregates, _ = read_part(item["uuid"], "aggregates", self.api)
+            if not other_hosts(aggregates, (), self.api):
                 text, step = "no host uses this sharing provider", f"{DELETE} {item['uuid']}"
                 condition = Condition(text, item["name"], next_step=step)
                 self.audit.add(ORPHANS, [condition], item["uuid"])
 
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
-        inventory = inventory_of(item["uuid"], self.api)
+        inventory: dict[str, Inventory]
+        inventory, _ = read_part(item["uuid"], "inventories", self.api)
         self.used.update(inventory)
         return inventory
 
@@ -185,7 +187,8 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
 def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
     """Yield findings on inventory of a tree that no host reports, with the provider's UUID."""
     for item in members_of(root["uuid"], api):
-        if classes := sorted(inventory_of(item["uuid"], api)):
+        inventory, _ = read_part(item["uuid"], "inventories", api)
+        if classes := sorted(inventory):
             text = f"offers {', '.join(classes)} to the scheduler, but no host reports it"
             step = f"remove it with its root {root['uuid']}: see providers without a host"
             yield item["uuid"], Condition(text, item["name"], Severity.WARNING, step)

@@ -15,12 +15,11 @@ from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
 from reportclient.reader import (
     Listed,
-    aggregates_of,
     consumers_of,
     members_of,
     other_hosts,
     provider_by_uuid,
-    traits_of,
+    read_part,
 )
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -117,7 +116,7 @@ def leaving(  # noqa: PLR0913  by name
     listed = {item["uuid"]: item for item in members_of(root, api)}
     others = frozenset[str]()
     if root in listed and not attached:
-        traits = traits_of(root, api)
+        traits, _ = read_part(root, "traits", api)
         if NODE in traits and not owners & traits:
             others = frozenset({NODE})
         elif service:
@@ -135,7 +134,7 @@ def leaving(  # noqa: PLR0913  by name
     beside = [leaver for uuid in lone for leaver in _sharing(uuid, listed, api)]
     traits_left = None
     if attached and root in listed:
-        traits = traits_of(root, api)
+        traits, _ = read_part(root, "traits", api)
         own_traits = joined(ledger.holdings_on(root).values()).traits & traits
         traits_left = traits - own_traits if own_traits else None
     generations = {uuid: item["generation"] for uuid, item in listed.items()}
@@ -161,7 +160,8 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     item = provider_by_uuid(uuid, api)
     if item is None:
         return
-    if other_hosts(aggregates_of(uuid, api), listed, api):
+    aggregates, _ = read_part(uuid, "aggregates", api)
+    if other_hosts(aggregates, listed, api):
         yield Leaver(_provider(item), "shared")
     else:
         yield Leaver.unless_used(item, api)

@@ -11,7 +11,7 @@ from typing import Any
 from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
-from reportclient.model import Inventory, Provider, canonical_uuid
+from reportclient.model import Provider, canonical_uuid
 from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
 from reportclient.plain_text import natural_key, plain
 from reportclient.reader import (
@@ -82,12 +82,6 @@ class Trees:
         marked = next((tree.usage.marked for tree in self.seen if tree.usage.marked), None)
         snapshot = Snapshot.build({**lone, **members}.values())
         return snapshot, Usage(usages, consumers, generations, marked)
-
-
-def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
-    """Return an inventory by resource class; 1 GET."""
-    records = part_of(f"/resource_providers/{uuid}/inventories", "inventories", api)
-    return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
 def uuid_or_none(text: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reportclient.errors import Unreachable
-from reportclient.reader import provider_by_uuid, refresh, traits_of
+from reportclient.reader import provider_by_uuid, read_part, refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -94,7 +94,7 @@ def test_nor_is_a_provider_without_a_parent_that_was_asked_for(placement: FakePl
 
 def test_nor_is_an_answer_without_the_part_that_was_asked_for(placement: FakePlacement) -> None:
     with pytest.raises(Unreachable, match=f"^GET /resource_providers/{ROOT}/traits: the answer"):
-        traits_of(ROOT, Between(placement, "traits", lambda body: body.pop("traits")))
+        read_part(ROOT, "traits", Between(placement, "traits", lambda body: body.pop("traits")))
 
 
 def test_what_a_later_placement_says_beyond_is_left_out(placement: FakePlacement) -> None:
