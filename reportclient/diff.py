@@ -80,13 +80,13 @@ class _Differ:
         if not changed and not self.allocations:
             return Plan((), tuple(self.problems))
         early = self._freeing_names(gone, staying)
-        placed = self._placements(staying, gone, early)
+        wanted = {provider.uuid: provider for provider in parents_first(self.new, staying)}
         traits = list(self._traits(staying))
         inventories = list(self._inventories(staying))
         operations: tuple[Operation, ...] = (
             *self._names(traits, inventories),
             *self._deletes(early),
-            *placed,
+            *Placing(self.old, wanted, gone - early).operations(),
             *self._reshape(inventories, gone),
             *self._deletes(gone - early),
             *traits,
@@ -114,13 +114,6 @@ class _Differ:
         return {uuid: provider.name for uuid, provider in concerned if provider is not None}
 
     # -- providers
-
-    def _placements(
-        self, staying: Iterable[str], gone: set[str], early: set[str]
-    ) -> list[CreateProvider | UpdateProvider]:
-        wanted = {provider.uuid: provider for provider in parents_first(self.new, staying)}
-        placing = Placing(self.old, wanted, frozenset(gone), frozenset(early))
-        return list(placing.operations())
 
     def _freeing_names(self, gone: set[str], staying: Iterable[str]) -> set[str]:
         """Return the removed providers to delete first, since another provider takes a name."""
@@ -256,13 +249,12 @@ class Placing:
     holder is temporarily renamed to its own UUID.
 
     ``wanted`` has the changed providers by UUID, parents first.  ``gone`` are the UUIDs of
-    providers that are deleted afterwards, ``early`` those of them that are deleted before.
+    providers that are deleted afterwards.
     """
 
     old: Snapshot
     wanted: dict[str, Provider]
-    gone: frozenset[str]
-    early: frozenset[str]
+    gone: set[str]
     placed: set[str] = field(default_factory=set)
     freed: set[str] = field(default_factory=set)
     """Names that their holders in ``old`` have given up."""
@@ -277,7 +269,9 @@ class Placing:
         chain = {uuid: None}
         last = uuid
         while (holder := self._holder(last)) is not None:
-            if holder.uuid in chain or not self._is_renamed_only(holder.uuid):
+            after = self.wanted.get(holder.uuid)
+            is_renamed_only = after is not None and after.parent_uuid == holder.parent_uuid
+            if holder.uuid in chain or not is_renamed_only:
                 self.freed.add(holder.name)
                 yield UpdateProvider(holder.uuid, holder.uuid, holder.parent_uuid)
                 break
@@ -301,9 +295,4 @@ class Placing:
         holder = self.old.named(name)
         if holder is None or holder.uuid == uuid or name in self.freed:
             return None
-        movable = holder.uuid in self.wanted or holder.uuid in self.gone
-        return holder if movable and holder.uuid not in self.early else None
-
-    def _is_renamed_only(self, uuid: str) -> bool:
-        before, after = self.old.get(uuid), self.wanted.get(uuid)
-        return before is not None and after is not None and before.parent_uuid == after.parent_uuid
+        return holder if holder.uuid in self.wanted or holder.uuid in self.gone else None

@@ -130,9 +130,6 @@ class Plan:
     desired: Snapshot | None = field(default=None, compare=False, repr=False)
     """The snapshot for which the plan was computed."""
 
-    def __bool__(self) -> bool:
-        return bool(self.operations)
-
     def __iter__(self) -> Iterator[Operation]:
         return iter(self.operations)
 
