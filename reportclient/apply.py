@@ -41,6 +41,7 @@ from reportclient.plan import (
     UpdateProvider,
 )
 from reportclient.reader import other_hosts
+from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
@@ -56,11 +57,11 @@ class Outcome:
     """The outcome of a plan.
 
     ``done`` are the acknowledged operations, ``view`` is the view after them.  ``failed`` has the
-    errors, ``refused`` the operations that Placement refused, ``faulted`` those that met a server
-    fault; all by :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at
-    the operation ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement
-    refuses bulk writes, so single ones were sent.  ``lost`` is the write that alone makes the view
-    uncertain: its answer was lost.
+    errors, ``refused`` the operations that Placement refused or failed at; both by
+    :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at the operation
+    ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses bulk writes,
+    so single ones were sent.  ``lost`` is the write that alone makes the view uncertain: its
+    answer was lost.
     """
 
     view: View
@@ -70,7 +71,6 @@ class Outcome:
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
-    faulted: Mapping[str, Operation] = field(default_factory=dict)
     lost: Operation | None = None
 
 
@@ -149,7 +149,6 @@ class _Run:
     bulk_refused: bool = False
     unsure: bool = False
     lost: list[Operation] = field(default_factory=list)
-    faulted: dict[str, Operation] = field(default_factory=dict)
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
@@ -194,12 +193,15 @@ class _Run:
                 result, (Conflict, Unreachable)
             ):
                 self._send_singly(operation, result)
-            case ServerFault() if len(self.faulted) < self.patience:
+            case ServerFault():
                 self.unsure = True
-                self.faulted[subject_of(operation)] = operation
-                self.failed[subject_of(operation)] = result
+                faults = sum(isinstance(self.failed[key], ServerFault) for key in self.refused)
+                if faults >= self.patience:
+                    self.stopped_by = result
+                    self.stopped_at = operation
+                self._refuse(operation, result)
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
-                if not isinstance(result, Unreachable) or isinstance(result, ServerFault):
+                if not isinstance(result, Unreachable):
                     self.unsure = True
                 elif not (result.unsent or isinstance(operation, EnsureTrait | EnsureClass)):
                     self.lost.append(operation)
@@ -210,8 +212,11 @@ class _Run:
                 self.stopped_by = result
                 self.stopped_at = operation
             case _:
-                self.failed[subject_of(operation)] = result
-                self.refused[subject_of(operation)] = operation
+                self._refuse(operation, result)
+
+    def _refuse(self, operation: Operation, err: PlacementError) -> None:
+        self.failed[subject_of(operation)] = err
+        self.refused[subject_of(operation)] = operation
 
     def _send_singly(self, bulk: SetInventories, err: PlacementError) -> None:
         """Send a refused bulk write as single writes, so that only the bad inventories fail."""
@@ -230,7 +235,6 @@ class _Run:
             self.stopped_by,
             self.stopped_at,
             self.bulk_refused,
-            self.faulted,
             self.lost[0] if certain and len(self.lost) == 1 else None,
         )
 
@@ -242,10 +246,10 @@ class _Run:
 
     def _is_blocked(self, operation: Operation) -> bool:
         """Return whether an earlier failure prevents this operation; then record it as failed."""
-        subject = subject_of(operation)
-        if isinstance(operation, DeleteProvider):
-            self._fail_if_child_failed(operation.uuid)
-        for needed in _needed(operation):
+        subject, needs = subject_of(operation), _needed(operation)
+        if isinstance(operation, DeleteProvider):  # what is below it has to be gone
+            needs = self.edit.children(operation.uuid)
+        for needed in needs:
             exists = isinstance(operation, Reshape) and needed in self.edit.generations
             if needed in self.failed and not exists:
                 self._leave_out(operation, needed)
@@ -267,11 +271,6 @@ class _Run:
             self.failed[subject] = NotSent(text, request_id=why.request_id)
             if not isinstance(why, Unreachable):
                 self.refused[subject] = operation
-
-    def _fail_if_child_failed(self, uuid: str) -> None:
-        for child in self.edit.children(uuid):
-            if child in self.failed:
-                self.failed.setdefault(uuid, self.failed[child])
 
 
 def _singly(operation: Operation) -> list[Operation]:
@@ -301,13 +300,6 @@ def subject_of(operation: Operation) -> str:
             return operation.uuid
 
 
-def _concerned(reshape: Reshape) -> Iterator[str]:
-    """Yield the UUIDs of all providers in a reshape."""
-    yield from reshape.inventories
-    for held in reshape.allocations.values():
-        yield from held["allocations"]
-
-
 def _needed(operation: Operation) -> Iterable[str]:
     """Return the keys (:func:`subject_of`) of what the operation requires to exist."""
     match operation:
@@ -319,8 +311,8 @@ def _needed(operation: Operation) -> Iterable[str]:
             return (_TRAIT + name for name in traits)
         case SetInventory(inventory=inventory):
             return (_CLASS + name for name in inventory)
-        case Reshape(inventories):
+        case Reshape(inventories, allocations):
             names = {_CLASS + name for inventory in inventories.values() for name in inventory}
-            return {*names, *_concerned(operation)}
+            return {*names, *inventories, *used_providers(allocations)}
         case _:
             return ()

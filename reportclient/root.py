@@ -222,13 +222,11 @@ class Root:
     ) -> Outcome:
         """Send a plan without refused operations; drain what can't be removed yet.
 
-        Draining reserves all of an inventory that consumers still use.  If the outcome is
-        ``stopped_by`` an error of ``PLAN_ANEW``, another client wrote first.
+        Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-
-        :raises reportclient.errors.PlacementError: reading the details of an error failed.
+        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`.
         """
         planned = plan.operations
         self.refusals.look_at_users(self.view, api.now, self.times, api)
@@ -243,8 +241,6 @@ class Root:
             patience=0 if self.schedule.trouble.faulty else FAULTS,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
-        if isinstance(outcome.stopped_by, PLAN_ANEW):
-            return outcome
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.remember_refusals(self.send(drains, api), api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
@@ -274,9 +270,10 @@ class Root:
         self.view = refresh(self.view, self.uuid, api)
 
     def remember_refusals(self, outcome: Outcome, api: Counting) -> Outcome:
-        """Remember refused operations; return the outcome, with the error that needs a new plan.
+        """Remember refused operations; return the outcome.
 
-        :raises reportclient.errors.PlacementError: reading the details of an error failed.
+        :raises reportclient.errors.PlacementError: one of ``PLAN_ANEW`` stopped the plan, or
+            reading the details of an error failed.
         """
         stopped_by, stop = outcome.stopped_by, outcome.stopped_at
         if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
@@ -290,11 +287,7 @@ class Root:
             self.bulk.chunk = 0
         errors = explain_errors(outcome, api)
         self.refusals.remember(outcome.refused, errors, api.now, self.times)
-        faulted = {k: Refusal(each, outcome.failed[k]) for k, each in outcome.faulted.items()}
-        if isinstance(stopped_by, ServerFault) and stop is not None:
-            faulted[subject_of(stop)] = Refusal(stop, stopped_by)
-        self.refusals.by_subject |= faulted  # they wait, so that the rest of the plan is sent
-        api.faulted |= bool(faulted)
+        api.faulted |= any(isinstance(errors[key], ServerFault) for key in outcome.refused)
         met = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
             met.append((stop, stopped_by))
@@ -303,6 +296,8 @@ class Root:
                 stopped_by = err
                 if isinstance(each, CreateProvider) and not self.schedule.trouble.faulty:
                     stopped_by = self._read_existing(each, err, api)
+        if isinstance(stopped_by, PLAN_ANEW):
+            raise stopped_by
         return replace(outcome, stopped_by=stopped_by)
 
     def _note_answer(self, err: Exception | None, api: Counting, now: float) -> None:

@@ -46,7 +46,7 @@ from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
-from reportclient.root import PLAN_ANEW, Root
+from reportclient.root import Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -182,11 +182,9 @@ class Tracker:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
             )
-        finally:  # also if the details of an error could not be read
+        finally:  # also after a conflict, or if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-        if isinstance(outcome.stopped_by, PLAN_ANEW):
-            raise outcome.stopped_by
         self._log_foreign(decision, before, ledger, now)
         report = self._report(decision, outcome)
         # Not before the end of the period: drivers may be called several times in it.
@@ -249,14 +247,7 @@ class Tracker:
             self.root.read(api)
             plan = self._switched(disabled=disabled)
         outcome = self.root.remember_refusals(self.root.send(plan, api), api)
-        if isinstance(outcome.stopped_by, PLAN_ANEW):
-            raise outcome.stopped_by
-        return Report(
-            self.node,
-            plan=plan,
-            failed=outcome.failed,
-            error=outcome.stopped_by,
-        )
+        return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
 
     def _switched(self, *, disabled: bool) -> Plan:
         """Return the plan that sets or removes the trait; empty if there is no root."""

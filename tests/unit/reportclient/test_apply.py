@@ -115,7 +115,7 @@ def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(
 ) -> None:
     faults(placement, 1)
     outcome = applied(placement, SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL))
-    assert outcome.faulted == {ROOT: SetTraits(ROOT, frozenset())}
+    assert outcome.refused == {ROOT: SetTraits(ROOT, frozenset())}
     assert isinstance(outcome.failed[ROOT], ServerFault)
     assert outcome.done == (SetInventory(OTHER, TOTAL),)
     assert outcome.stopped_by is None and not outcome.view.certain
@@ -127,7 +127,7 @@ def test_after_as_many_failures_as_allowed_the_rest_waits(placement: FakePlaceme
         placement.stranger.create_child(ROOT, f"c{number}", uuid)
     faults(placement, FAULTS + 1)
     outcome = applied(placement, *(SetTraits(uuid, frozenset()) for uuid in uuids))
-    assert list(outcome.faulted) == uuids[:FAULTS]
+    assert list(outcome.refused) == uuids[: FAULTS + 1]
     assert isinstance(outcome.stopped_by, ServerFault)
     assert len(sent(placement)) == 2 * (FAULTS + 1)
 
