@@ -6,8 +6,7 @@ capacity, but not whether the caller lost a consumer's allocations.  This module
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.plan import Reshape, SetInventories, as_dicts
@@ -18,30 +17,25 @@ class AllocationsBroken(Exception):
     """Allocations were lost, invented or misplaced; the text names the consumer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Affected:
-    """Inventories that a reshape changes, before and after, by provider UUID."""
+class Affected(NamedTuple):
+    """Where a reshape changes inventories.
 
-    before: Mapping[str, Mapping[str, Any]]
-    after: Mapping[str, Mapping[str, Any]]
+    ``providers``: UUIDs of those from which allocations may be moved; others may only get more.
+    ``appeared``: new classes, which allocations of other classes may become.  ``vanished``: classes
+    that disappear: their allocations have to become other classes'.
+    """
+
+    providers: set[str]
+    appeared: set[str]
+    vanished: set[str]
 
     @classmethod
     def between(cls, old: Snapshot, new: Snapshot) -> "Affected":
-        """Return the inventories that differ between two snapshots."""
-        changed = [uuid for uuid in new.changed_since(old) if _has(old, uuid) != _has(new, uuid)]
-        return cls({uuid: _has(old, uuid) for uuid in changed}, {u: _has(new, u) for u in changed})
-
-    def providers(self) -> set[str]:
-        """Return the providers from which allocations may be moved; others may only get more."""
-        return {*self.before, *self.after}
-
-    def appeared(self) -> set[str]:
-        """Return the classes that are new: allocations of other classes may become theirs."""
-        return _classes(self.after) - _classes(self.before)
-
-    def vanished(self) -> set[str]:
-        """Return the classes that disappear: their allocations have to become other classes'."""
-        return _classes(self.before) - _classes(self.after)
+        """Return what differs between the inventories of two snapshots."""
+        changed = {uuid for uuid in new.changed_since(old) if _has(old, uuid) != _has(new, uuid)}
+        before = {name for uuid in changed for name in _has(old, uuid)}
+        after = {name for uuid in changed for name in _has(new, uuid)}
+        return cls(changed, after - before, before - after)
 
 
 def _has(snapshot: Snapshot, uuid: str) -> Mapping[str, Any]:
@@ -49,13 +43,15 @@ def _has(snapshot: Snapshot, uuid: str) -> Mapping[str, Any]:
     return {} if provider is None else provider.inventory
 
 
-def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    return {name for inventory in inventories.values() for name in inventory}
-
-
-def moved_allocations(before: Allocations, after: Allocations, affected: Affected) -> Allocations:
+def moved_allocations(
+    before: Allocations,
+    after: Allocations,
+    affected: Affected,
+    foreign: Mapping[str, str] = {},
+) -> Allocations:
     """Check the allocations and return those of ``after`` that differ from ``before``.
 
+    :param foreign: the names, by UUID, of providers whose allocations must not be moved.
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
     """
@@ -66,7 +62,7 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     moved = {}
     for consumer, held in after.items():
         if _amounts(held) != _amounts(before[consumer]):
-            _check(consumer, before[consumer], held, affected)
+            _check(consumer, before[consumer], held, affected, foreign)
             moved[consumer] = {**before[consumer], "allocations": held["allocations"]}
     return moved
 
@@ -105,28 +101,32 @@ def _is_uuid(key: object) -> bool:
         return False
 
 
-def edited_providers(before: Allocations, moved: Allocations) -> set[str]:
-    """Return the providers (UUIDs) on which a consumer's amounts differ from before."""
-    return {uuid for consumer, held in moved.items() for uuid in _touched(before[consumer], held)}
-
-
 def used_providers(allocations: Allocations) -> set[str]:
     """Return the providers (UUIDs) on which these allocations are."""
     return {uuid for held in allocations.values() for uuid in _used(held)}
 
 
 def _check(
-    consumer: str, before: Mapping[str, Any], after: Mapping[str, Any], affected: Affected
+    consumer: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    affected: Affected,
+    foreign: Mapping[str, str],
 ) -> None:
     for provider in _touched(before, after):
-        if provider not in affected.providers() and _shrinks(provider, before, after):
+        if provider in foreign:
+            raise AllocationsBroken(
+                f"consumer {consumer}: its allocations on provider {foreign[provider]} were "
+                "changed, and another service owns that provider"
+            )
+        if provider not in affected.providers and _shrinks(provider, before, after):
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {provider} were changed, "
                 "but the inventory of that provider was not"
             )
     old, new = _by_class(before), _by_class(after)
     lost, more = old - new, new - old
-    renamed = more.keys() <= affected.appeared() or lost.keys() <= affected.vanished()
+    renamed = more.keys() <= affected.appeared or lost.keys() <= affected.vanished
     if lost.total() != more.total() or not renamed:
         raise AllocationsBroken(
             f"consumer {consumer}: its amounts do not add up: {_listed(lost)} taken away, "

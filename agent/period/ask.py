@@ -30,13 +30,7 @@ from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
-from reportclient.reshape import (
-    Affected,
-    AllocationsBroken,
-    edited_providers,
-    moved_allocations,
-    refuse_malformed,
-)
+from reportclient.reshape import Affected, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, opened
 
@@ -84,25 +78,17 @@ class DriverAnswers:
     def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
 
-        :raises AllocationsBroken: they are not well-formed, or another service owns a provider.
+        :raises AllocationsBroken: they were lost, or another service owns a provider.
         """
         before, after = self.allocations_before, self.allocations
         assert before is not None and after is not None
-        refuse_malformed(after)
-        edited = edited_providers(
-            before, {consumer: after[consumer] for consumer in after.keys() & before.keys()}
-        )
-        foreign = [
-            observed.providers[uuid].name
-            for uuid in edited
-            if uuid in observed and not policy.may_move(uuid, settled.before)
-        ]
-        if foreign:
-            raise AllocationsBroken(
-                f"the driver moved allocations of {', '.join(sorted(foreign))}, which another "
-                "service owns"
-            )
-        return moved_allocations(before, after, Affected.between(observed, settled.desired))
+        foreign = {
+            uuid: provider.name
+            for uuid, provider in observed.providers.items()
+            if not policy.may_move(uuid, settled.before)
+        }
+        affected = Affected.between(observed, settled.desired)
+        return moved_allocations(before, after, affected, foreign)
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,9 @@ def test_a_host_that_becomes_any_other_keeps_what_guests_have(
             tree = written(tree, look, held, **after)
         except ReshapeFailed:
             return
-        moved_allocations(then, held, affected(there, tree.freeze()))  # as the agent checks it
+        moved_allocations(
+            then, held, Affected.between(there, tree.freeze())
+        )  # as the agent checks it
         for parts in held.values():
             for uuid, part in parts["allocations"].items():
                 assert part["resources"].keys() <= tree.data(uuid).inventory.keys()
@@ -298,19 +300,6 @@ def guests_of(tree, amount, *, together):
             parts = held.setdefault(who, {"allocations": {}})["allocations"]
             parts[provider.uuid] = {"resources": resources}
     return held
-
-
-def affected(old, new):
-    """Providers whose inventory changes."""
-    inventories = [
-        {provider.uuid: dict(provider.inventory) for provider in each.walk()} for each in (old, new)
-    ]
-    changed = {
-        uuid
-        for uuid in inventories[0].keys() | inventories[1].keys()
-        if inventories[0].get(uuid, {}) != inventories[1].get(uuid, {})
-    }
-    return Affected(*({uuid: each.get(uuid, {}) for uuid in changed} for each in inventories))
 
 
 @given(st.text(max_size=60))

@@ -323,9 +323,8 @@ def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) 
     agent = Agent(owned, moves)
     agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
     report = agent.period()
-    assert f"the driver moved allocations of {NODE}, which another service owns" in str(
-        report.texts()
-    )
+    text = f"consumer {guest}: its allocations on provider {NODE} were changed, and another service"
+    assert text in str(report.texts())
     assert report.fatal, "as any reshape that fails at the start"
     assert THEIRS in owned.stranger.allocation(guest)["allocations"]
     assert names(owned) == {NODE, f"{NODE}_pci"}

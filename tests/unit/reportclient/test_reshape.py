@@ -15,7 +15,6 @@ from reportclient.plan import Reshape, SetInventories
 from reportclient.reshape import (
     Affected,
     AllocationsBroken,
-    edited_providers,
     generations_after,
     moved_allocations,
     refuse_malformed,
@@ -60,16 +59,16 @@ def moved(after: dict[str, Any], affected: Affected = VGPU_MOVES) -> Any:
 
 
 def test_what_is_affected_is_what_has_another_inventory_before_and_after() -> None:
-    assert VGPU_MOVES.providers() == {ROOT, CHILD}
-    assert (VGPU_MOVES.appeared(), VGPU_MOVES.vanished()) == (set(), set())
+    assert VGPU_MOVES.providers == {ROOT, CHILD}
+    assert (VGPU_MOVES.appeared, VGPU_MOVES.vanished) == (set(), set())
     traits = Provider(
         ROOT, "root", None, {"VGPU": Inventory(4).with_defaults(None)}, frozenset({"T"})
     )
     assert (
-        Affected.between(providers(root={"VGPU": 4}), Snapshot.build([traits])).providers() == set()
+        Affected.between(providers(root={"VGPU": 4}), Snapshot.build([traits])).providers == set()
     )
     renamed = Affected.between(providers(root={"VGPU": 4}), providers(root={"CUSTOM_VGPU": 4}))
-    assert (renamed.appeared(), renamed.vanished()) == ({"CUSTOM_VGPU"}, {"VGPU"})
+    assert (renamed.appeared, renamed.vanished) == ({"CUSTOM_VGPU"}, {"VGPU"})
 
 
 def test_a_consumer_that_moved_is_written_whole_with_its_own_generation() -> None:
@@ -195,10 +194,21 @@ def test_what_is_no_record_of_a_consumer_is_refused_by_name(wrong: Any) -> None:
         refuse_malformed({GUEST: wrong})
 
 
-def test_where_amounts_differ_and_where_any_are() -> None:
-    after = {GUEST: held(root={"VCPU": 2, "VGPU": 0}, child={"VGPU": 1}, other={})}
-    assert edited_providers(BEFORE, after) == {ROOT, CHILD}
-    assert used_providers(after) == {ROOT, CHILD}
+MOVED = {GUEST: held(root={"VCPU": 2}, child={"VGPU": 1}, other={})}
+
+
+def test_empty_parts_use_no_provider() -> None:
+    assert used_providers(MOVED) == {ROOT, CHILD}
+
+
+@pytest.mark.parametrize("uuid", [ROOT, CHILD])
+def test_nothing_moves_from_or_to_another_services_provider(uuid: str) -> None:
+    with pytest.raises(AllocationsBroken, match="on provider theirs were changed"):
+        moved_allocations(BEFORE, MOVED, VGPU_MOVES, {uuid: "theirs"})
+
+
+def test_what_moves_beside_another_services_provider_is_moved() -> None:
+    assert moved_allocations(BEFORE, MOVED, VGPU_MOVES, {OTHER: "theirs"}).keys() == {GUEST}
 
 
 def test_the_payload_has_the_generations_that_were_read_and_no_empty_parts() -> None:
@@ -256,7 +266,7 @@ def test_what_passes_changes_no_consumers_total_and_touches_nothing_unedited(
         return
     assert found[GUEST]["allocations"] == now["allocations"]
     assert _total(was) == _total(now)
-    unedited = {ROOT, CHILD, OTHER} - affected.providers()
+    unedited = {ROOT, CHILD, OTHER} - affected.providers
     for uuid in unedited:
         for name, amount in was["allocations"][uuid]["resources"].items():
             assert now["allocations"][uuid]["resources"].get(name, 0) >= amount
