@@ -173,7 +173,11 @@ class Client:
         tracked = self._root_of(tree)
 
         def write_tree(api: Counting) -> Result:
-            new = _rebased(base, desired, tracked.view.edit().base)
+            try:
+                new = rebased(base, desired, tracked.view.edit().base)
+            except ValueError as err:
+                text = f"the tree conflicts with another client's change: {err}"
+                raise Conflict(text) from err
             left = tuple(not_removed(base, desired, new))
             result = self._write(tracked, tree, new, api, allocations)
             return replace(result, problems=(*result.problems, *left))
@@ -301,9 +305,7 @@ class Client:
             raise result
 
     def _tagged(self, request_id: str | None) -> API | None:
-        if request_id is None or not isinstance(self.api, PlacementAPI):
-            return None
-        return self.api.tagged(request_id)
+        return self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
 
     def _attempt_write(
         self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
@@ -320,7 +322,10 @@ class Client:
             raise result
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
-            _raise_any(result)
+            for refusal in result.failed.values():
+                raise refusal
+            for problem in result.problems:
+                raise ValueError(str(problem))
         return result
 
     def _write(
@@ -385,17 +390,3 @@ def _without_freed(
         if (goes or len(kept) < len(inventory)) and not consumers_of(uuid, api, besides=kept):
             new = new.with_changes({uuid: None if goes else replace(provider, inventory=kept)})
     return new
-
-
-def _rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
-    try:
-        return rebased(base, desired, now)
-    except ValueError as err:
-        raise Conflict(f"the tree conflicts with another client's change: {err}") from err
-
-
-def _raise_any(result: Result) -> None:
-    for err in result.failed.values():
-        raise err
-    for problem in result.problems:
-        raise ValueError(str(problem))

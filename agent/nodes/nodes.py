@@ -246,7 +246,7 @@ class Nodes:
         tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved
         if saved is not None and saved.load_again():
-            tracker.view = saved.view
+            tracker.root.view = saved.view
             tracker.ledger = self._ledger_of_mode(saved.ledger, uuid, name)
         return tracker
 

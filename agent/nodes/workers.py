@@ -78,7 +78,7 @@ class Workers:
             if self.busy(source.uuid) is None:
                 for tracker in new:
                     if tracker is not source:
-                        tracker.view = replace(View(), names=source.view.names)
+                        tracker.root.view = replace(View(), names=source.view.names)
         reports |= self.run(jobs)
         return [self._report_of(tracker, reports.get(tracker.uuid)) for tracker in trackers]
 

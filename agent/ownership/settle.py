@@ -334,8 +334,6 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     for manager, held in held_before.items():
         if manager in inputs.silent:
             left = held.without(still_claimed) if manager == NOVA_COMPUTE else held
-        elif now.get(manager) == held:
-            continue
         else:
             # The provider is created again, and read afterwards: keep what may still exist.
             is_missed = before is None and still_claimed.provider

@@ -99,10 +99,6 @@ class Tracker:
         """The acknowledged view of the root's tree."""
         return self.root.view
 
-    @view.setter
-    def view(self, view: View) -> None:
-        self.root.view = view
-
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = never
     ) -> Report:

@@ -19,10 +19,11 @@ from reportclient.candidates.needs import (
     needs,
     provider_needs,
 )
-from reportclient.candidates.request import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.request import ProviderQuery, ResourceRequest
 from reportclient.candidates.text import parameters, provider_parameters, query_string
 from reportclient.errors import TooOld, Unreachable
 from reportclient.http import API
+from reportclient.reader import providers_with_trait
 from reportclient.request_filter import DISABLED, forbid_disabled
 
 Answer = TypeVar("Answer")
@@ -97,10 +98,8 @@ def resource_providers(
 
 def disabled_roots(api: API) -> frozenset[str]:
     """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
-    marked = ProviderQuery(where=RequestGroup.from_values(required=[DISABLED]))
-    path = f"/resource_providers?{query_string(provider_parameters(marked))}"
-    disabled = _get(path, parse_providers, (), api)
-    return frozenset(each.uuid for each in disabled if each.uuid == each.root_uuid)
+    disabled = providers_with_trait(DISABLED, api)
+    return frozenset(item["uuid"] for item in disabled if item["parent_provider_uuid"] is None)
 
 
 def _get(path: str, parse: Callable[[Any], Answer], needed: Iterable[Need], api: API) -> Answer:
