@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -24,20 +25,20 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
 
     def __init__(self, view: View, api: API) -> None:
         self._view, self._api = view, api
-        self._holders: dict[str, list[str]] | None = None
-        self._consumers: dict[str, None] = {}
         self.read: Allocations = {}
         """The allocations as read, of the consumers that were accessed."""
 
+    @cached_property
     def holders(self) -> dict[str, list[str]]:
-        """Return the UUIDs of the consumers by provider UUID."""
-        if self._holders is None:
-            # A provider without inventory has no allocations.
-            stocked = (each for each in self._view.snapshot.walk() if each.inventory)
-            uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
-            self._holders = {uuid: consumers_of(uuid, self._api) for uuid in uuids}
-            self._consumers = dict.fromkeys(chain(*self._holders.values()))
-        return self._holders
+        """The UUIDs of the consumers by provider UUID."""
+        # A provider without inventory has no allocations.
+        stocked = (each for each in self._view.snapshot.walk() if each.inventory)
+        uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
+        return {uuid: consumers_of(uuid, self._api) for uuid in uuids}
+
+    @cached_property
+    def _consumers(self) -> dict[str, None]:
+        return dict.fromkeys(chain(*self.holders.values()))
 
     def __getitem__(self, consumer: str) -> dict[str, Any]:
         if consumer not in self:
@@ -47,15 +48,12 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
         return deepcopy(self.read[consumer])
 
     def __contains__(self, consumer: object) -> bool:
-        self.holders()
         return consumer in self._consumers
 
     def __iter__(self) -> Iterator[str]:
-        self.holders()
         return iter(self._consumers)
 
     def __len__(self) -> int:
-        self.holders()
         return len(self._consumers)
 
 
@@ -82,8 +80,6 @@ class Moves:
         before = {consumer: held.read[consumer] for consumer in held.read if consumer in after}
         moved = moved_allocations(before, after, Affected.between(old, new))
         others = {
-            uuid
-            for uuid, users in held.holders().items()
-            if any(user not in after for user in users)
+            uuid for uuid, users in held.holders.items() if any(user not in after for user in users)
         }
         return cls(moved, frozenset(others | used_providers(after)))

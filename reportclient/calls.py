@@ -35,7 +35,8 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     """
     _refuse_unread(operation, generations)
     method, path, body = http_call(operation, generations)
-    reply = api.request(method, path, json=body, needs=_needs(operation))
+    moves = isinstance(operation, UpdateProvider) and operation.moved
+    reply = api.request(method, path, json=body, needs="1.37" if moves else None)
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
@@ -77,11 +78,6 @@ def _refuse_moved(update: UpdateProvider, reply: Mapping[str, Any]) -> None:
     if reply.get("parent_provider_uuid", update.parent_uuid) != update.parent_uuid:
         text = f"provider {update.name} ({update.uuid}) was moved by another client"
         raise Conflict(f"{text}: it is below {reply['parent_provider_uuid']}")
-
-
-def _needs(operation: Operation) -> str | None:
-    """Return the microversion that the operation needs: to move a provider takes 1.37."""
-    return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
 
 
 def http_call(  # noqa: PLR0911  one return for each kind

@@ -8,6 +8,7 @@ import re
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 MAX_INT = 0x7FFFFFFF
@@ -116,15 +117,7 @@ class Inventory:
         return None
 
 
-def _values(record: Inventory) -> tuple[Any, ...]:
-    return (
-        record.total,
-        record.reserved,
-        record.min_unit,
-        record.max_unit,
-        record.step_size,
-        record.allocation_ratio,
-    )
+_values = attrgetter(*_FIELDS)
 
 
 def _number(key: str, value: Any) -> Any:

@@ -130,20 +130,17 @@ class ReadAhead:
             self._fetch(item["uuid"], "aggregates")
         whole = path.startswith(_TREE) and len(listed) >= SUMMARY_FROM
         summary = _summary_of(path.removeprefix(_TREE), self.api) if whole else {}
-        self._take_traits(fresh, summary)
-        return reply
-
-    def _take_traits(self, fresh: list[Mapping[str, Any]], summary: "Summary") -> None:
-        """Provide or fetch traits, with the generation of the listing, which was read earlier."""
+        self.used |= {uuid: summed.used for uuid, summed in summary.items()}
         for item in fresh:
             if item["uuid"] not in summary:
                 self._fetch(item["uuid"], "traits")
                 continue
-            done: Future[dict[str, Any]] = Future()
+            # With the generation of the listing, which was read before the summary.
             traits = sorted(summary[item["uuid"]].traits)
+            done: Future[dict[str, Any]] = Future()
             done.set_result({"traits": traits, "resource_provider_generation": item["generation"]})
             self._coming[_part(item["uuid"], "traits")] = done
-        self.used |= {uuid: summed.used for uuid, summed in summary.items()}
+        return reply
 
     def _fetch(self, uuid: str, part: str) -> None:
         path = _part(uuid, part)
@@ -154,10 +151,7 @@ def _part(uuid: str, part: str) -> str:
     return f"/resource_providers/{uuid}/{part}"
 
 
-Summary = Mapping[str, ProviderSummary]
-
-
-def _summary_of(root: str, api: API) -> Summary:
+def _summary_of(root: str, api: API) -> Mapping[str, ProviderSummary]:
     """Return the summaries of the tree of ``root`` by UUID; empty if Placement has none."""
     for resource_class in TRIED:
         path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"

@@ -8,7 +8,7 @@ removed are drained as well.  Classes that other clients own are left unchanged.
 :func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -197,12 +197,7 @@ class Refusals:
         deleted either.  Nothing is planned for what ``snapshot`` has reserved already.
         """
         leaving = {each.uuid for each in planned if isinstance(each, DeleteProvider)}
-        drains = {each.uuid: each for each in self._drains(snapshot, leaving, foreign)}
-        return Plan(tuple(drains.values()))
-
-    def _drains(
-        self, snapshot: Snapshot, leaving: Collection[str], foreign: ForeignClasses
-    ) -> Iterator[SetInventory]:
+        drains: dict[str, SetInventory | None] = {}
         for operation, err, *_ in self.by_subject.values():
             if not isinstance(err, InUse) or isinstance(err, Shared):
                 continue
@@ -211,22 +206,26 @@ class Refusals:
                 while provider is not None:
                     if provider.uuid == operation.uuid or provider.uuid in leaving:
                         theirs = {name: provider.inventory[name] for name in foreign(provider)}
-                        yield from _drain(provider, theirs)
+                        drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
-                yield from _drain(snapshot.providers[operation.uuid], operation.inventory)
+                wanted = operation.inventory
+                drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
+        return Plan(tuple(filter(None, drains.values())))
 
 
-def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetInventory]:
+def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
+    """Return the write that reserves all of what is not wanted; ``None`` if that is so already."""
     now = provider.inventory
     held = {name: record for name, record in now.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
     waiting = _waiting(provider, wanted, held)
     left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
     inventory = {**{name: record for name, record in left.items() if record}, **drained}
-    if inventory != provider.inventory:
-        before = {name: record.reserved or 0 for name, record in held.items()}
-        yield SetInventory(provider.uuid, inventory, drains=before)
+    if inventory == provider.inventory:
+        return None
+    before = {name: record.reserved or 0 for name, record in held.items()}
+    return SetInventory(provider.uuid, inventory, drains=before)
 
 
 _CPUS = frozenset({"VCPU", "PCPU"})

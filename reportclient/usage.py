@@ -1,5 +1,6 @@
 """Usage of providers: allocated amounts, consumers, generations, capacity.  Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,7 @@ class Usage:
 
 def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Return the allocated amounts of all consumers, by resource class."""
-    amounts: dict[str, int] = {}
+    amounts: Counter[str] = Counter()
     for allocation in allocations.values():
-        for resource_class, amount in allocation["resources"].items():
-            amounts[resource_class] = amounts.get(resource_class, 0) + amount
-    return amounts
+        amounts.update(allocation["resources"])
+    return dict(amounts)
