@@ -42,7 +42,6 @@ from reportclient.plan import (
 )
 from reportclient.reader import other_hosts
 from reportclient.reshape import used_providers
-from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 MIN_PARALLEL = 16
@@ -106,7 +105,7 @@ def apply(  # noqa: PLR0913  all but three are keywords
             if run.stopped_by is not None or stop():
                 break
             run.attempt(batch)
-    return run.outcome(plan.desired, certain=view.certain)
+    return run.outcome(certain=view.certain)
 
 
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
@@ -225,10 +224,10 @@ class _Run:
             if self.stopped_by is None:
                 self.attempt([single])
 
-    def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
+    def outcome(self, *, certain: bool) -> Outcome:
         certain = certain and not self.unsure
         return Outcome(
-            self.edit.freeze(desired, certain=certain and not self.lost),
+            self.edit.freeze(certain=certain and not self.lost),
             tuple(self.done),
             self.failed,
             self.refused,

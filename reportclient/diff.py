@@ -93,7 +93,7 @@ class _Differ:
             *self._aggregates(staying),
             *(() if self.allocations is not None else inventories),
         )
-        return Plan(operations, tuple(self.problems), self._provider_names(changed), self.new)
+        return Plan(operations, tuple(self.problems), self._provider_names(changed))
 
     def _may_write(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from agent.period.tracker import Tracker
 from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
+from reportclient.allocations import LazyAllocations
 from reportclient.calls import Counting
 from reportclient.plain_text import first_few
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.reader import Listed, consumers_of, members_of, read_part
+from reportclient.reader import Listed, members_of, read_part
 
 LOG = logging.getLogger("compute_agent.placement")
 
@@ -111,8 +112,7 @@ class Vanished:
             uuid, name = item["uuid"], item["name"]
             if uuid != root and not tracker.ledger.is_ours(uuid):
                 return f"not removed: {name} ({uuid}) below it is owned by another service"
-        stocked = [each.uuid for each in tracker.view.snapshot.walk(root) if each.inventory]
-        consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
+        consumers = sorted(LazyAllocations(tracker.view, api))
         return f"not removed: in use by {first_few(consumers)}" if consumers else None
 
     def _remove(self, api: Counting) -> None:

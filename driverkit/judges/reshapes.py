@@ -97,11 +97,11 @@ def after_reshape(old: OldShape) -> Root:
         report = root.report(old.loaded)
     errors = "\n".join(report.texts(Severity.ERROR))
     if errors:
-        after = report.plan.desired or before
-        for provider in {**before.providers, **after.providers}.values():
-            text = f"{provider.name} ({provider.uuid})"
+        names = {uuid: provider.name for uuid, provider in before.providers.items()}
+        for uuid, name in {**names, **report.plan.names}.items():
+            text = f"{name} ({uuid})"
             if text not in errors:
-                errors = errors.replace(provider.uuid, text)
+                errors = errors.replace(uuid, text)
         raise Broken(f"node {root.node}: the reshape is refused:\n{errors}")
     return root.read()
 
