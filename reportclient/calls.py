@@ -40,8 +40,11 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
-    if isinstance(operation, UpdateProvider):
-        _refuse_moved(operation, reply)
+    if isinstance(operation, UpdateProvider):  # no generation protects its parent
+        parent = reply.get("parent_provider_uuid", operation.parent_uuid)
+        if parent != operation.parent_uuid:
+            text = f"provider {operation.name} ({operation.uuid}) was moved by another client"
+            raise Conflict(f"{text}: it is below {parent}")
     if isinstance(operation, Reshape):
         return _listed(generations_after(operation, generations), api)
     return reply
@@ -71,13 +74,6 @@ def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None
     unread = sorted(uuid for uuid in written if uuid not in generations)
     if unread:
         raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
-
-
-def _refuse_moved(update: UpdateProvider, reply: Mapping[str, Any]) -> None:
-    """Check the parent in the answer: no generation protects it.  :raises Conflict: it differs."""
-    if reply.get("parent_provider_uuid", update.parent_uuid) != update.parent_uuid:
-        text = f"provider {update.name} ({update.uuid}) was moved by another client"
-        raise Conflict(f"{text}: it is below {reply['parent_provider_uuid']}")
 
 
 def http_call(  # noqa: PLR0911  one return for each kind

@@ -93,7 +93,9 @@ class _Differ:
             *self._aggregates(staying),
             *(() if self.allocations is not None else inventories),
         )
-        return Plan(operations, tuple(self.problems), self._provider_names(changed))
+        concerned = (self.new.get(uuid) or self.old.get(uuid) for uuid in changed)
+        names = {provider.uuid: provider.name for provider in concerned if provider is not None}
+        return Plan(operations, tuple(self.problems), names)
 
     def _may_write(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)
@@ -108,10 +110,6 @@ class _Differ:
 
     def _problem(self, provider: Provider, text: str) -> None:
         self.problems.append(Problem(provider.uuid, provider.name, text))
-
-    def _provider_names(self, uuids: Iterable[str]) -> Mapping[str, str]:
-        concerned = ((uuid, self.new.get(uuid) or self.old.get(uuid)) for uuid in uuids)
-        return {uuid: provider.name for uuid, provider in concerned if provider is not None}
 
     # -- providers
 

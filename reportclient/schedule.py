@@ -83,9 +83,6 @@ class Trouble:
     """Until when operations that met a server fault or a conflict are not sent again."""
 
 
-CLEAR = Trouble()
-
-
 @dataclass(slots=True)
 class Schedule:
     """When a root is read, verified, and sent again."""
@@ -98,7 +95,7 @@ class Schedule:
     """Until when operations that Placement refused are not sent again."""
     unknown_until: float = 0.0
     """Until when traits and classes that Placement did not know are not sent again."""
-    trouble: Trouble = CLEAR
+    trouble: Trouble = Trouble()
     uniform: Callable[[float, float], float] = random.uniform
 
     @property

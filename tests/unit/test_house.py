@@ -17,19 +17,19 @@ LINES = {
     "agent/bus": 960,
     "agent/metrics": 754,
     "agent/nodes": 1086,
-    "agent/ownership": 1127,
-    "agent/period": 1316,
+    "agent/ownership": 1125,
+    "agent/period": 1289,
     "agent/provider_config": 549,
     "agent/registry": 1458,
     "agent/reporting": 1021,
     "agent/state": 1139,
     "agent/switching": 1098,
     "compute_registry": 3749,
-    "computectl": 7185,
+    "computectl": 7183,
     "driverkit": 4039,
     "drivers": 2361,
     "drivers/libvirt": 5544,
-    "reportclient": 8084,
+    "reportclient": 7989,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
