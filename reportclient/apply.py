@@ -42,6 +42,7 @@ from reportclient.plan import (
 )
 from reportclient.reader import other_hosts
 from reportclient.reshape import used_providers
+from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 MIN_PARALLEL = 16
@@ -105,7 +106,7 @@ def apply(  # noqa: PLR0913  all but three are keywords
             if run.stopped_by is not None or stop():
                 break
             run.attempt(batch)
-    return run.outcome(certain=view.certain)
+    return run.outcome(plan.desired, certain=view.certain)
 
 
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
@@ -224,10 +225,10 @@ class _Run:
             if self.stopped_by is None:
                 self.attempt([single])
 
-    def outcome(self, *, certain: bool) -> Outcome:
+    def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
         certain = certain and not self.unsure
         return Outcome(
-            self.edit.freeze(certain=certain and not self.lost),
+            self.edit.freeze(desired, certain=certain and not self.lost),
             tuple(self.done),
             self.failed,
             self.refused,

@@ -95,7 +95,7 @@ class _Differ:
         )
         concerned = (self.new.get(uuid) or self.old.get(uuid) for uuid in changed)
         names = {provider.uuid: provider.name for provider in concerned if provider is not None}
-        return Plan(operations, tuple(self.problems), names)
+        return Plan(operations, tuple(self.problems), names, self.new)
 
     def _may_write(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)

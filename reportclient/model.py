@@ -8,7 +8,6 @@ import re
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 MAX_INT = 0x7FFFFFFF
@@ -117,7 +116,15 @@ class Inventory:
         return None
 
 
-_values = attrgetter(*_FIELDS)
+def _values(record: Inventory) -> tuple[Any, ...]:
+    return (
+        record.total,
+        record.reserved,
+        record.min_unit,
+        record.max_unit,
+        record.step_size,
+        record.allocation_ratio,
+    )
 
 
 def _number(key: str, value: Any) -> Any:

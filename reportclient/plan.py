@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, assert_never
 
 from reportclient.model import Allocations, Inventory
 from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     """Names of the providers concerned, by UUID, for display."""
+    desired: Snapshot | None = field(default=None, compare=False, repr=False)
+    """The snapshot for which the plan was computed."""
 
     def __iter__(self) -> Iterator[Operation]:
         return iter(self.operations)

@@ -198,9 +198,16 @@ class ProviderTree:
         before = self.base.get
         return {uuid: new for uuid, new in self._changed.items() if new != before(uuid)}
 
-    def freeze(self) -> Snapshot:
-        """Return the edited state as a snapshot; the base itself if that is equal."""
-        return self.base.with_changes(self.edits())
+    def freeze(self, like: Snapshot | None = None) -> Snapshot:
+        """Return the edited state as a snapshot.
+
+        Returns the base itself, or ``like``, if the edited state equals it.
+        """
+        edits = self.edits()
+        changed = set() if like is None else set(like.changed_since(self.base))
+        if like is not None and {uuid: like.get(uuid) for uuid in changed} == edits:
+            return like
+        return self.base.with_changes(edits)
 
     # -- claims
 

@@ -146,11 +146,11 @@ class ViewEdit:
         """Return the UUIDs of all acknowledged providers below this one."""
         return self.tree.get_provider_uuids(uuid)[1:]
 
-    def freeze(self, *, certain: bool) -> View:
-        """Return the resulting view."""
+    def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
+        """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
         return replace(
             self._view,
-            snapshot=self.tree.freeze(),
+            snapshot=self.tree.freeze(desired),
             generations=self.generations,
             names=self._names,
             drained=still_drained(self._drained, self.tree.provider),

@@ -29,7 +29,7 @@ LINES = {
     "driverkit": 4039,
     "drivers": 2361,
     "drivers/libvirt": 5544,
-    "reportclient": 7989,
+    "reportclient": 8007,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -106,11 +106,11 @@ def test_of_a_reshape_only_expected_generations_count() -> None:
     assert shaped.snapshot.providers[ROOT].inventory == FULL
 
 
-def test_a_view_without_changes_keeps_its_snapshot() -> None:
-    edit = ViewEdit(VIEW)
+def test_a_view_without_changes_is_the_desired_one() -> None:
+    edit, desired = ViewEdit(VIEW), Snapshot.build(VIEW.snapshot.walk())
     assert edit.children(ROOT) == [CARD] and edit.children(CARD) == []
-    assert edit.freeze(certain=False) == VIEW.stale()
-    assert edit.freeze(certain=True).snapshot is VIEW.snapshot
+    assert edit.freeze(desired, certain=False) == VIEW.stale()
+    assert edit.freeze(desired, certain=True).snapshot is desired
     edit.refused(SetTraits(CARD, frozenset({"NEW"})), frozenset({"NEW"}))
     names = edit.freeze(certain=True).names
     assert (names.absent_traits, names.absent_classes) == ({"NEW"}, frozenset())
