@@ -1,6 +1,9 @@
 """Traits for people: sorted, families folded, broken into lines.  Pure."""
 
+import re
 from collections.abc import Iterable, Iterator
+
+from computectl.shared.screen import packed
 
 FAMILIES = (
     "HW_CPU_X86_",
@@ -44,7 +47,7 @@ def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[
 def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
     """Yield the words of each line: at most ``width`` columns with two spaces between words.
 
-    A folded family that is too long for a line is broken after a comma.
+    A folded family that is too long for a line is broken after a comma, and then indented.
     """
     line: list[str] = []
     room = width
@@ -53,22 +56,10 @@ def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
             yield line
             line, room = [], width
         if len(word) > width:
-            yield from ([piece] for piece in _broken(word, width))
+            pieces = re.findall("[^,]+,?", word)
+            yield from ([piece] for piece in packed(pieces, width, "  "))
             continue
         line.append(word)
         room -= len(word) + 2
     if line:
         yield line
-
-
-def _broken(word: str, width: int) -> Iterator[str]:
-    """Yield the lines of a long ``PREFIX_{A,B,C}``; those after the first are indented."""
-    line = ""
-    for part in word.split(","):
-        longer = f"{line},{part}" if line.strip() else line + part
-        if line.strip() and len(longer) + 1 > width:
-            yield f"{line},"
-            line = f"  {part}"
-        else:
-            line = longer
-    yield line
