@@ -11,7 +11,7 @@ from typing import Any
 from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
-from reportclient.model import Inventory, Provider, canonical_uuid
+from reportclient.model import Inventory, Provider, parse_uuid
 from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
 from reportclient.plain_text import natural_key, plain
 from reportclient.reader import (
@@ -90,20 +90,12 @@ def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
     return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
-def uuid_or_none(text: str) -> str | None:
-    """Return a text as a canonical UUID; ``None`` if it is not a UUID."""
-    try:
-        return canonical_uuid(text, "provider")
-    except ValueError:
-        return None
-
-
 def find_provider(name_or_uuid: str, api: API) -> Listed:
     """Return the provider with a name or UUID, as Placement lists it.
 
     :raises CommandError: Placement has no such provider.
     """
-    uuid = uuid_or_none(name_or_uuid)
+    uuid = parse_uuid(name_or_uuid)
     provider = provider_by_uuid(uuid, api) if uuid else None
     provider = provider or provider_by_name(name_or_uuid, api)
     if provider is None:
