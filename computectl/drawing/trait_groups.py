@@ -1,9 +1,6 @@
-"""Traits for people: sorted, families folded, broken into lines.  Pure."""
+"""Traits for people: sorted, families folded.  Pure."""
 
-import re
-from collections.abc import Iterable, Iterator
-
-from computectl.shared.screen import packed
+from collections.abc import Iterable
 
 FAMILIES = (
     "HW_CPU_X86_",
@@ -42,24 +39,3 @@ def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[
         own = (prefix for prefix in all_prefixes if trait.startswith(prefix) and trait != prefix)
         families.setdefault(next(own, trait), []).append(trait)
     return families
-
-
-def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
-    """Yield the words of each line: at most ``width`` columns with two spaces between words.
-
-    A folded family that is too long for a line is broken after a comma, and then indented.
-    """
-    line: list[str] = []
-    room = width
-    for word in texts:
-        if line and len(word) > room:
-            yield line
-            line, room = [], width
-        if len(word) > width:
-            pieces = re.findall("[^,]+,?", word)
-            yield from ([piece] for piece in packed(pieces, width, "  "))
-            continue
-        line.append(word)
-        room -= len(word) + 2
-    if line:
-        yield line

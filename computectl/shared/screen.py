@@ -123,6 +123,27 @@ def packed(pieces: Iterable[str], width: int, hanging: str, line: str = "") -> I
     yield line
 
 
+def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
+    """Yield the words of each line: at most ``width`` columns with two spaces between words.
+
+    A folded family that is too long for a line is broken after a comma, and then indented.
+    """
+    line: list[str] = []
+    room = width
+    for word in texts:
+        if line and len(word) > room:
+            yield line
+            line, room = [], width
+        if len(word) > width:
+            pieces = re.findall("[^,]+,?", word)
+            yield from ([piece] for piece in packed(pieces, width, "  "))
+            continue
+        line.append(word)
+        room -= len(word) + 2
+    if line:
+        yield line
+
+
 def counted(number: int, what: str) -> str:
     """Return a number with its noun: ``1 host``, ``2 hosts``."""
     return f"{number} {what}{'' if number == 1 else 's'}"

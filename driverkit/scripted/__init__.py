@@ -1,5 +1,6 @@
 """The scripted driver: reports the hosts that a YAML file describes; see docs/fake-driver.rst."""
 
-from driverkit.scripted.driver import FakeDriver, list_opts
+from driverkit.scripted.driver import FakeDriver
+from driverkit.scripted.opts import list_opts
 
 __all__ = ["FakeDriver", "list_opts"]

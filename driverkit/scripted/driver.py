@@ -9,29 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from oslo_config import cfg
-
+from driverkit.scripted import opts
 from driverkit.scripted.edit import edit
 from driverkit.scripted.script import Script, ScriptError, State, parse
 from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
 
 LOG = logging.getLogger("compute_agent.drivers")
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
-OPTIONS = [
-    cfg.StrOpt(
-        "script",
-        help=(
-            "YAML file that describes nodes, their resources, changes and failures. It is "
-            "read again when it changes. Without it the driver reports one host with two "
-            "NUMA nodes, SR-IOV and shared storage."
-        ),
-    ),
-]
-
-
-def list_opts() -> list[tuple[str, list[Any]]]:
-    """Return ``[(group, [options])]``."""
-    return [("fake", OPTIONS)]
 
 
 class ScriptedError(RuntimeError):
@@ -60,7 +44,7 @@ class FakeDriver(ComputeDriver):
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
         """Return the options of the group ``[fake]``."""
-        return list_opts()
+        return opts.list_opts()
 
     def init_host(self, host: str) -> None:  # noqa: ARG002
         """Read the script, so that errors in it are reported at the start.

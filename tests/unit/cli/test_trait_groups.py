@@ -8,7 +8,8 @@ import os_traits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from computectl.drawing.trait_groups import folded, in_lines
+from computectl.drawing.trait_groups import folded
+from computectl.shared.screen import in_lines
 
 TRAITS = st.sets(
     st.sampled_from([*os_traits.get_traits(), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_"]), max_size=120

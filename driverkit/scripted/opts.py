@@ -1,0 +1,23 @@
+"""The options of the scripted driver."""
+
+from typing import Any
+
+from oslo_config import cfg
+
+GROUP = "fake"
+
+OPTIONS = [
+    cfg.StrOpt(
+        "script",
+        help=(
+            "YAML file that describes nodes, their resources, changes and failures. It is "
+            "read again when it changes. Without it the driver reports one host with two "
+            "NUMA nodes, SR-IOV and shared storage."
+        ),
+    ),
+]
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """Return ``[(group, [options])]``."""
+    return [(GROUP, OPTIONS)]
