@@ -38,6 +38,10 @@ def test_lines_say_every_trait_once_and_keep_to_the_width(traits: set[str], widt
     assert sorted(unfolded("  ".join(word for line in lines for word in line))) == sorted(traits)
 
 
+def test_the_last_member_of_a_family_stays_on_a_line_that_it_just_fits() -> None:
+    assert list(in_lines(["P_{AAAA,BB,CC}"], 8)) == [["P_{AAAA,"], ["  BB,CC}"]]
+
+
 def unfolded(text: str) -> list[str]:
     """Every trait that the text says; what was broken after a comma belongs together."""
     text = re.sub(r",\s+", ",", text)
