@@ -11,7 +11,7 @@ from computectl.drawing.wording import Wording
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
-from computectl.shared.screen import Screen, counted, folded
+from computectl.shared.screen import Screen, counted, folded, packed
 from reportclient.plain_text import plain
 
 COLUMNS: Columns = {
@@ -131,15 +131,9 @@ def plan_table(answer: list[Forecast]) -> Table:
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
     """Yield a value as JSON on few lines, broken only between tokens."""
-    line = indent
-    for piece in map(str.strip, json.dumps(value, indent=1).splitlines()):
-        longer = f"{line} {piece}" if line.endswith(",") else line + piece
-        if len(longer) > width and line.strip():
-            yield line
-            line = f"{indent}  {piece}"
-        else:
-            line = longer
-    yield line
+    tokens = "\n".join(map(str.strip, json.dumps(value, indent=1).splitlines()))
+    pieces = tokens.replace(",\n", ",\n ").split("\n")
+    return packed(pieces, width, f"{indent}  ", indent)
 
 
 def _provider(planned: Forecast, call: Call) -> str | None:

@@ -11,11 +11,11 @@ from cliff.show import ShowOne
 
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
 from agent.provider_config.files import ProviderFiles, ignored_files, read_files
+from computectl.drawing.wording import amounts
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted
 from drivers.diagnostics import BadFile, Diagnostic
-from reportclient.model import Inventory
 
 COLUMNS: Columns = {
     "kind": lambda row: row[0],
@@ -88,7 +88,7 @@ class CheckFiles(DrawnOrListed[Checked]):
             target = "each root that no other entry describes" if every else one
             yield f"  {target} ({entry.place})"
             for name, record in sorted(entry.inventory.items()):
-                yield f"    inventory of {name}: {', '.join(_amounts(record))}"
+                yield f"    inventory of {name}: {', '.join(amounts(record))}"
             if entry.traits:
                 yield f"    traits: {', '.join(sorted(entry.traits))}"
 
@@ -118,12 +118,3 @@ class ShowSchema(ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:  # noqa: ARG002
         schema = json.loads(published())
         return tuple(schema), tuple(schema.values())
-
-
-def _amounts(record: Inventory) -> Iterator[str]:
-    """Yield an inventory's total, and its amounts that differ from Placement's defaults."""
-    default = Inventory(record.total).with_defaults(None).as_dict()
-    for name, amount in record.as_dict().items():
-        if name == "total" or amount != default[name]:
-            shown = f"{amount:g}" if isinstance(amount, float) else amount
-            yield f"{name} {shown}"

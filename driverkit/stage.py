@@ -22,6 +22,7 @@ from drivers.loaded import LoadedDriver
 from reportclient.client import Client
 from reportclient.errors import PlacementError
 from reportclient.http import API
+from reportclient.model import parse_uuid
 from reportclient.reader import refresh
 from reportclient.root import Root as ReportedRoot
 from reportclient.snapshot import Snapshot
@@ -93,7 +94,8 @@ class Stage:
 
     def root(self, node: str, uuid: str | None = None) -> "Root":
         """Return the root of this node, as Placement has it."""
-        return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES)).read()
+        uuid = uuid or parse_uuid(node) or str(uuidlib.uuid5(NAMESPACE, node))
+        return Root(self, node, ReportedRoot(uuid, self.api, RULES)).read()
 
     def clean_up(self, loaded: LoadedDriver) -> None:
         """Call ``cleanup_host`` if the driver has it.  :raises DriverRaised: it failed."""
@@ -119,13 +121,6 @@ def checked_call(method: str, function: Callable[[], T]) -> T:
         raise Hung(str(err)) from None
     except (Exception, SystemExit) as err:
         raise DriverRaised(method, err) from err
-
-
-def _uuid_of(node: str) -> str:
-    try:
-        return str(uuidlib.UUID(node))
-    except ValueError:
-        return str(uuidlib.uuid5(NAMESPACE, node))
 
 
 @dataclass(slots=True)

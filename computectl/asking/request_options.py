@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from computectl.reading.trees import uuid_or_none
 from computectl.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.request import UNSUFFIXED, read_resources
 from reportclient.candidates.text import read_root, read_subtree
 from reportclient.errors import UnknownNames
 from reportclient.http import API
+from reportclient.model import parse_uuid
 from reportclient.reader import part_of
 
 KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")
@@ -132,7 +132,7 @@ def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -
     :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
     name, uuid = options.provider, None
-    if name is not None and (canonical := uuid_or_none(name)) is not None:
+    if name is not None and (canonical := parse_uuid(name)) is not None:
         name, uuid = None, canonical
     return ProviderQuery(name, uuid, _group(_unsuffixed(options), UNSUFFIXED, resolve))
 
@@ -184,7 +184,7 @@ def _group(given: Sequence[Given], suffix: str, resolve: Resolve) -> RequestGrou
             case _ if tree is not None:
                 raise CommandError(f"{option} is given twice", "a group can be in one tree only")
             case _:
-                tree = uuid_or_none(value) or resolve(value)
+                tree = parse_uuid(value) or resolve(value)
     return RequestGroup.from_values(resources, required, member_of, tree, suffix=suffix)
 
 

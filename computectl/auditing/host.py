@@ -17,7 +17,7 @@ from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
-from agent.registry.record import ServiceRecord, is_alive
+from agent.registry.record import is_alive
 from agent.reporting.reports import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
@@ -109,8 +109,9 @@ class HostAudit:
 
     def _record(self, trees: dict[str, Snapshot]) -> None:
         settings = self.session.settings
-        record = _record_of(self.session)
-        if record is None:
+        try:
+            record = Services(self.session).registry.get_service(settings.host)
+        except UnknownHost:
             text = "the registry has no service record of this host"
             self.audit.add(REPORTING, [self._not_reported(text, settings.host)])
             return
@@ -149,14 +150,6 @@ class HostAudit:
                 self.audit.add(
                     ORPHANS, [Condition(text, item["name"], next_step=step)], item["uuid"]
                 )
-
-
-def _record_of(session: Session) -> ServiceRecord | None:
-    """Return this host's record; ``None`` without one."""
-    try:
-        return Services(session).registry.get_service(session.settings.host)
-    except UnknownHost:
-        return None
 
 
 def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Iterator[Condition]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.ownership.policy import DISABLED
-from computectl.drawing.trait_groups import folded, in_lines
+from computectl.drawing.trait_groups import folded
 from computectl.reading.trees import Trees
-from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns
+from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns, in_lines
 from reportclient.model import Provider
 from reportclient.observed_tree import SharingProviders, children_by_name, sharing_providers
 from reportclient.plain_text import in_natural_order, plain

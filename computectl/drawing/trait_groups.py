@@ -1,6 +1,6 @@
-"""Traits for people: sorted, families folded, broken into lines.  Pure."""
+"""Traits for people: sorted, families folded.  Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 FAMILIES = (
     "HW_CPU_X86_",
@@ -39,36 +39,3 @@ def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[
         own = (prefix for prefix in all_prefixes if trait.startswith(prefix) and trait != prefix)
         families.setdefault(next(own, trait), []).append(trait)
     return families
-
-
-def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
-    """Yield the words of each line: at most ``width`` columns with two spaces between words.
-
-    A folded family that is too long for a line is broken after a comma.
-    """
-    line: list[str] = []
-    room = width
-    for word in texts:
-        if line and len(word) > room:
-            yield line
-            line, room = [], width
-        if len(word) > width:
-            yield from ([piece] for piece in _broken(word, width))
-            continue
-        line.append(word)
-        room -= len(word) + 2
-    if line:
-        yield line
-
-
-def _broken(word: str, width: int) -> Iterator[str]:
-    """Yield the lines of a long ``PREFIX_{A,B,C}``; those after the first are indented."""
-    line = ""
-    for part in word.split(","):
-        longer = f"{line},{part}" if line.strip() else line + part
-        if line.strip() and len(longer) + 1 > width:
-            yield f"{line},"
-            line = f"  {part}"
-        else:
-            line = longer
-    yield line

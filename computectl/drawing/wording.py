@@ -93,7 +93,7 @@ class Wording:
             if name not in new:
                 yield "remove", name, ""
             elif name not in had:
-                yield "add", name, ", ".join(_amounts(new[name]))
+                yield "add", name, ", ".join(amounts(new[name]))
             elif had[name] != new[name]:
                 yield "set", name, ", ".join(self._moved(had[name], new[name]))
 
@@ -104,7 +104,7 @@ class Wording:
                 yield f"{_plain(key)} {_amount(old[key])} {self._arrow} {_amount(value)}"
 
 
-def _amounts(record: Inventory) -> Iterator[str]:
+def amounts(record: Inventory) -> Iterator[str]:
     """Yield an inventory's total, and its values other than the defaults."""
     for key, value in record.with_defaults(None).as_dict().items():
         if value != _UNSAID[key] and not (

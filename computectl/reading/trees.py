@@ -11,7 +11,7 @@ from typing import Any
 from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
-from reportclient.model import Provider, canonical_uuid
+from reportclient.model import Provider, parse_uuid
 from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
 from reportclient.plain_text import natural_key, plain
 from reportclient.reader import (
@@ -84,12 +84,6 @@ class Trees:
         return snapshot, Usage(usages, consumers, generations, marked)
 
 
-def uuid_or_none(text: str) -> str | None:
-    """Return a text as a canonical UUID; ``None`` if it is not a UUID."""
-    try:
-        return canonical_uuid(text, "provider")
-    except ValueError:
-        return None
 
 
 def find_provider(name_or_uuid: str, api: API) -> Listed:
@@ -97,7 +91,7 @@ def find_provider(name_or_uuid: str, api: API) -> Listed:
 
     :raises CommandError: Placement has no such provider.
     """
-    uuid = uuid_or_none(name_or_uuid)
+    uuid = parse_uuid(name_or_uuid)
     provider = provider_by_uuid(uuid, api) if uuid else None
     provider = provider or provider_by_name(name_or_uuid, api)
     if provider is None:

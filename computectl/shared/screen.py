@@ -101,17 +101,47 @@ def folded(line: str, width: int, hanging: int | None = None) -> str:
     if hanging is None:
         hanging = len(line) - len(line.lstrip()) + 2
     room = max(width, hanging + 20)
-    lines: list[str] = []
+    words: list[str] = []
     for piece in _PIECE.findall(line) or [line]:
         fits = columns(piece.lstrip()) <= room - hanging
-        for word in [piece] if fits else re.findall(r" *[^ ]+", piece) or [piece]:
-            if lines and columns(_COLOURS.sub("", lines[-1] + word)) > room:
-                lines.append(" " * hanging + word.lstrip())
-            elif lines:
-                lines[-1] += word
-            else:
-                lines = [word]
-    return "\n".join(lines)
+        words += [piece] if fits else re.findall(r" *[^ ]+", piece) or [piece]
+    return "\n".join(packed(words, room, " " * hanging))
+
+
+def packed(pieces: Iterable[str], width: int, hanging: str, line: str = "") -> Iterator[str]:
+    """Yield lines of pieces, broken only between pieces; colours have no width.
+
+    ``line``: what the first line begins with; ``hanging``: what further lines begin with, in place
+    of the spaces before their first piece.
+    """
+    for piece in pieces:
+        if line.strip() and columns(_COLOURS.sub("", line + piece)) > width:
+            yield line
+            line = hanging + piece.lstrip()
+        else:
+            line += piece
+    yield line
+
+
+def in_lines(texts: Iterable[str], width: int) -> Iterator[list[str]]:
+    """Yield the words of each line: at most ``width`` columns with two spaces between words.
+
+    A folded family that is too long for a line is broken after a comma, and then indented.
+    """
+    line: list[str] = []
+    room = width
+    for word in texts:
+        if line and len(word) > room:
+            yield line
+            line, room = [], width
+        if len(word) > width:
+            pieces = re.findall("[^,]+,?", word)
+            yield from ([piece] for piece in packed(pieces, width, "  "))
+            continue
+        line.append(word)
+        room -= len(word) + 2
+    if line:
+        yield line
 
 
 def counted(number: int, what: str) -> str:

@@ -172,12 +172,6 @@ def _takes_away(before: Snapshot, after: Snapshot) -> bool:
         now = after.get(provider.uuid)
         for name, record in provider.inventory.items():
             left = None if now is None else now.inventory.get(name)
-            if left is None or _free(left.with_defaults(record)) < _free(
-                record.with_defaults(None)
-            ):
+            if left is None or left.with_defaults(record).capacity < record.capacity:
                 return True
     return any(uuid not in after for uuid in before.providers)
-
-
-def _free(record: Any) -> int:
-    return int(record.total - record.reserved)

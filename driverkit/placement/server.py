@@ -12,7 +12,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -124,6 +124,13 @@ class PlacementServer:
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", self.child, str(self.directory)]
         command += [str(self.port), *self.arguments]
+        base = {key: it for key, it in os.environ.items() if not key.startswith("OS_PLACEMENT")}
+        here = str(Path(__file__).resolve().parents[2])
+        environment = {
+            **base,
+            "PYTHONPATH": os.pathsep.join(filter(None, [here, base.get("PYTHONPATH")])),
+            "OS_PLACEMENT_CONFIG_DIR": str(self.directory.resolve()),
+        }
         try:
             with self.log_path.open("ab") as log:
                 return subprocess.Popen(  # noqa: S603  # our own module
@@ -131,7 +138,7 @@ class PlacementServer:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=_environment(os.environ, self.directory.resolve()),
+                    env=environment,
                     start_new_session=True,  # Ctrl-C reaches only the parent, which stops it
                 )
         except OSError as err:
@@ -163,14 +170,6 @@ def empty(api: API) -> None:
         for consumer in api.request("GET", f"{path}/allocations")["allocations"]:
             api.request("DELETE", f"/allocations/{consumer}")
         api.request("DELETE", path)
-
-
-def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """Return an environment in which the child finds this package and its own configuration."""
-    others = {key: value for key, value in base.items() if not key.startswith("OS_PLACEMENT")}
-    here = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [here, base.get("PYTHONPATH")]))
-    return {**others, "PYTHONPATH": path, "OS_PLACEMENT_CONFIG_DIR": str(directory)}
 
 
 # sqlite_synchronous = false: tests do not wait for the disk; a power cut may lose data of a demo.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driverkit.scripted import opts
-from driverkit.scripted.edit import Marks, edit
+from driverkit.scripted.edit import edit
 from driverkit.scripted.script import Script, ScriptError, State, parse
 from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
 
@@ -40,7 +40,6 @@ class FakeDriver(ComputeDriver):
         super().__init__(context)
         self._sleep = sleep
         self._periods: Counter[str] = Counter()
-        self._marks: dict[str, Marks] = {}
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
@@ -96,7 +95,7 @@ class FakeDriver(ComputeDriver):
             raise DriverNotReady(state.not_ready)
         if state.error is not None:
             raise ScriptedError(state.error)
-        edit(provider_tree, nodename, node, self._marks.setdefault(nodename, {}), allocations)
+        edit(provider_tree, nodename, node, allocations)
 
     @property
     def _state(self) -> State:

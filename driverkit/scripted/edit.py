@@ -1,7 +1,7 @@
 """Edits a provider tree until it equals a node of the script; foreign data stays.
 
 A provider is the driver's own if its UUID is derived from the node's UUID and the provider's
-name, which can be checked after a restart, too.
+name, which can be checked after a restart, too.  The agent's ledger has its traits and aggregates.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,6 @@ from drivers.devices import SHARED
 from drivers.reallocate import Move, move_allocations
 from reportclient import provider_tree
 
-Marks = dict[str, tuple[frozenset[str], frozenset[str]]]
-"""Traits and aggregates that this process set and may have to remove, by provider UUID."""
-
 
 def own_uuid(root: str, name: str) -> str:
     """Return the UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
@@ -22,7 +19,7 @@ def own_uuid(root: str, name: str) -> str:
 
 
 def edit(
-    tree: ProviderTree, nodename: str, node: NodeSpec, marks: Marks, allocations: Allocations | None
+    tree: ProviderTree, nodename: str, node: NodeSpec, allocations: Allocations | None
 ) -> None:
     """Edit ``tree`` until it equals ``node``; move ``allocations`` along with its classes.
 
@@ -39,7 +36,8 @@ def edit(
             continue
         uuid = placed[spec.name] = _place(tree, root, nodename, spec)
         tree.update_inventory(uuid, spec.inventory)
-        _mark(tree, uuid, spec.traits, spec.aggregates, marks)
+        tree.set_own_traits(uuid, spec.traits)
+        tree.set_own_aggregates(uuid, spec.aggregates)
     if allocations is not None:
         specs = [spec for spec in node.providers if spec.name in placed]
         moves = [
@@ -48,7 +46,7 @@ def edit(
         ]
         move_allocations(tree, moves, allocations)
     # Last: a provider to be removed may have had a child that was moved to another parent.
-    _remove_unwanted(tree, root, set(placed.values()), marks)
+    _remove_unwanted(tree, root, set(placed.values()))
 
 
 def _leaving(
@@ -88,23 +86,7 @@ def _place(tree: ProviderTree, root: str, nodename: str, spec: ProviderSpec) -> 
     return uuid
 
 
-def _mark(
-    tree: ProviderTree, uuid: str, traits: frozenset[str], aggregates: frozenset[str], marks: Marks
-) -> None:
-    """Set traits and aggregates; remove those that this process set before."""
-    present = tree.data(uuid)
-    set_traits, set_aggregates = marks.get(uuid, (frozenset(), frozenset()))
-    # A trait that is gone from the tree was removed; if it comes back, another service set it.
-    old_traits = set_traits & present.traits
-    old_aggregates = set_aggregates & present.aggregates
-    tree.remove_traits(uuid, *(old_traits - traits))
-    tree.add_traits(uuid, *traits)
-    tree.remove_aggregates(uuid, *(old_aggregates - aggregates))
-    tree.add_aggregates(uuid, *aggregates)
-    marks[uuid] = old_traits | traits, old_aggregates | aggregates
-
-
-def _remove_unwanted(tree: ProviderTree, root: str, wanted: set[str], marks: Marks) -> None:
+def _remove_unwanted(tree: ProviderTree, root: str, wanted: set[str]) -> None:
     """Remove the driver's own providers that are not ``wanted``, children first."""
     for uuid in reversed(tree.get_provider_uuids()):
         if uuid in wanted or uuid != own_uuid(root, tree.data(uuid).name):
@@ -114,4 +96,5 @@ def _remove_unwanted(tree: ProviderTree, root: str, wanted: set[str], marks: Mar
         else:
             # A foreign provider is below: this one stays, empty.
             tree.update_inventory(uuid, {})
-            _mark(tree, uuid, frozenset(), frozenset(), marks)
+            tree.set_own_traits(uuid, ())
+            tree.set_own_aggregates(uuid, ())

@@ -12,7 +12,7 @@ from drivers import yaml_file
 from drivers.diagnostics import BadFile
 from drivers.errors import DriverError
 from drivers.yaml_file import Field
-from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, parse_uuid
 
 MOST_PROVIDERS = 200_000
 """The most providers of a state, so that a mistyped ``count`` does not exhaust memory."""
@@ -240,10 +240,10 @@ def _texts(field: Field | None, names: Names) -> frozenset[str]:
 
 def _uuid(field: Field, names: Names) -> str:
     text = _expand(field.text(), names, field)
-    try:
-        return canonical_uuid(text, "")
-    except ValueError:
-        raise field.error(f"{text!r} is not a UUID") from None
+    uuid = parse_uuid(text)
+    if uuid is None:
+        raise field.error(f"{text!r} is not a UUID")
+    return uuid
 
 
 def _expand(template: str, names: Names, field: Field) -> str:

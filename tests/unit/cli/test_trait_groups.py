@@ -8,7 +8,8 @@ import os_traits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from computectl.drawing.trait_groups import folded, in_lines
+from computectl.drawing.trait_groups import folded
+from computectl.shared.screen import in_lines
 
 TRAITS = st.sets(
     st.sampled_from([*os_traits.get_traits(), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_"]), max_size=120
@@ -35,6 +36,10 @@ def test_lines_say_every_trait_once_and_keep_to_the_width(traits: set[str], widt
     longest = max(map(len, traits), default=0) + 3
     assert all(len("  ".join(line)) <= max(width, longest) for line in lines)
     assert sorted(unfolded("  ".join(word for line in lines for word in line))) == sorted(traits)
+
+
+def test_the_last_member_of_a_family_stays_on_a_line_that_it_just_fits() -> None:
+    assert list(in_lines(["P_{AAAA,BB,CC}"], 8)) == [["P_{AAAA,"], ["  BB,CC}"]]
 
 
 def unfolded(text: str) -> list[str]:

@@ -15,8 +15,12 @@ from driverkit.scripted.driver import ScriptedError
 from driverkit.scripted.script import ScriptError
 from drivers import api
 from drivers.abilities import Configurable, Degradable, Identified, Lifecycle
+from reportclient.client import Client
+from reportclient.errors import Unreachable
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import OWNER, Agent
 
 ROOT = "11111111-1111-4111-8111-111111111111"
 AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -114,54 +118,99 @@ def test_what_the_script_has_no_longer_goes_even_after_a_restart(bench):
     assert not bench.before("h1").named("h1").inventory
 
 
-def test_strangers_stay(bench):
+class Reported(Bench):
+    """The driver in an agent, whose ledger has its traits and aggregates, and a Placement."""
+
+    def start(self, text: str | None = None) -> Reported:
+        super().start(text)
+        self.placement = FakePlacement()
+        named = {"fake": self.driver}
+        self.agent = Agent(self.placement, named=named, root=ROOT, state=self.folder / "state")
+        return self
+
+    def restart(self) -> None:
+        super().start()
+        self.agent.named = {"fake": self.driver}
+        self.agent.restart()
+
+    def run(self) -> Snapshot:
+        self.agent.period()
+        return self.seen()
+
+    def seen(self) -> Snapshot:
+        return Client(self.placement).tree(ROOT).freeze()
+
+    def edited(self, edit) -> None:
+        client = Client(self.placement, strict=True)
+        tree = client.tree(ROOT)
+        edit(tree)
+        client.update(tree)
+
+
+AGENTS = {"COMPUTE_NODE", OWNER, "COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW"}
+"""Traits of the root that the agent sets itself."""
+
+
+@pytest.fixture
+def reported(tmp_path: Path) -> Reported:
+    return Reported(tmp_path)
+
+
+def test_strangers_stay(reported):
     def visit(tree):
         tree.add_traits("h1", "CUSTOM_STRANGE")
         tree.add_aggregates("h1", OTHER_AGG)
         tree.new_child("h1_agent", "h1")
-        tree.new_root("ceph", str(uuid.uuid4()))
+        ceph = tree.new_root("ceph", str(uuid.uuid4()))
+        tree.add_traits(ceph, "MISC_SHARES_VIA_AGGREGATE")
+        tree.add_aggregates(ceph, OTHER_AGG)
         tree.add_traits("h1_numa0_pf0", "CUSTOM_STRANGE")
 
-    bench.start(NESTED).period()
-    bench.stranger(visit)
-    strange = bench.before("h1")
-    bench.period()
-    assert bench.before("h1") is strange
-    bench.script("nodes: {h1: }").period()
-    assert bench.names() == ["ceph", "h1", "h1_agent"]
-    assert bench.before("h1").named("h1").traits == {"CUSTOM_STRANGE"}
-    assert bench.before("h1").named("h1").aggregates == {OTHER_AGG}
+    reported.start(NESTED).run()
+    reported.edited(visit)
+    strange = reported.seen()
+    assert reported.run().providers == strange.providers
+    left = reported.script("nodes: {h1: }").run()
+    assert sorted(provider.name for provider in left.walk()) == ["ceph", "h1", "h1_agent"]
+    assert left.named("h1").traits - AGENTS == {"CUSTOM_STRANGE"}
+    assert left.named("h1").aggregates == {OTHER_AGG}
 
 
-def test_a_provider_with_a_strangers_child_stays_emptied(bench):
-    bench.start(NESTED).period()
-    bench.stranger(lambda tree: tree.new_child("theirs", "h1_numa0_pf0"))
-    bench.script("nodes: {h1: }").period()
-    kept = bench.before("h1").named("h1_numa0_pf0")
+def test_a_provider_with_a_strangers_child_stays_emptied(reported):
+    reported.start(NESTED).run()
+    reported.edited(lambda tree: tree.new_child("theirs", "h1_numa0_pf0"))
+    left = reported.script("nodes: {h1: }").run()
+    kept = left.named("h1_numa0_pf0")
     assert (kept.inventory, kept.traits) == ({}, frozenset())
-    assert bench.names() == ["h1", "h1_numa0", "h1_numa0_pf0", "theirs"]
+    names = ["h1", "h1_numa0", "h1_numa0_pf0", "theirs"]
+    assert sorted(provider.name for provider in left.walk()) == names
 
 
-def test_traits_and_aggregates_that_a_script_dropped_are_taken_away(bench):
-    bench.start(f"nodes: {{h1: {{traits: [CUSTOM_A, CUSTOM_B], aggregates: [{AGG}]}}}}").period()
-    tree = bench.script("nodes: {h1: {traits: [CUSTOM_B]}}").period()
-    assert tree.data("h1").traits == {"CUSTOM_B"}
-    assert tree.data("h1").aggregates == set()
+@pytest.mark.parametrize("restarted", [False, True])
+def test_traits_and_aggregates_that_a_script_dropped_are_taken_away(reported, restarted):
+    text = f"nodes: {{h1: {{traits: [CUSTOM_A, CUSTOM_B], aggregates: [{AGG}]}}}}"
+    reported.start(text).run()
+    reported.script("nodes: {h1: {traits: [CUSTOM_B]}}")
+    if restarted:
+        reported.restart()
+    left = reported.run().named("h1")
+    assert left.traits - AGENTS == {"CUSTOM_B"}
+    assert left.aggregates == set()
 
 
-def test_a_removal_that_placement_never_saw_is_asked_for_again(bench):
-    bench.start("nodes: {h1: {traits: [CUSTOM_A]}}").period()
-    acknowledged = bench.before("h1")
-    bench.script("nodes: {h1: }").period()
-    bench.snapshots["h1"] = acknowledged
-    assert bench.period().data("h1").traits == set()
+def test_a_removal_that_placement_never_saw_is_asked_for_again(reported):
+    reported.start("nodes: {h1: {traits: [CUSTOM_A]}}").run()
+    reported.placement.fail_next("PUT", f"/resource_providers/{ROOT}/traits", Unreachable("away"))
+    assert "CUSTOM_A" in reported.script("nodes: {h1: }").run().named("h1").traits
+    assert reported.run().named("h1").traits == AGENTS
 
 
-def test_a_trait_that_a_stranger_sets_after_its_removal_stays(bench):
-    bench.start("nodes: {h1: {traits: [CUSTOM_A]}}").period()
-    bench.script("nodes: {h1: }").periods(2)
-    bench.stranger(lambda tree: tree.add_traits("h1", "CUSTOM_A"))
-    assert bench.period().data("h1").traits == {"CUSTOM_A"}
+def test_a_trait_that_a_stranger_sets_after_its_removal_stays(reported):
+    reported.start("nodes: {h1: {traits: [CUSTOM_A]}}").run()
+    reported.script("nodes: {h1: }").run()
+    assert reported.run().named("h1").traits == AGENTS
+    reported.edited(lambda tree: tree.add_traits("h1", "CUSTOM_A"))
+    assert reported.run().named("h1").traits - AGENTS == {"CUSTOM_A"}
 
 
 def test_a_provider_of_this_name_is_taken_over_and_never_removed(bench):
@@ -229,8 +278,14 @@ def test_a_node_that_left_the_script_is_not_ready(bench):
 # -- time
 
 
-def test_each_state_holds_until_the_next_one_begins(bench):
-    bench.start(
+def test_each_state_holds_until_the_next_one_begins(reported):
+    def names(tree: Snapshot) -> list[str]:
+        return sorted(provider.name for provider in tree.walk())
+
+    def totals(tree: Snapshot) -> dict[str, int]:
+        return {name: record.total for name, record in tree.named("h1").inventory.items()}
+
+    reported.start(
         """
         - nodes: {h1: {inventory: {VCPU: 8, DISK_GB: 5}, children: {a: {children: {b: }}}}}
         - after: 2
@@ -239,14 +294,16 @@ def test_each_state_holds_until_the_next_one_begins(bench):
           nodes: {h1: {inventory: {VCPU: 8}}}
         """
     )
-    assert bench.periods(2).data("h1").inventory == {"VCPU": {"total": 8}, "DISK_GB": {"total": 5}}
-    assert bench.names() == ["h1", "h1_a", "h1_a_b"]
-    during = bench.period().data("h1")
-    assert (during.inventory, during.traits) == ({"VCPU": {"total": 16}}, {"CUSTOM_B"})
-    assert bench.names() == ["h1", "h1_c"]
     for _ in range(2):
-        afterwards = bench.period().data("h1")
-        assert (afterwards.inventory, afterwards.traits) == ({"VCPU": {"total": 8}}, set())
+        before = reported.run()
+        assert totals(before) == {"VCPU": 8, "DISK_GB": 5}
+        assert names(before) == ["h1", "h1_a", "h1_a_b"]
+    during = reported.run()
+    assert (totals(during), during.named("h1").traits - AGENTS) == ({"VCPU": 16}, {"CUSTOM_B"})
+    assert names(during) == ["h1", "h1_c"]
+    for _ in range(2):
+        afterwards = reported.run()
+        assert (totals(afterwards), afterwards.named("h1").traits) == ({"VCPU": 8}, AGENTS)
 
 
 def test_each_node_counts_its_own_periods(bench):
