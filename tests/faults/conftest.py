@@ -1,8 +1,9 @@
-"""What the tests with faults share."""
+"""What the tests with faults share: a scene in this process, and a site with an agent as a process."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.register_assert_rewrite("tests.faults.scenario")
 
 from tests.faults.scenario import Scene, after, before
+from tests.faults.site import Site
 from tests.servers.backup import back_up, restore
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
@@ -49,3 +51,11 @@ def scene(settled: tuple[Scene, Path], fresh: Scene) -> Scene:
     fresh.driver.say(after())
     fresh.strangers_child, fresh.consumer = model.strangers_child, model.consumer
     return fresh
+
+
+@pytest.fixture
+def site(tmp_path: Path, placement: RealPlacement) -> Iterator[Site]:
+    """A host whose agent has not started: a test sets what it wants before."""
+    site = Site.on(placement, tmp_path / "host")
+    yield site
+    site.agent.kill()

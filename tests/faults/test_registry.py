@@ -14,11 +14,13 @@ import pytest
 
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
+from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
+
+pytestmark = pytest.mark.faults
 
 
 @dataclass

@@ -14,12 +14,14 @@ import pytest
 
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
+from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers import version_before
 from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
+
+pytestmark = pytest.mark.faults
 
 LONG = 180.0
 """Seconds, for a call that nobody answers while a registry comes or goes."""
