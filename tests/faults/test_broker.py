@@ -13,18 +13,9 @@ import pytest
 from agent.bus.messaging import oslo_messaging
 from tests.faults.site import Site
 from tests.integration.switched import Caller, eventually, has_trait
-from tests.servers import rabbitmq
 from tests.servers.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.faults
-
-
-@pytest.fixture
-def broker(own_broker: RabbitMQ) -> RabbitMQ:
-    """Broken in each test, so another one in each."""
-    if missing := rabbitmq.missing():
-        pytest.skip(missing)
-    return own_broker
 
 
 @contextmanager

@@ -104,29 +104,28 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture
 def fleet(
-    site: Site, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
+    site: Site,
+    broker: RabbitMQ,
+    mariadb: MariaDB,
+    tmp_path: Path,
+    transport: Callable[[str], Any],
 ) -> Iterator[Fleet]:
-    if missing := MariaDB.missing():
-        pytest.skip(missing)
     started: list[RegistryProcess] = []
-    with MariaDB() as database:
-        more = f"connection = {database.create('registry')}\n"
+    more = f"connection = {mariadb.create('registry')}\n"
 
-        def start(environment: Environment) -> RegistryProcess:
-            directory = tmp_path / f"registry{len(started)}"
-            directory.mkdir()
-            started.append(
-                RegistryProcess(
-                    directory, transport_url=broker.url, more=more, environment=environment
-                )
-            )
-            started[-1].start()
-            return started[-1]
+    def start(environment: Environment) -> RegistryProcess:
+        directory = tmp_path / f"registry{len(started)}"
+        directory.mkdir()
+        started.append(
+            RegistryProcess(directory, transport_url=broker.url, more=more, environment=environment)
+        )
+        started[-1].start()
+        return started[-1]
 
-        yield Fleet(site, RegistryClient.over(transport(broker.url), timeout=5), start)
-        site.agent.kill()
-        for each in started:
-            each.stop()
+    yield Fleet(site, RegistryClient.over(transport(broker.url), timeout=5), start)
+    site.agent.kill()
+    for each in started:
+        each.stop()
 
 
 @pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "downgrade"])
