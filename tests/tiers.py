@@ -21,7 +21,7 @@ FAULTS = "COMPUTE_AGENT_TEST_FAULTS" in os.environ
 """Whether this run is the long one."""
 FAST = "COMPUTE_AGENT_TEST_FAST" in os.environ
 """Whether this run is the short one."""
-WITH_SERVERS = ("docs", "faults", "integration", "kit", "lab", "matrix", "spec")
+WITH_SERVERS = ("docs", "faults", "integration", "kit", "lab", "spec")
 SERVERS = {"broker", "libvirtd", "own_broker", "own_placement", "placement_server"}
 REAL = {"placement", "real"}
 """Values of parameters that choose the real Placement."""

@@ -66,14 +66,11 @@ only_mutate = [
 ]
 also_copy = ["setup.cfg", "etc", "docs", "examples", "benchmarks"]
 pytest_add_cli_args_test_selection = [
-    "tests/unit/ownership", "tests/examples", "tests/ownership", "tests/unit/reportclient",
-    "tests/unit/test_several_drivers.py", "tests/unit/test_attach.py", "tests/unit/test_leaving.py",
-    "tests/unit/test_hard_periods.py", "tests/unit/test_host_status.py",
+    "tests/ownership", "tests/examples", "tests/unit/reportclient", "tests/unit/test_host_status.py",
     "tests/unit/test_host_enabled.py", "tests/unit/test_service_switch.py",
-    "tests/unit/test_many_nodes.py", "tests/unit/test_competing.py", "tests/property/test_diff.py",
+    "tests/unit/test_many_nodes.py", "tests/property/test_diff.py",
     "tests/property/test_apply_on_fake.py", "tests/property/test_host_status.py",
-    "tests/property/test_rebase.py",
-    "tests/contract", "tests/unit/test_period_edges.py", "tests/world",
+    "tests/property/test_rebase.py", "tests/contract", "tests/world",
     "tests/unit/metrics/test_monitoring.py", "tests/unit/provider_config", "tests/unit/registry",
     "tests/unit/state", "tests/unit/test_nodes.py", "tests/unit/test_signing.py",
     "tests/unit/test_switching.py", "tests/unit/test_watching.py", "tests/property/test_tree_model.py",

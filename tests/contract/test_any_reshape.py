@@ -19,11 +19,6 @@ BYSTANDER = OTHER
 SEEDS = range(16)
 
 
-@pytest.fixture
-def world(any_placement) -> World:
-    return World.of(any_placement)
-
-
 def uses(world: World, guest: str) -> set[str]:
     """The providers that it has something of."""
     return set(world.stranger.allocation(guest)["allocations"])

@@ -18,11 +18,6 @@ GUESTS = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
 
 
 @pytest.fixture
-def world(any_placement) -> World:
-    return World.of(any_placement)
-
-
-@pytest.fixture
 def nova(world: World) -> World:
     """A root with children that somebody else has made and goes on to write to."""
     world.settled(host())

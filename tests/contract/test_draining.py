@@ -208,8 +208,7 @@ LINK = "CUSTOM_LINK"
 
 
 @pytest.fixture
-def world(any_placement) -> World:
-    world = World.of(any_placement)
+def world(world: World) -> World:
     world.settled(host())
     return world
 

@@ -15,8 +15,7 @@ STRANGER = "00000000-0000-4000-8000-0000000000b0"
 
 
 @pytest.fixture
-def world(any_placement) -> World:
-    world = World.of(any_placement)
+def world(world: World) -> World:
     world.settled(host())
     return world
 

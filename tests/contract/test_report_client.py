@@ -39,11 +39,6 @@ from tests.contract.world import (
 )
 
 
-@pytest.fixture
-def world(any_placement) -> World:
-    return World.of(any_placement)
-
-
 def full(total: int, **said: object) -> Inventory:
     return Inventory(total, **said).with_defaults(None)
 

@@ -1,8 +1,9 @@
-"""What the tests with faults share."""
+"""What the tests with faults share: a scene in this process, and a site with an agent as a process."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ import pytest
 pytest.register_assert_rewrite("tests.faults.scenario")
 
 from tests.faults.scenario import Scene, after, before
+from tests.faults.site import Site
+from tests.servers import rabbitmq
 from tests.servers.backup import back_up, restore
+from tests.servers.databases import MariaDB
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ
 
 
 @pytest.fixture
@@ -49,3 +54,27 @@ def scene(settled: tuple[Scene, Path], fresh: Scene) -> Scene:
     fresh.driver.say(after())
     fresh.strangers_child, fresh.consumer = model.strangers_child, model.consumer
     return fresh
+
+
+@pytest.fixture
+def site(tmp_path: Path, placement: RealPlacement) -> Iterator[Site]:
+    """A host whose agent has not started: a test sets what it wants before."""
+    site = Site.on(placement, tmp_path / "host")
+    yield site
+    site.agent.kill()
+
+
+@pytest.fixture
+def broker(own_broker: RabbitMQ) -> RabbitMQ:
+    """Broken in each test, so another one in each."""
+    if missing := rabbitmq.missing():
+        pytest.skip(missing)
+    return own_broker
+
+
+@pytest.fixture
+def mariadb() -> Iterator[MariaDB]:
+    if missing := MariaDB.missing():
+        pytest.skip(missing)
+    with MariaDB() as database:
+        yield database

@@ -40,7 +40,7 @@ SILENT = {
     "reset mid-reply": proxies.reset_mid_reply,
     "gone away": proxies.gone_away,
     "time-out": proxies.held(LONGER),
-    "done, then time-out": proxies.done_and_held(LONGER),
+    "done, then time-out": proxies.held(LONGER, done=True),
     "truncated JSON": proxies.done_and_answered(lambda body: body[: len(body) // 2] or b"{"),
     "HTML page for an answer": proxies.answered(html(200)),
     "done, but an HTML page": proxies.done_and_answered(lambda body: b"<html></html>"),

@@ -10,6 +10,7 @@ from drivers.api import DriverContext
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
+from tests.integration.agent_host import Here
 from tests.servers.bulk_load import load
 from tests.servers.placement import RealPlacement
 
@@ -48,3 +49,11 @@ def load_fleet(placement: RealPlacement, *, disabled: int = 0) -> None:
     placement.start()
     placement.empty()
     load(placement, fleet(disabled=disabled))
+
+
+def fleet_with_commands(placement: RealPlacement, directory: Path) -> Here:
+    """The commands of one host, on a Placement with the fleet, of which two hosts are disabled."""
+    load_fleet(placement, disabled=2)
+    made = Here(directory, placement.url)
+    made.configure()
+    return made

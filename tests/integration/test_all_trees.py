@@ -19,17 +19,14 @@ from reportclient.reader import refresh
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 from tests.integration.agent_host import Here, one_line
-from tests.integration.fleet import CEPH, host, load_fleet
+from tests.integration.fleet import CEPH, fleet_with_commands, host
 from tests.servers.placement import RealPlacement
 from tests.unit.cli.trees import numa_host, uuid_of
 
 
 @pytest.fixture(scope="module")
 def ctl(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> Here:
-    load_fleet(placement_server, disabled=2)
-    made = Here(tmp_path_factory.mktemp("ctl"), placement_server.url)
-    made.configure()
-    return made
+    return fleet_with_commands(placement_server, tmp_path_factory.mktemp("ctl"))
 
 
 def calls_of(out: str) -> int:

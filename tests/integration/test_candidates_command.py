@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.agent_host import Here, one_line
-from tests.integration.fleet import host, load_fleet, uuid
+from tests.integration.fleet import fleet_with_commands, host, uuid
 from tests.servers.placement import RealPlacement
 
 TWO_PORTS = """
@@ -21,10 +21,7 @@ group_policy: isolate
 
 @pytest.fixture(scope="module")
 def ctl(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> Here:
-    load_fleet(placement_server, disabled=2)
-    made = Here(tmp_path_factory.mktemp("ctl"), placement_server.url)
-    made.configure()
-    return made
+    return fleet_with_commands(placement_server, tmp_path_factory.mktemp("ctl"))
 
 
 def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: Here) -> None:

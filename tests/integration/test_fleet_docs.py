@@ -11,7 +11,7 @@ import pytest
 
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.agent_host import Here
-from tests.integration.fleet import load_fleet, uuid
+from tests.integration.fleet import fleet_with_commands, uuid
 from tests.integration.transcripts import PAGES, replayed, steps
 from tests.servers.placement import RealPlacement
 
@@ -27,10 +27,7 @@ def code(language: str) -> str:
 
 @pytest.fixture(scope="module")
 def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> Here:
-    made = Here(tmp_path_factory.mktemp("docs"), placement_server.url)
-    made.configure()
-    load_fleet(placement_server, disabled=2)
-    return made
+    return fleet_with_commands(placement_server, tmp_path_factory.mktemp("docs"))
 
 
 @pytest.mark.timeout(900)

@@ -1,4 +1,4 @@
-"""Placement in memory, for all tests of this folder."""
+"""Placement in memory, for all tests of this folder and below."""
 
 import pytest
 

@@ -268,22 +268,12 @@ def gone_away(exchange: Exchange) -> None:
     raise Cut
 
 
-def held(seconds: float) -> Fault:
-    """No answer for so long, and nothing done."""
+def held(seconds: float, *, done: bool = False) -> Fault:
+    """No answer for so long; nothing is done, or all is (``done``)."""
 
     def fault(exchange: Exchange) -> None:
-        exchange.hold(seconds)
-        raise Cut
-
-    fault.holds = True
-    return fault
-
-
-def done_and_held(seconds: float) -> Fault:
-    """Placement did it, but the answer takes so long."""
-
-    def fault(exchange: Exchange) -> None:
-        exchange.forward()
+        if done:
+            exchange.forward()
         exchange.hold(seconds)
         raise Cut
 

@@ -585,14 +585,19 @@ def test_a_node_that_moves_to_another_service_is_never_without_its_provider(plac
         assert not [request for request in placement.since(quiet) if request.is_write]
 
 
-def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
-    """The other service puts its mark there after we looked, before our first write."""
+def taken_over_before(method: str, placement: FakePlacement) -> tuple[Service, Service]:
+    """A service that removes a node, and another one that takes it over right before a request."""
     service = vanished(placement)
     other = Service(placement, Rack("goes"), TWO)
-
     service.nodes.breaker.api = door = Door(placement)
-    door.before.append(("PUT", "", other.calls))
+    door.before.append((method, "", other.calls))
     service.period(WAIT)
+    return service, other
+
+
+def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
+    """The other service puts its mark there after we looked, before our first write."""
+    service, _ = taken_over_before("PUT", placement)
     assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
     service.nodes.breaker.api = placement
     service.calls(WAIT)
@@ -602,12 +607,7 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
 
 def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
     """The other service reads between our taking the mark off and our delete."""
-    service = vanished(placement)
-    other = Service(placement, Rack("goes"), TWO)
-
-    service.nodes.breaker.api = door = Door(placement)
-    door.before.append(("DELETE", "", other.calls))
-    service.period(WAIT)
+    _, other = taken_over_before("DELETE", placement)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))
     assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))

@@ -9,7 +9,7 @@ from agent.ownership.policy import Policy
 from agent.provider_config.asserted import asserted
 from agent.provider_config.entries import Entries, Entry
 from reportclient.plan import Problem
-from tests.unit.ownership.small import (
+from tests.ownership.rules.small import (
     ATTACHED,
     DEVICE,
     ONE,

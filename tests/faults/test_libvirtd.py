@@ -25,6 +25,7 @@ from tests.servers.placement import RealPlacement
 
 MISSING = missing() or (None if shutil.which("gcc") else "gcc is not installed")
 pytestmark = [
+    pytest.mark.faults,
     pytest.mark.real_libvirt,
     pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
 ]

@@ -12,7 +12,7 @@ from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
-from tests.unit.ownership.small import (
+from tests.ownership.rules.small import (
     ATTACHED,
     DEVICE,
     ONE,

@@ -21,7 +21,7 @@ from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
-from tests.unit.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
+from tests.ownership.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
 
 CARD = own_uuid(THEIRS, "card0")
 FULL = {"FPGA": Inventory(1)}

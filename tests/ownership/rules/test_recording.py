@@ -12,7 +12,7 @@ from agent.ownership.policy import Policy
 from agent.ownership.statement import Assertion, Statement, driver_statements, without_moved_classes
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
-from tests.unit.ownership.small import (
+from tests.ownership.rules.small import (
     DEVICE,
     ONE,
     ROOT,

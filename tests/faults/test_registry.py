@@ -14,11 +14,13 @@ import pytest
 
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
+from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
+
+pytestmark = pytest.mark.faults
 
 
 @dataclass
@@ -76,21 +78,22 @@ def database_hung(centre: Centre) -> Iterator[None]:
 
 @pytest.fixture
 def centre(
-    site: Site, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
+    site: Site,
+    broker: RabbitMQ,
+    mariadb: MariaDB,
+    tmp_path: Path,
+    transport: Callable[[str], Any],
 ) -> Iterator[Centre]:
-    if missing := MariaDB.missing():
-        pytest.skip(missing)
-    with MariaDB() as database:
-        more = f"connection = {database.create('registry')}\n"
+    more = f"connection = {mariadb.create('registry')}\n"
 
-        def registry(name: str) -> RegistryProcess:
-            (tmp_path / name).mkdir()
-            return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
+    def registry(name: str) -> RegistryProcess:
+        (tmp_path / name).mkdir()
+        return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
 
-        with registry("registry") as first:
-            client = RegistryClient.over(transport(broker.url), timeout=5)
-            yield Centre(first, database, client, lambda: registry("second"))
-            site.agent.kill()
+    with registry("registry") as first:
+        client = RegistryClient.over(transport(broker.url), timeout=5)
+        yield Centre(first, mariadb, client, lambda: registry("second"))
+        site.agent.kill()
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ import pytest
 
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
+from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers import version_before
 from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
+
+pytestmark = pytest.mark.faults
 
 LONG = 180.0
 """Seconds, for a call that nobody answers while a registry comes or goes."""
@@ -102,29 +104,28 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture
 def fleet(
-    site: Site, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
+    site: Site,
+    broker: RabbitMQ,
+    mariadb: MariaDB,
+    tmp_path: Path,
+    transport: Callable[[str], Any],
 ) -> Iterator[Fleet]:
-    if missing := MariaDB.missing():
-        pytest.skip(missing)
     started: list[RegistryProcess] = []
-    with MariaDB() as database:
-        more = f"connection = {database.create('registry')}\n"
+    more = f"connection = {mariadb.create('registry')}\n"
 
-        def start(environment: Environment) -> RegistryProcess:
-            directory = tmp_path / f"registry{len(started)}"
-            directory.mkdir()
-            started.append(
-                RegistryProcess(
-                    directory, transport_url=broker.url, more=more, environment=environment
-                )
-            )
-            started[-1].start()
-            return started[-1]
+    def start(environment: Environment) -> RegistryProcess:
+        directory = tmp_path / f"registry{len(started)}"
+        directory.mkdir()
+        started.append(
+            RegistryProcess(directory, transport_url=broker.url, more=more, environment=environment)
+        )
+        started[-1].start()
+        return started[-1]
 
-        yield Fleet(site, RegistryClient.over(transport(broker.url), timeout=5), start)
-        site.agent.kill()
-        for each in started:
-            each.stop()
+    yield Fleet(site, RegistryClient.over(transport(broker.url), timeout=5), start)
+    site.agent.kill()
+    for each in started:
+        each.stop()
 
 
 @pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "downgrade"])

@@ -9,7 +9,7 @@ from agent.period.competing import DAY, QUIET_READS, REPORT_AFTER, CompetingOwne
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories, SetTraits
 from reportclient.snapshot import Snapshot
-from tests.unit.ownership.small import DEVICE, ONE, ROOT, device, holding, kept, root, there
+from tests.ownership.rules.small import DEVICE, ONE, ROOT, device, holding, kept, root, there
 
 OURS = there(root(8), device(4))
 THEIRS = OURS.with_changes({DEVICE: device(2)})

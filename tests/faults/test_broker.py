@@ -11,9 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from agent.bus.messaging import oslo_messaging
+from tests.faults.site import Site
 from tests.integration.switched import Caller, eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers.rabbitmq import RabbitMQ
+
+pytestmark = pytest.mark.faults
 
 
 @contextmanager

@@ -12,7 +12,9 @@ import pytest
 
 from agent.state import root_file
 from agent.state.root_file import RootFile, root_path
-from tests.matrix.site import Site
+from tests.faults.site import Site
+
+pytestmark = pytest.mark.faults
 
 
 def mount(*arguments: str) -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.site import Site
 from tests.integration.foreign import with_a_stranger
-from tests.matrix.site import Site
 from tests.servers.databases import ReplicatedMariaDB
 from tests.servers.forwarder import Forwarder
 from tests.servers.placement_workers import PlacementWorkers
 
-pytestmark = pytest.mark.skipif(
-    ReplicatedMariaDB.missing() is not None, reason=str(ReplicatedMariaDB.missing())
-)
+MISSING = ReplicatedMariaDB.missing()
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+]
 
 
 @dataclass

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.site import Site
 from tests.kit.installed import install
-from tests.matrix.site import Site
+
+pytestmark = pytest.mark.faults
 
 # What it does in a call is what the file says at that time.
 DRIVER = """

@@ -41,7 +41,9 @@ class Agent(agents.Agent):
         return tracker.view.snapshot.named(name)
 
 
-def test_while_one_driver_is_not_ready_its_part_stays_though_another_sets_the_whole_root(placement):
+def test_while_one_driver_is_not_ready_its_part_stays_though_another_sets_the_whole_root(
+    fake_placement,
+):
     ready = [True]
 
     def whole_root(tree):
@@ -53,30 +55,30 @@ def test_while_one_driver_is_not_ready_its_part_stays_though_another_sets_the_wh
         inventory = tree.data(NODE).inventory
         tree.update_inventory(NODE, {**inventory, "CUSTOM_FPGA": {"total": 2}})
 
-    agent = Agent(placement, whole_root, adds)
+    agent = Agent(fake_placement, whole_root, adds)
     assert agent.period().ok
     ready.clear()
     assert not agent.period(600).ok
     assert set(agent.seen(NODE).inventory) == {"VCPU", "CUSTOM_FPGA"}
 
 
-def test_a_provider_that_placement_keeps_failing_at_holds_no_other(placement):
-    agent = Agent(placement, tree_of(3))
+def test_a_provider_that_placement_keeps_failing_at_holds_no_other(fake_placement):
+    agent = Agent(fake_placement, tree_of(3))
     for _ in range(2):
-        placement.fail_next("PUT", r"/traits$", errors.ServerFault("500"))
+        fake_placement.fail_next("PUT", r"/traits$", errors.ServerFault("500"))
     report = agent.period()
     assert len(report.failed) == 1
     assert agent.seen(f"{NODE}_2").inventory
     assert agent.period().ok
 
 
-def test_one_500_is_tried_once_more_at_once(placement):
-    agent = Agent(placement, tree_of(1))
-    placement.fail_next("PUT", r"/inventories$", errors.ServerFault("500"))
+def test_one_500_is_tried_once_more_at_once(fake_placement):
+    agent = Agent(fake_placement, tree_of(1))
+    fake_placement.fail_next("PUT", r"/inventories$", errors.ServerFault("500"))
     assert agent.period().ok
 
 
-def changing(placement):
+def changing(fake_placement):
     """An agent that has reported everything, and a list with the VCPUs to report from now on."""
     vcpus = [8]
 
@@ -84,84 +86,84 @@ def changing(placement):
         tree_of(1)(tree)
         tree.update_inventory(NODE, {"VCPU": {"total": vcpus[-1]}})
 
-    agent = Agent(placement, body)
+    agent = Agent(fake_placement, body)
     assert agent.period().ok
     return agent, vcpus
 
 
 @pytest.mark.parametrize(("done", "calls"), [(True, 1), (False, 2)])
-def test_a_write_without_an_answer_is_asked_about_with_one_read(placement, done, calls):
-    agent, vcpus = changing(placement)
+def test_a_write_without_an_answer_is_asked_about_with_one_read(fake_placement, done, calls):
+    agent, vcpus = changing(fake_placement)
     vcpus.append(9)
-    placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=done)
+    fake_placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=done)
     assert not agent.period(1.0).ok
     report = agent.period(1.0)
     assert report.ok and report.calls == calls
     assert agent.seen(NODE).inventory["VCPU"].total == 9
     assert agent.period(1.0).calls == 0
-    assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 9
+    assert fake_placement.stranger.inventory(ROOT)["VCPU"]["total"] == 9
 
 
-def test_a_lost_write_that_another_one_followed_is_read_with_all_else(placement):
-    agent, vcpus = changing(placement)
+def test_a_lost_write_that_another_one_followed_is_read_with_all_else(fake_placement):
+    agent, vcpus = changing(fake_placement)
     vcpus.append(9)
-    placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=True)
+    fake_placement.fail_next("PUT", r"/inventories$", errors.Unreachable("lost"), after=True)
     assert not agent.period(1.0).ok
-    placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+    fake_placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     assert agent.period().ok
     assert "CUSTOM_FOREIGN" in agent.seen(NODE).traits
 
 
-def test_what_was_not_carried_out_is_written_again_without_a_read(placement):
-    agent, vcpus = changing(placement)
+def test_what_was_not_carried_out_is_written_again_without_a_read(fake_placement):
+    agent, vcpus = changing(fake_placement)
     vcpus.append(9)
     away = errors.Unreachable("503", unsent=True)
-    placement.fail_next("PUT", r"/inventories$", away)
+    fake_placement.fail_next("PUT", r"/inventories$", away)
     assert not agent.period(1.0).ok
     report = agent.period(1.0)
     assert report.ok and report.calls == 1
 
 
-def test_while_a_write_gets_no_answer_nothing_is_verified_before_it(placement):
-    agent, vcpus = changing(placement)
+def test_while_a_write_gets_no_answer_nothing_is_verified_before_it(fake_placement):
+    agent, vcpus = changing(fake_placement)
     vcpus.append(9)
     for _ in range(3):
-        placement.fail_next("PUT", r"/inventories$", errors.Unreachable("503", unsent=True))
+        fake_placement.fail_next("PUT", r"/inventories$", errors.Unreachable("503", unsent=True))
     assert [agent.period(130.0).calls for _ in range(4)][1:] == [1, 1, 1]
     assert agent.seen(NODE).inventory["VCPU"].total == 9
 
 
-def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(placement):
-    agent = Agent(placement, tree_of(1))
-    placement.fail_next("GET", r"in_tree", errors.Unreachable("503", retry_after=99_999.0))
+def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(fake_placement):
+    agent = Agent(fake_placement, tree_of(1))
+    fake_placement.fail_next("GET", r"in_tree", errors.Unreachable("503", retry_after=99_999.0))
     assert not agent.period().ok
     assert agent.period(1).calls == 0
     assert agent.period(400).ok
 
 
-def test_what_is_below_a_root_that_can_not_be_made_is_not_told_again_for_each(placement):
-    placement.stranger.create_provider(NODE, OTHER)
-    agent = Agent(placement, tree_of(5))
+def test_what_is_below_a_root_that_can_not_be_made_is_not_told_again_for_each(fake_placement):
+    fake_placement.stranger.create_provider(NODE, OTHER)
+    agent = Agent(fake_placement, tree_of(5))
     for _ in range(2):
         complaints = agent.period().texts()
         assert len(complaints) == 1, complaints
         assert OTHER in complaints[0]
 
 
-def test_one_child_made_anew_by_somebody_is_read_alone(placement, caplog):
-    agent = Agent(placement, tree_of(4))
+def test_one_child_made_anew_by_somebody_is_read_alone(fake_placement, caplog):
+    agent = Agent(fake_placement, tree_of(4))
     assert agent.period().ok
     child = agent.seen(f"{NODE}_1").uuid
-    placement.stranger.delete_provider(child)
-    placement.stranger.create_child(ROOT, f"{NODE}_1", child)
+    fake_placement.stranger.delete_provider(child)
+    fake_placement.stranger.create_child(ROOT, f"{NODE}_1", child)
     report = agent.period(600)
     assert report.ok
     assert report.calls == 1 + 3 + 2, "one listing, one provider read, its traits and inventory"
     assert "older state" not in caplog.text
 
 
-def test_nothing_is_made_below_a_strangers_sharing_provider(placement):
-    stranger = placement.stranger
+def test_nothing_is_made_below_a_strangers_sharing_provider(fake_placement):
+    stranger = fake_placement.stranger
     shared = stranger.create_provider("storage", SHARED)
     stranger.add_trait(shared, "MISC_SHARES_VIA_AGGREGATE")
     stranger.set_aggregates(shared, [OTHER])
@@ -172,23 +174,23 @@ def test_nothing_is_made_below_a_strangers_sharing_provider(placement):
         if tree.exists("storage"):
             tree.new_child("intruder", "storage")
 
-    agent = Agent(placement, body)
+    agent = Agent(fake_placement, body)
     agent.period()
     report = agent.period(600)
     assert "owned by another service" in " ".join(report.texts())
-    found = placement.request("GET", "/resource_providers?name=intruder")
+    found = fake_placement.request("GET", "/resource_providers?name=intruder")
     assert found["resource_providers"] == []
 
 
-def test_a_refusal_is_asked_again_though_verification_is_switched_off(placement):
-    agent = Agent(placement, tree_of(1), verify_every=None)
-    placement.fail_next("PUT", r"/inventories$", errors.Forbidden("403"))
+def test_a_refusal_is_asked_again_though_verification_is_switched_off(fake_placement):
+    agent = Agent(fake_placement, tree_of(1), verify_every=None)
+    fake_placement.fail_next("PUT", r"/inventories$", errors.Forbidden("403"))
     assert not agent.period().ok
     assert not agent.period(60).ok
     assert agent.period(600).ok
 
 
-def test_nothing_is_moved_below_a_provider_that_could_not_be_made(placement):
+def test_nothing_is_moved_below_a_provider_that_could_not_be_made(fake_placement):
     """It may be there in another tree, and the guests' devices would go with it."""
 
     def flat(tree):
@@ -200,10 +202,10 @@ def test_nothing_is_moved_below_a_provider_that_could_not_be_made(placement):
             tree.new_child("host1_cell", NODE, CELL)
         tree.move("host1_0", CELL)
 
-    agent = Agent(placement, flat)
+    agent = Agent(fake_placement, flat)
     assert agent.period().ok
     device = agent.seen("host1_0").uuid
-    stranger = Stranger(placement.answer)
+    stranger = Stranger(fake_placement.answer)
     stranger.create_child(stranger.create_provider("rack1"), "host1_cell", CELL)
     agent.drivers[0].body = below_a_cell
     for _ in range(2):
@@ -220,9 +222,9 @@ def vcpus(total):
     return body
 
 
-def test_two_hosts_with_one_compute_id_are_told_of_each_other(placement):
+def test_two_hosts_with_one_compute_id_are_told_of_each_other(fake_placement):
     """Disks are copied with all that is on them; then each takes the provider from the other."""
-    one, twin = Agent(placement, vcpus(8)), Agent(placement, vcpus(4))
+    one, twin = Agent(fake_placement, vcpus(8)), Agent(fake_placement, vcpus(4))
     twin.drivers[0].nodes = ["host2"]
     assert one.period().ok
     assert twin.period().ok, "it may be the same host under another name"
@@ -236,17 +238,17 @@ def test_two_hosts_with_one_compute_id_are_told_of_each_other(placement):
     assert one.period(600).ok
 
 
-def test_a_host_that_gets_another_name_meets_no_rival(placement):
-    agent = Agent(placement, vcpus(8))
+def test_a_host_that_gets_another_name_meets_no_rival(fake_placement):
+    agent = Agent(fake_placement, vcpus(8))
     assert agent.period().ok
     agent.drivers[0].nodes = ["host1-renamed"]
     assert agent.period().ok
     assert agent.period(600).ok
 
 
-def test_two_agents_that_are_one_host_for_placement_are_told_and_one_alone_never(placement):
+def test_two_agents_that_are_one_host_for_placement_are_told_and_one_alone_never(fake_placement):
     """Same compute_id, same name: each writes what it has over the other's, without an error."""
-    one, twin = Agent(placement, vcpus(8)), Agent(placement, vcpus(4))
+    one, twin = Agent(fake_placement, vcpus(8)), Agent(fake_placement, vcpus(4))
     for _ in range(3):
         assert one.period(600).ok
         assert twin.period(600).ok
@@ -259,8 +261,8 @@ def test_two_agents_that_are_one_host_for_placement_are_told_and_one_alone_never
     assert last.ok, "the other one was stopped"
 
 
-def test_an_operator_who_changes_something_now_and_then_is_no_twin(placement):
-    agent, stranger = Agent(placement, vcpus(8)), Stranger(placement.answer)
+def test_an_operator_who_changes_something_now_and_then_is_no_twin(fake_placement):
+    agent, stranger = Agent(fake_placement, vcpus(8)), Stranger(fake_placement.answer)
     for _ in range(6):
         assert agent.period(600).ok
         stranger.set_inventory(ROOT, {"VCPU": {"total": 1}})
@@ -268,8 +270,8 @@ def test_an_operator_who_changes_something_now_and_then_is_no_twin(placement):
             assert agent.period(600).ok
 
 
-def test_whose_changes_we_leave_alone_is_no_twin(placement):
-    agent, stranger = Agent(placement, vcpus(8)), Stranger(placement.answer)
+def test_whose_changes_we_leave_alone_is_no_twin(fake_placement):
+    agent, stranger = Agent(fake_placement, vcpus(8)), Stranger(fake_placement.answer)
     for _ in range(6):
         assert agent.period(600).ok
         stranger.add_trait(ROOT, "CUSTOM_THEIRS")
@@ -277,7 +279,7 @@ def test_whose_changes_we_leave_alone_is_no_twin(placement):
         stranger.remove_trait(ROOT, "CUSTOM_THEIRS")
 
 
-def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
+def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(fake_placement):
     """Whoever writes its allocations anew has no project and no generation of its own to say."""
     consumer = "dddddddd-0000-4000-8000-000000000001"
 
@@ -294,20 +296,20 @@ def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
             for one in allocations or ():
                 allocations[one] = {"allocations": gpu}
 
-    assert Agent(placement, flat).period().ok
-    placement.stranger.put_allocation({ROOT: {"VGPU": 1}}, consumer)
-    before = placement.stranger.allocation(consumer)
-    agent = Agent(placement, flat)
+    assert Agent(fake_placement, flat).period().ok
+    fake_placement.stranger.put_allocation({ROOT: {"VGPU": 1}}, consumer)
+    before = fake_placement.stranger.allocation(consumer)
+    agent = Agent(fake_placement, flat)
     agent.nodes.drivers = [LoadedDriver.from_driver("driver1", Reshapes(None))]
     report = agent.period()
     assert report.ok, report.texts()
-    after = placement.stranger.allocation(consumer)
+    after = fake_placement.stranger.allocation(consumer)
     assert [*after["allocations"]] == [agent.seen(f"{NODE}_0").uuid]
     kept = ("project_id", "user_id", "consumer_type")
     assert [after[key] for key in kept] == [before[key] for key in kept]
 
 
-def test_a_provider_that_was_reported_beside_a_reshape_that_failed_stays(placement):
+def test_a_provider_that_was_reported_beside_a_reshape_that_failed_stays(fake_placement):
     """A driver lists it again when it is called for the reshape of another, which then fails."""
     answers = [True]
 
@@ -329,7 +331,7 @@ def test_a_provider_that_was_reported_beside_a_reshape_that_failed_stays(placeme
             if not self.ends:
                 raise ReshapeNeeded
 
-    agent = Agent(placement, disk, disk, reshape_when_running=True)
+    agent = Agent(fake_placement, disk, disk, reshape_when_running=True)
     driver = Reshapes(None)
     agent.nodes.drivers[0] = LoadedDriver.from_driver("driver1", driver)
     assert agent.period().ok
@@ -340,7 +342,7 @@ def test_a_provider_that_was_reported_beside_a_reshape_that_failed_stays(placeme
     assert agent.seen("disk"), "the last answer counts"
 
 
-def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement):
+def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(fake_placement):
     """Python notices it where the tree is read: ``dictionary changed size during iteration``."""
 
     class Restless(dict):
@@ -354,15 +356,15 @@ def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement
     def adds(tree):
         tree.add_traits(NODE, "CUSTOM_GOLD")
 
-    agent = Agent(placement, kept_at, adds)
+    agent = Agent(fake_placement, kept_at, adds)
     report = agent.period()
     assert "driver1" in report.driver_errors and report.error is None
     assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 
-def test_an_error_that_nobody_expects_is_logged_with_its_traceback(placement, caplog):
-    agent = Agent(placement, lambda tree: None)
-    placement.fail_next("GET", "", RuntimeError("out of the blue"))
+def test_an_error_that_nobody_expects_is_logged_with_its_traceback(fake_placement, caplog):
+    agent = Agent(fake_placement, lambda tree: None)
+    fake_placement.fail_next("GET", "", RuntimeError("out of the blue"))
     assert str(agent.period().error) == "out of the blue"
     [record] = [each for each in caplog.records if "unexpected error" in each.message]
     assert "Traceback" in caplog.text and record.levelname == "ERROR"
@@ -382,11 +384,11 @@ def moves_root(tree):
     ],
     ids=["moved", "renamed", "removed"],
 )
-def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(placement, edit, done):
+def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(fake_placement, edit, done):
     def adds(tree):
         tree.add_traits(NODE, "CUSTOM_GOLD")
 
-    agent = Agent(placement, edit, adds)
+    agent = Agent(fake_placement, edit, adds)
     for _ in range(2):
         report = agent.period()
         assert done in str(report.driver_errors["driver1"])
@@ -395,12 +397,12 @@ def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(placement, 
 
 @pytest.mark.parametrize("wrong", [None, ["supports_multiattach"], {"supports_multiattach": "yes"}])
 def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_were(
-    placement, wrong
+    fake_placement, wrong
 ):
     def adds(tree):
         tree.add_traits(NODE, "CUSTOM_GOLD")
 
-    agent = Agent(placement, tree_of(0), adds)
+    agent = Agent(fake_placement, tree_of(0), adds)
     agent.drivers[0].capabilities = {"supports_multiattach": True}
     assert agent.period().ok
     agent.drivers[0].capabilities = wrong
@@ -410,11 +412,11 @@ def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_
 
 
 def test_types_of_images_that_an_operator_excludes_are_no_traits_whichever_driver_has_them(
-    placement,
+    fake_placement,
 ):
-    agent = Agent(placement, tree_of(0), images_excluded=frozenset({"raw", "unknown"}))
-    placement.stranger.create_provider(NODE, uuid=ROOT)
-    placement.stranger.add_trait(ROOT, "COMPUTE_IMAGE_TYPE_RAW")
+    agent = Agent(fake_placement, tree_of(0), images_excluded=frozenset({"raw", "unknown"}))
+    fake_placement.stranger.create_provider(NODE, uuid=ROOT)
+    fake_placement.stranger.add_trait(ROOT, "COMPUTE_IMAGE_TYPE_RAW")
     agent.drivers[0].capabilities = dict.fromkeys(
         ("supports_image_type_raw", "supports_image_type_qcow2"), True
     )

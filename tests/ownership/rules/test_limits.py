@@ -29,7 +29,7 @@ from reportclient.plan import Problem
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
-from tests.unit.ownership.small import (
+from tests.ownership.rules.small import (
     ATTACHED,
     DEVICE,
     ONE,

@@ -14,7 +14,7 @@ from agent.period.ask import LastResults
 from reportclient.provider_tree import ProviderTree
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, devices
-from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
+from tests.ownership.rules.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
 
 FULL = there(root(), device(8, "CUSTOM_A"))
 LEDGER: Ledger = kept()

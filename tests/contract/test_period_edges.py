@@ -26,9 +26,9 @@ from tests.agents import (
     inventory,
     whole_root,
 )
+from tests.ownership.test_attach import AGGREGATE, THEIRS, cards, own_root
+from tests.ownership.test_attach import Agent as AttachedAgent
 from tests.ownership.world import AUDIT, SOON, child, pool
-from tests.unit.test_attach import AGGREGATE, THEIRS, cards, own_root
-from tests.unit.test_attach import Agent as AttachedAgent
 
 POOL, GUEST_CLASS = "eeeeeeee-0000-4000-8000-000000000001", "VGPU"
 CONTESTED = "HW_CPU_X86_AVX"
@@ -38,14 +38,14 @@ def writes(placement: FakePlacement, mark: int) -> list[str]:
     return [f"{one.method} {one.path}" for one in placement.since(mark) if one.is_write]
 
 
-def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(placement) -> None:
-    agent = Agent(placement, Small(fails(DriverNotReady("not yet"))), Small(inventory()))
+def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(fake_placement) -> None:
+    agent = Agent(fake_placement, Small(fails(DriverNotReady("not yet"))), Small(inventory()))
     agent.period()
-    assert placement.stranger.inventory(ROOT).keys() == {"VCPU"}
+    assert fake_placement.stranger.inventory(ROOT).keys() == {"VCPU"}
 
 
-def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(placement) -> None:
-    agent = Agent(placement, Small(inventory()))
+def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(fake_placement) -> None:
+    agent = Agent(fake_placement, Small(inventory()))
     agent.settle()
     agent.tracker.root.api = Away()
     agent.drivers[0].body = fails(DriverNotReady("not now"))
@@ -55,9 +55,9 @@ def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(plac
 
 
 def test_who_has_something_to_write_asks_a_placement_that_is_away_in_each_second_period(
-    placement,
+    fake_placement,
 ) -> None:
-    agent = Agent(placement, Small(inventory(8)))
+    agent = Agent(fake_placement, Small(inventory(8)))
     agent.settle()
     agent.tracker.root.api = away = Away()
     agent.drivers[0].body = inventory(9)
@@ -86,81 +86,83 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
-def test_a_driver_that_needs_a_reshape_in_spite_of_the_allocations_is_told_so(placement) -> None:
+def test_a_driver_that_needs_a_reshape_in_spite_of_the_allocations_is_told_so(
+    fake_placement,
+) -> None:
     def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
         raise ReshapeNeeded
 
-    agent = Agent(placement, Small(never_moves), Small(on_the_root), reshape_when_running=True)
+    agent = Agent(fake_placement, Small(never_moves), Small(on_the_root), reshape_when_running=True)
     errors = [str(error) for error in agent.period().driver_errors.values()]
     assert errors == ["raised ReshapeNeeded although the allocations were passed"]
 
 
 @pytest.fixture
-def guest_on_root(placement) -> Agent:
-    agent = Agent(placement, Small(on_the_root), reshape_when_running=True)
+def guest_on_root(fake_placement) -> Agent:
+    agent = Agent(fake_placement, Small(on_the_root), reshape_when_running=True)
     agent.settle()
-    placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
+    fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
     return agent
 
 
 def test_a_reshape_that_placement_refused_waits_for_the_next_verification(
-    placement, guest_on_root: Agent
+    fake_placement, guest_on_root: Agent
 ) -> None:
     guest_on_root.drivers[0].body = moves_to_child
-    placement.fail_next("POST", "/reshaper", Rejected("no"))
+    fake_placement.fail_next("POST", "/reshaper", Rejected("no"))
     assert not guest_on_root.period().ok
-    mark = placement.mark()
+    mark = fake_placement.mark()
     assert not guest_on_root.period(SOON).ok
-    assert [one.path for one in placement.since(mark) if "allocations" in one.path] == []
-    assert writes(placement, mark) == []
+    assert [one.path for one in fake_placement.since(mark) if "allocations" in one.path] == []
+    assert writes(fake_placement, mark) == []
     assert guest_on_root.period(AUDIT).ok
-    assert GUEST_CLASS not in placement.stranger.inventory(ROOT)
+    assert GUEST_CLASS not in fake_placement.stranger.inventory(ROOT)
 
 
 def test_a_forecast_has_what_the_next_period_writes_and_writes_nothing(
-    placement, guest_on_root: Agent
+    fake_placement, guest_on_root: Agent
 ) -> None:
     guest_on_root.drivers[0].body = moves_to_child
-    mark = placement.mark()
+    mark = fake_placement.mark()
     plan = guest_on_root.tracker.forecast(guest_on_root.now + AUDIT, disabled=True).plan
     assert any(isinstance(each, Reshape) for each in plan)
     assert any(isinstance(each, SetTraits) and DISABLED in each.traits for each in plan)
-    assert writes(placement, mark) == []
+    assert writes(fake_placement, mark) == []
 
 
-def test_a_forecast_leaves_a_contested_trait_until_its_time(placement) -> None:
+def test_a_forecast_leaves_a_contested_trait_until_its_time(fake_placement) -> None:
     def denies(tree: Any, nodename: str, allocations: Any = None) -> None:
         tree.remove_traits(nodename, CONTESTED)
 
-    agent = Agent(placement, Small(denies))
+    agent = Agent(fake_placement, Small(denies))
     agent.settle()
     for _ in range(3):
-        placement.stranger.add_trait(ROOT, CONTESTED)
+        fake_placement.stranger.add_trait(ROOT, CONTESTED)
         assert agent.period().done
-    placement.stranger.add_trait(ROOT, CONTESTED)
+    fake_placement.stranger.add_trait(ROOT, CONTESTED)
     for after, removed in ((2 * VERIFY, False), (8 * VERIFY, True)):
         plan = agent.tracker.forecast(agent.now + after).plan
         assert any(isinstance(each, SetTraits) for each in plan) is removed
 
 
-def test_a_forecast_names_the_root_that_its_owner_has_not_created(placement) -> None:
-    own_root(placement)
-    agent = AttachedAgent(placement, cards())
+def test_a_forecast_names_the_root_that_its_owner_has_not_created(fake_placement) -> None:
+    own_root(fake_placement)
+    agent = AttachedAgent(fake_placement, cards())
     agent.settle()
     for provider in reversed([*agent.view.walk()]):
-        placement.stranger.delete_provider(provider.uuid)
+        fake_placement.stranger.delete_provider(provider.uuid)
     with pytest.raises(RootAwaited, match=f"root provider {agent.tracker.node}:"):
         agent.tracker.forecast(agent.now + AUDIT)
 
 
 def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
-    placement, guest_on_root: Agent
+    fake_placement, guest_on_root: Agent
 ) -> None:
     (driver,) = guest_on_root.drivers
     driver.body = both(lambda tree: on_the_root(tree, NODE), child("old", FPGA=2))
     guest_on_root.settle()
-    (old,) = (u for u, row in placement.store.providers.items() if row.name == "old")
-    guest = placement.stranger.put_allocation({old: {"FPGA": 1}})
+    (old,) = (u for u, row in fake_placement.store.providers.items() if row.name == "old")
+    guest = fake_placement.stranger.put_allocation({old: {"FPGA": 1}})
 
     def without_old(tree: Any, nodename: str, allocations: Any) -> None:
         moves_to_child(tree, nodename, allocations)
@@ -168,30 +170,30 @@ def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
             tree.remove("old")
 
     driver.body = without_old
-    mark = placement.mark()
+    mark = fake_placement.mark()
     guest_on_root.period()
-    assert "POST /reshaper" in writes(placement, mark)
-    assert GUEST_CLASS not in placement.stranger.inventory(ROOT)
-    assert placement.stranger.allocation(guest)["allocations"].keys() == {old}
-    record = placement.stranger.inventory(old)["FPGA"]
+    assert "POST /reshaper" in writes(fake_placement, mark)
+    assert GUEST_CLASS not in fake_placement.stranger.inventory(ROOT)
+    assert fake_placement.stranger.allocation(guest)["allocations"].keys() == {old}
+    record = fake_placement.stranger.inventory(old)["FPGA"]
     assert record["reserved"] == record["total"] == 2
 
 
-def test_a_root_that_a_driver_makes_carries_the_owner_trait(placement) -> None:
+def test_a_root_that_a_driver_makes_carries_the_owner_trait(fake_placement) -> None:
     shared = pool("nfs", POOL, AGGREGATE, DISK_GB=9)
-    agent = Agent(placement, Small(both(whole_root(VCPU=8), shared)))
+    agent = Agent(fake_placement, Small(both(whole_root(VCPU=8), shared)))
     agent.settle()
-    assert OWNER in placement.stranger.traits(POOL)
+    assert OWNER in fake_placement.stranger.traits(POOL)
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("OWNER_NOVA", False), ("CUSTOM_OWNER_X", True)])
 def test_another_root_is_ours_by_the_operators_own_trait(
-    placement, theirs: str, ours: bool
+    fake_placement, theirs: str, ours: bool
 ) -> None:
     owners = ("OWNER_NOVA", "CUSTOM_OWNER_X")
-    agent = Agent(placement, Small(inventory()), owner_traits=owners)
+    agent = Agent(fake_placement, Small(inventory()), owner_traits=owners)
     agent.settle()
-    stranger = placement.stranger
+    stranger = fake_placement.stranger
     stranger.create_provider("storage", POOL)
     stranger.set_traits(POOL, {"MISC_SHARES_VIA_AGGREGATE", theirs})
     for uuid in (POOL, ROOT):
@@ -200,19 +202,19 @@ def test_another_root_is_ours_by_the_operators_own_trait(
     assert (stranger.traits(POOL) >= set(owners)) is ours
 
 
-def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(placement) -> None:
-    own_root(placement)
-    agent = AttachedAgent(placement, cards(0, traits=("CUSTOM_CARDS",)), audit_every=None)
+def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(fake_placement) -> None:
+    own_root(fake_placement)
+    agent = AttachedAgent(fake_placement, cards(0, traits=("CUSTOM_CARDS",)), audit_every=None)
     agent.writes()
-    for row in sorted(placement.store.providers.values(), key=lambda one: one.parent is None):
-        placement.stranger.delete_provider(row.uuid)
+    for row in sorted(fake_placement.store.providers.values(), key=lambda one: one.parent is None):
+        fake_placement.stranger.delete_provider(row.uuid)
     assert not agent.period().ok
-    own_root(placement)
-    placement.stranger.add_trait(THEIRS, "CUSTOM_CARDS")
+    own_root(fake_placement)
+    fake_placement.stranger.add_trait(THEIRS, "CUSTOM_CARDS")
     agent.driver.body = lambda tree: tree.remove_traits(THEIRS, "CUSTOM_CARDS")
     agent.writes()
     agent.writes()
-    assert "CUSTOM_CARDS" in placement.stranger.traits(THEIRS)
+    assert "CUSTOM_CARDS" in fake_placement.stranger.traits(THEIRS)
 
 
 # -- what a report and the tracker say
@@ -232,7 +234,7 @@ class Watched(FakePlacement):
         return super().request(*request, **options)
 
 
-def test_it_is_known_whether_placement_is_read_or_written(placement) -> None:
+def test_it_is_known_whether_placement_is_read_or_written(fake_placement) -> None:
     watched = Watched()
     watched.agent = Agent(watched, Small(on_the_root))
     assert watched.agent.period().done
@@ -241,66 +243,66 @@ def test_it_is_known_whether_placement_is_read_or_written(placement) -> None:
     assert [text.partition(": ")[0] for text in writing] == ["writing to Placement (operations"]
 
 
-def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(placement) -> None:
+def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(fake_placement) -> None:
     assert Agent(Away(), Small(on_the_root)).period().node == NODE
-    agent = Agent(placement, Small(on_the_root))
+    agent = Agent(fake_placement, Small(on_the_root))
     agent.settle()
-    placement.stranger.add_trait(ROOT, CONTESTED)
+    fake_placement.stranger.add_trait(ROOT, CONTESTED)
     agent.drivers[0].body = whole_root(VCPU=9)
-    placement.fail_next("PUT", "inventories", Conflict("another client wrote"))
+    fake_placement.fail_next("PUT", "inventories", Conflict("another client wrote"))
     assert agent.period().tries == 2
     assert agent.period().tries == 1
 
 
-def test_a_period_that_is_to_stop_writes_nothing_more(placement) -> None:
-    agent = Agent(placement, Small(on_the_root))
+def test_a_period_that_is_to_stop_writes_nothing_more(fake_placement) -> None:
+    agent = Agent(fake_placement, Small(on_the_root))
     agent.settle()
     agent.drivers[0].body = whole_root(VCPU=9)
-    mark = placement.mark()
+    mark = fake_placement.mark()
     assert not agent.tracker.period(agent.now + 1, stop=lambda: True).done
-    assert not writes(placement, mark)
+    assert not writes(fake_placement, mark)
     assert agent.period().done
 
 
-def test_a_report_has_the_time_of_each_source(placement) -> None:
+def test_a_report_has_the_time_of_each_source(fake_placement) -> None:
     class Timed(Small):
         def took(self) -> dict[str, float]:
             return {"disks": 0.5}
 
-    assert Agent(placement, Timed(on_the_root)).period().took == {"disks": 0.5}
+    assert Agent(fake_placement, Timed(on_the_root)).period().took == {"disks": 0.5}
 
 
 def test_a_sharing_provider_of_another_service_leaves_the_view_when_it_shares_no_more(
-    placement,
+    fake_placement,
 ) -> None:
-    placement.stranger.create_provider("pool", POOL)
-    placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
-    placement.stranger.set_aggregates(POOL, [AGGREGATE])
+    fake_placement.stranger.create_provider("pool", POOL)
+    fake_placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
+    fake_placement.stranger.set_aggregates(POOL, [AGGREGATE])
 
     def shares(tree: Any, nodename: str, _allocations: Any = None) -> None:
         tree.update_aggregates(nodename, [AGGREGATE])
 
-    agent = Agent(placement, Small(shares))
+    agent = Agent(fake_placement, Small(shares))
     agent.settle()
     assert POOL in agent.view
-    placement.stranger.set_aggregates(POOL, [])
+    fake_placement.stranger.set_aggregates(POOL, [])
     agent.period()
     assert POOL not in agent.view
 
 
-def test_a_driver_sees_the_generations_of_placement(placement) -> None:
+def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
     seen: list[int | None] = []
 
     def looks(tree: Any, nodename: str, _allocations: Any = None) -> None:
         seen.append(tree.data(nodename).generation)
 
-    agent = Agent(placement, Small(looks))
+    agent = Agent(fake_placement, Small(looks))
     agent.settle()
-    assert seen[-1] == placement.stranger.provider(ROOT)["generation"]
+    assert seen[-1] == fake_placement.stranger.provider(ROOT)["generation"]
 
 
 def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_should_be(
-    placement, guest_on_root: Agent
+    fake_placement, guest_on_root: Agent
 ) -> None:
     def loses(tree: Any, nodename: str, allocations: Any) -> None:
         moves_to_child(tree, nodename, allocations)
@@ -309,15 +311,15 @@ def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_
 
     guest_on_root.drivers[0].body = loses
     assert guest_on_root.period(disabled=True).reshape_pending
-    assert DISABLED in placement.stranger.traits(ROOT)
+    assert DISABLED in fake_placement.stranger.traits(ROOT)
 
 
-def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(placement) -> None:
+def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(fake_placement) -> None:
     def needs(tree: Any, nodename: str, _allocations: Any) -> None:
         tree.update_inventory(nodename, {"VCPU": {"total": 8}})
         raise ReshapeNeeded
 
-    agent = Agent(placement, Small(on_the_root))
+    agent = Agent(fake_placement, Small(on_the_root))
     agent.settle()
     agent.drivers[0].body = needs
     report = agent.period()
@@ -325,21 +327,21 @@ def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(placem
     assert agent.view.providers[ROOT].inventory.keys() == {"VCPU", GUEST_CLASS}
 
 
-def test_a_driver_removes_no_trait_that_is_the_agents(placement) -> None:
+def test_a_driver_removes_no_trait_that_is_the_agents(fake_placement) -> None:
     traits = ("COMPUTE_NODE", OWNER, DISABLED)
 
     def removes(tree: Any, nodename: str, _allocations: Any = None) -> None:
         tree.remove_traits(nodename, *traits)
 
-    agent = Agent(placement, Small(removes))
+    agent = Agent(fake_placement, Small(removes))
     agent.settle()
-    placement.stranger.add_trait(ROOT, DISABLED)
+    fake_placement.stranger.add_trait(ROOT, DISABLED)
     for _ in range(3):
         assert agent.period().ok
-    assert {*traits} <= placement.stranger.traits(ROOT)
+    assert {*traits} <= fake_placement.stranger.traits(ROOT)
 
 
-def test_an_owner_trait_on_a_child_is_removed_by_no_driver(placement) -> None:
+def test_an_owner_trait_on_a_child_is_removed_by_no_driver(fake_placement) -> None:
     def removes(tree: Any, nodename: str, _allocations: Any = None) -> None:
         child(tree, nodename)
         tree.remove_traits("card", OWNER)
@@ -348,29 +350,29 @@ def test_an_owner_trait_on_a_child_is_removed_by_no_driver(placement) -> None:
         if not tree.exists("card"):
             tree.new_child("card", nodename)
 
-    agent = Agent(placement, Small(removes))
+    agent = Agent(fake_placement, Small(removes))
     agent.settle()
     card = agent.view.named("card")
-    placement.stranger.add_trait(card.uuid, OWNER)
+    fake_placement.stranger.add_trait(card.uuid, OWNER)
     assert agent.period().ok
-    assert OWNER in placement.stranger.traits(card.uuid)
+    assert OWNER in fake_placement.stranger.traits(card.uuid)
 
 
 def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_failed(
-    placement, tmp_path
+    fake_placement, tmp_path
 ) -> None:
-    agent = Agent(placement, Small(on_the_root), state=tmp_path)
+    agent = Agent(fake_placement, Small(on_the_root), state=tmp_path)
     agent.settle()
-    placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
+    fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
     agent.drivers[0].body = moves_to_child
     agent.restart()
-    placement.fail_next("POST", "reshaper", Rejected("not now"))
+    fake_placement.fail_next("POST", "reshaper", Rejected("not now"))
     reports = [agent.period(SOON) for _ in range(40)]
     assert not reports[0].ok
     assert any(isinstance(each, Reshape) for report in reports for each in report.done)
 
 
-def test_an_own_pool_without_its_owner_trait_is_still_the_agents(placement) -> None:
+def test_an_own_pool_without_its_owner_trait_is_still_the_agents(fake_placement) -> None:
     def shares(total: int) -> Any:
         def body(tree: Any, nodename: str, _allocations: Any = None) -> None:
             if not tree.exists("pool"):
@@ -382,44 +384,46 @@ def test_an_own_pool_without_its_owner_trait_is_still_the_agents(placement) -> N
 
         return body
 
-    agent = Agent(placement, Small(shares(10)))
+    agent = Agent(fake_placement, Small(shares(10)))
     agent.settle()
-    placement.stranger.remove_trait(POOL, OWNER)
+    fake_placement.stranger.remove_trait(POOL, OWNER)
     agent.drivers[0].body = shares(20)
     assert agent.period().ok
-    assert OWNER in placement.stranger.traits(POOL)
-    assert placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 20
+    assert OWNER in fake_placement.stranger.traits(POOL)
+    assert fake_placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 20
 
 
-def test_only_a_root_beside_nova_compute_hides_children_that_are_to_leave(placement) -> None:
+def test_only_a_root_beside_nova_compute_hides_children_that_are_to_leave(fake_placement) -> None:
     seen: list[bool] = []
 
     def looks(tree: Any, _nodename: str, _allocations: Any = None) -> None:
         seen.append(tree.exists(POOL))
 
-    agent = Agent(placement, Small(looks))
+    agent = Agent(fake_placement, Small(looks))
     agent.settle()
-    placement.stranger.create_child(ROOT, f"disk_removed_{POOL}", POOL)
+    fake_placement.stranger.create_child(ROOT, f"disk_removed_{POOL}", POOL)
     agent.period()
     assert seen[-1]
 
 
 def test_without_a_ledger_what_nobody_reports_is_named_once_all_drivers_answered(
-    placement, tmp_path, caplog
+    fake_placement, tmp_path, caplog
 ) -> None:
-    agent = Agent(placement, Small(on_the_root), Small(fails(ValueError("broken"))), state=tmp_path)
+    agent = Agent(
+        fake_placement, Small(on_the_root), Small(fails(ValueError("broken"))), state=tmp_path
+    )
     agent.period()
     root_path(tmp_path, ROOT).unlink()
-    placement.stranger.add_trait(ROOT, CONTESTED)
+    fake_placement.stranger.add_trait(ROOT, CONTESTED)
     agent.restart()
     agent.period()
     assert "their owner is unknown" not in caplog.text, "the driver that failed may report it"
     root_path(tmp_path, ROOT).unlink()
     agent.drivers[1].body = lambda tree: tree.update_aggregates(NODE, [AGGREGATE])
-    placement.stranger.create_provider("pool", POOL)
+    fake_placement.stranger.create_provider("pool", POOL)
     for trait in ("MISC_SHARES_VIA_AGGREGATE", OWNER, CONTESTED):
-        placement.stranger.add_trait(POOL, trait)
-    placement.stranger.set_aggregates(POOL, [AGGREGATE])
+        fake_placement.stranger.add_trait(POOL, trait)
+    fake_placement.stranger.set_aggregates(POOL, [AGGREGATE])
     agent.period()
     root_path(tmp_path, ROOT).unlink()
     agent.restart()

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.site import Site
+from tests.faults.site import Site
 from tests.servers.backup import back_up, restore
 from tests.servers.placement import RealPlacement
+
+pytestmark = pytest.mark.faults
 
 LONG_ENOUGH = 8.0
 """Seconds: several periods and verifications with the fault there."""

@@ -7,8 +7,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.matrix.site import Site
+import pytest
+
+from tests.faults.site import Site
 from tests.servers.fault_proxy import FaultProxy
+
+pytestmark = pytest.mark.faults
 
 WARM_UP, SOAK = 40.0, 240.0
 """Seconds; a period is one second instead of sixty, so this is four hours of a host's life."""

@@ -12,12 +12,14 @@ import pytest
 
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
+from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.matrix.site import Site
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.registry import RegistryProcess
 from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
+
+pytestmark = pytest.mark.faults
 
 LONG = 180.0
 EXPIRED = ".*certificate has expired"

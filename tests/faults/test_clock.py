@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.site import Site
+from tests.faults.site import Site
 
 SOURCE = Path(__file__).with_name("wrong_clock.c")
 HOUR = 3600
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+]
 
 
 @pytest.fixture
