@@ -28,7 +28,7 @@ LINES = {
     "computectl": 7185,
     "driverkit": 4039,
     "drivers": 2361,
-    "drivers/libvirt": 5544,
+    "drivers/libvirt": 5570,
     "reportclient": 8086,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
