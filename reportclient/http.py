@@ -41,8 +41,8 @@ request slept for as long as the clock had been ahead."""
 
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, '|OSError\(')([^'\")\]]+)")
 _POOL = re.compile(r": \w*Pool\(")
+"""Pattern at which urllib3's error texts begin to describe its connection pool."""
 _PROXY = re.compile(r"ProxyError\((?:.*\(host='([^']*)')?")
-"""Where urllib3's error texts begin to describe its connection pool."""
 
 
 class API(Protocol):
@@ -65,7 +65,7 @@ class API(Protocol):
 
 @dataclass(slots=True)
 class _Learned:
-    """What the answers have shown, shared by an API and its tagged copies."""
+    """Facts learned from answers, shared by an API and its tagged copies."""
 
     newest: str = ""
     """The newest microversion of a Placement that was too old for a request; otherwise empty."""
