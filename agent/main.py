@@ -28,7 +28,7 @@ from agent.bus.errors import TransportUnavailable
 from agent.loop import Loop
 from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
-from agent.placement import adapter_from_conf
+from agent.placement import adapter_from_conf, agent_api
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
@@ -44,7 +44,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
 from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
-from reportclient.http import API, PlacementAPI
+from reportclient.http import API
 
 if TYPE_CHECKING:
     from agent.metrics.monitoring import Monitoring
@@ -113,7 +113,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
         LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
-    api: API = PlacementAPI(adapter, on_answer=systemd.feed)
+    api: API = agent_api(adapter, conf, systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
     # In attach mode no UUID is created, and the text may be empty.

@@ -1,6 +1,6 @@
 """The options of ``[placement]``, which are keystoneauth's, and the adapter that they configure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,10 +9,14 @@ from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
 
 from reportclient.errors import AuthenticationFailed
-from reportclient.http import TIMEOUT, bounded_session
+from reportclient.http import PlacementAPI, bounded_session
 from reportclient.transport import LIMIT
 
 GROUP = "placement"
+TIMEOUT, LONGEST_WAIT = 300.0, 600.0
+"""Seconds that the agent waits for an answer if ``timeout`` is not set, and up to which the wait
+doubles while none comes: a busy Placement carries out what it has accepted, so a request that
+thousands of hosts give up and send again adds to its load (docs/fleet.rst)."""
 
 
 def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
@@ -28,7 +32,6 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
             raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: no way to authenticate")
         _check_values(conf[GROUP])
         loaded = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        loaded.timeout = loaded.timeout or TIMEOUT
         bounded_session(loaded, limit)
         return loading.load_adapter_from_conf_options(conf, GROUP, session=loaded)
     except (ksa.ClientException, TypeError, ValueError) as err:
@@ -80,8 +83,16 @@ def register_opts(conf: Any, *, mutable: bool = True) -> None:
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
 
 
+def agent_api(
+    adapter: ksa_adapter.Adapter, conf: Any, on_answer: Callable[[], None] | None = None
+) -> PlacementAPI:
+    """Return the agent's client, which waits longer for an answer than other programs."""
+    update_timeout(adapter, conf)
+    return PlacementAPI(adapter, on_answer=on_answer, longest_wait=LONGEST_WAIT)
+
+
 def update_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
-    """Use the current ``[placement] timeout`` from the next request on."""
+    """Use the current ``[placement] timeout``, or the agent's default, from the next request on."""
     adapter.session.timeout = conf[GROUP].timeout or TIMEOUT
 
 
@@ -91,6 +102,11 @@ def _session_options(*, mutable: bool) -> list[Any]:
         option.mutable = mutable and option.dest == "timeout"
         if option.dest == "timeout":
             option.type.min = 0
+            option.help = (
+                "Seconds to wait for an answer of Placement or Keystone. If not set, or 0, it is "
+                "60, and 300 for the agent: a busy Placement carries out what it has accepted, and "
+                "requests that hosts give up and send again add to its load."
+            )
     return options
 
 

@@ -38,7 +38,7 @@ class Service:
     _ready: bool = False
     _last: dict[str, Report] = field(default_factory=dict)
     _enabled: dict[str, bool] = field(default_factory=dict)
-    """What each driver was last notified of, by its name; only the loop's thread uses it."""
+    """The last notification of each driver, by its name; only the loop's thread uses it."""
 
     def __post_init__(self) -> None:
         if self.status is not None:

@@ -19,7 +19,7 @@ Context = dict[str, Any]
 
 
 _REPORTED = {"attached", "agent_version", "degraded", "replaces"}
-"""What an agent reports about itself; earlier ones do not."""
+"""Fields that an agent reports about itself; earlier agents do not."""
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:

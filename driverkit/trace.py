@@ -25,7 +25,7 @@ EDITS = frozenset(name for name in vars(ProviderTree) if not name.startswith(REA
 
 
 class Outcome(NamedTuple):
-    """What became of one claim, and why if it is not as claimed."""
+    """Outcome of one claim, and why if it is not as claimed."""
 
     outcome: str
     provider: str
@@ -40,7 +40,7 @@ class Trace:
     node: str
     number: int
     shown: Snapshot
-    """What the driver was shown of Placement's tree."""
+    """Placement's tree as the driver was shown it."""
     said: list[str] = field(default_factory=list)
     """The devices that it listed, or else its calls on the tree, as an author writes them."""
     outcomes: list[Outcome] = field(default_factory=list)

@@ -49,7 +49,7 @@ class Identified(Protocol):
 
 
 class Notify(Protocol):
-    """What a watching driver calls."""
+    """Callback of a watching driver."""
 
     def __call__(self, reason: str | None, node: str | None = None, /) -> None:
         """Report that a node, or all of this host, is lost for a reason, or back (``None``)."""

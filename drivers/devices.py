@@ -59,7 +59,7 @@ class DeviceDriver(ComputeDriver):
     def __init__(self, context: DriverContext) -> None:
         super().__init__(context)
         self._problems: dict[str, dict[str, str]] = {}
-        """What :meth:`degraded` returns, by node."""
+        """Result of :meth:`degraded`, by node."""
 
     @abstractmethod
     def devices(self, node: str) -> Iterable[Device] | Mapping[str, Iterable[Device]]:

@@ -59,7 +59,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """What the agent passes to a driver's constructor.
+    """The arguments that the agent passes to a driver's constructor.
 
     ``host``: the agent's name for this host.  ``conf``: the oslo.config object, with the driver's
     options registered.  ``wake()`` requests a period now, from any thread.  ``store`` saves data

@@ -32,11 +32,8 @@ from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_
 OLDEST = "1.30"
 """The oldest microversion that this client works with, and the one of a request that needs no newer
 one: from 1.38 on, Placement shows a type of each consumer that it often refuses to take back."""
-TIMEOUT = 300.0
-"""Seconds to wait for an answer if no timeout is set: as a busy server carries
-out what it has accepted, a request that is given up and sent again adds to its load."""
-LONGEST_WAIT = 600.0
-"""Seconds up to which the wait doubles while no answer comes in time."""
+TIMEOUT = 60.0
+"""Seconds to wait for an answer if the session has no timeout."""
 
 _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
@@ -44,8 +41,8 @@ request slept for as long as the clock had been ahead."""
 
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, '|OSError\(')([^'\")\]]+)")
 _POOL = re.compile(r": \w*Pool\(")
+"""Pattern at which urllib3's error texts begin to describe its connection pool."""
 _PROXY = re.compile(r"ProxyError\((?:.*\(host='([^']*)')?")
-"""Where urllib3's error texts begin to describe its connection pool."""
 
 
 class API(Protocol):
@@ -68,7 +65,7 @@ class API(Protocol):
 
 @dataclass(slots=True)
 class _Learned:
-    """What the answers have shown, shared by an API and its tagged copies."""
+    """Facts learned from answers, shared by an API and its tagged copies."""
 
     newest: str = ""
     """The newest microversion of a Placement that was too old for a request; otherwise empty."""
@@ -96,6 +93,8 @@ class PlacementAPI:
 
     :param adapter: a keystoneauth adapter, such as openstacksdk's ``Connection.placement``.
     :param on_answer: called after each HTTP answer, of any status.
+    :param longest_wait: seconds up to which the wait doubles while no answer comes in time; 0:
+        every request waits equally long.
     """
 
     def __init__(
@@ -103,9 +102,11 @@ class PlacementAPI:
         adapter: ksa_adapter.Adapter,
         *,
         on_answer: Callable[[], None] | None = None,
+        longest_wait: float = 0.0,
     ) -> None:
         self.adapter = adapter
         self._on_answer = on_answer
+        self._longest_wait = longest_wait
         self._learned = _Learned()
         self._headers: dict[str, str] = {}
 
@@ -136,8 +137,8 @@ class PlacementAPI:
         return reply
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
-        wait = self.adapter.session.timeout or TIMEOUT
-        wait = max(wait, doubled(wait, self._learned.in_vain, LONGEST_WAIT))
+        timeout = self.adapter.session.timeout or TIMEOUT
+        wait = max(timeout, doubled(timeout, self._learned.in_vain, self._longest_wait))
         try:
             with self._new_token() if self._learned.outdated else contextlib.nullcontext():
                 response = self.adapter.request(
@@ -156,8 +157,10 @@ class PlacementAPI:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
-            self._learned.in_vain += is_unanswered(err)
             text = f"no answer to {method} {shown(path)}: {why}"
+            if is_unanswered(err):
+                self._learned.in_vain += 1
+                text += f"; if the server is only slow, raise timeout ({timeout:g} s)"
             raise Unreachable(text, unsent=is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
@@ -242,18 +245,17 @@ def _reason(err: Exception) -> str:
 def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
     """Return an adapter for a Placement at ``url`` with a fixed ``token``, without Keystone."""
     auth = token_endpoint.Token(url, token)
-    return ksa_adapter.Adapter(
-        bounded_session(session.Session(auth, timeout=TIMEOUT)), service_type="placement"
-    )
+    return ksa_adapter.Adapter(bounded_session(session.Session(auth)), service_type="placement")
 
 
 def bounded_session(unbounded: session.Session, limit: int = LIMIT) -> session.Session:
     """Bound each request of a keystoneauth session in time and size, and return the session.
 
     This includes requests to Keystone.  ``limit`` is the maximum size of an answer in bytes; the
-    time is twice the session's timeout.  A request beyond these bounds raises
-    :class:`reportclient.errors.Unreachable` in :class:`PlacementAPI`.
+    time is twice the session's timeout, which becomes ``TIMEOUT`` if it has none.  A request beyond
+    these bounds raises :class:`reportclient.errors.Unreachable` in :class:`PlacementAPI`.
     """
+    unbounded.timeout = unbounded.timeout or TIMEOUT
     for scheme in ("http://", "https://"):
         unbounded.session.mount(scheme, Transport(limit))
     return unbounded

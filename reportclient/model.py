@@ -88,7 +88,7 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """What consumers can allocate: ``(total - reserved) * allocation_ratio``, rounded down."""
+        """Amount for consumers: ``(total - reserved) * allocation_ratio``, rounded down."""
         full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         return int((full.total - full.reserved) * full.allocation_ratio)

@@ -29,7 +29,7 @@ _SET = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggre
 
 
 class OneProvider:
-    """One provider (``uuid``), whatever is above, below and beside it.
+    """A provider (``uuid``), whatever is above, below and beside it.
 
     What was read or written once is known, until another client's write is met: then it is read
     and changed again, and the other client's change stays.  Custom traits and classes are created.

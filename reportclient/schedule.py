@@ -1,4 +1,4 @@
-"""When a root is read again: at random intervals, and more rarely while Placement is away.
+"""Schedule of a root's reads: at random intervals, and more rarely while Placement is away.
 
 After a power failure or an upgrade, thousands of hosts start at the same moment.  Intervals are
 spread so widely that one round later their requests are evenly distributed.  All times are in
@@ -46,7 +46,7 @@ def doubled(first: float, times: int, longest: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How often a root is read, and how operations are sent.
+    """Intervals at which a root is read, and options for sending operations.
 
     ``verify_every`` and ``audit_every``: mean seconds between verifications (1 GET) and audits
     (everything is read); ``None``: never.  ``at_once``: requests sent in parallel.  ``pause``:
@@ -67,7 +67,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What the last attempts met, and until when a root waits because of that."""
+    """Errors of the last attempts, and the times until which a root waits because of them."""
 
     error: PlacementError | None = None
     """The error of the last attempt that made the root wait, or had no answer; without frames."""
@@ -85,12 +85,12 @@ class Trouble:
 
 @dataclass(slots=True)
 class Schedule:
-    """When a root is read, verified, and sent again."""
+    """Times at which a root is read, verified, and sent again."""
 
     verify_at: float = 0.0
     audit_at: float | None = None
     verified_at: float | None = None
-    """When the view was last compared with Placement; ``None``: never."""
+    """Time at which the view was last compared with Placement; ``None``: never."""
     refused_until: float = 0.0
     """Until when operations that Placement refused are not sent again."""
     unknown_until: float = 0.0

@@ -165,10 +165,9 @@ state_path = $directory
 compute_driver = $DRIVER
 CONF
     if [ -n "$LIBVIRT_URI" ]; then
-        printf '[libvirt]\nconnection_uri = %s\nvirt_type = %s\n' "$LIBVIRT_URI" "$(virt_type)" \
-            >>"$CONFIGURATION"
-    fi
-    if [ -n "$LAB" ]; then lab_configuration >>"$CONFIGURATION"; fi
+        printf '[libvirt]\nconnection_uri = %s\n' "$LIBVIRT_URI"
+        if [ -n "$LAB" ]; then lab_configuration; else echo "virt_type = $(virt_type)"; fi
+    fi >>"$CONFIGURATION"
     if [ -n "$LAB" ] && [ ${#ONCE[@]} -eq 0 ]; then play "$directory/status.json"; fi
 }
 

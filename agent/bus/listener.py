@@ -1,4 +1,4 @@
-"""What a server hears: malformed messages are dropped, calls that waited are marked.
+"""A server's incoming messages: malformed ones are dropped, calls that waited are marked.
 
 A call waits in this host's queue while its agent is down, hung or cut off; when it is fetched,
 a later decision may already hold.  AMQP has no time of sending, but these calls have waited:

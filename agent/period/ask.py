@@ -106,7 +106,7 @@ class DriverQueries:
 
     @property
     def observed(self) -> Snapshot:
-        """What the drivers edit: Placement's state, but with drained classes shown open."""
+        """The snapshot that drivers edit: Placement's state, with drained classes shown open."""
         return self.last.result_of("opened", opened, self.view.snapshot, self.view.drained)
 
     def collect(

@@ -44,7 +44,7 @@ class Contested:
 
 @dataclass(slots=True)
 class CompetingOwners:
-    """What was seen of other services that write to one root's tree."""
+    """Observations of other services that write to one root's tree."""
 
     other_tag: str | None = None
     """The service tag that replaced this agent's."""

@@ -80,7 +80,7 @@ class Tracker:
     """The service tag; empty for a service with one node."""
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     activity: str = ""
-    """What the tracker is doing now, for messages; empty between two periods."""
+    """Name of the current step, for messages; empty between two periods."""
     started: frozenset[str] = frozenset()
     """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True

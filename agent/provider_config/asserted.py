@@ -1,4 +1,4 @@
-"""What provider files assert on one tree.  Pure.
+"""Claims of the provider files on one tree.  Pure.
 
 Provider files are a manager like a driver: drivers do not see what the files add, a driver's
 inventory takes precedence, and what is removed from the files is released.

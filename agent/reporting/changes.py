@@ -18,7 +18,7 @@ _VERBS = {
     "set": ("set", "set"),
     "define": ("create", "created"),
 }
-"""What is planned and what was done, in the order of the line: what matters first."""
+"""Verbs of planned and of finished changes, in the order of the line: what matters first."""
 _PLURALS = {
     "provider": "providers",
     "inventory": "inventories",
@@ -29,7 +29,7 @@ _PLURALS = {
 }
 """Nouns, in the order of a group."""
 _WHOLE = ("traits", "aggregates")
-"""What a provider has once: ``the traits of 2 providers``."""
+"""Parts that a provider has once: ``the traits of 2 providers``."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

@@ -116,7 +116,7 @@ class Report:
     degraded: Mapping[str, str] = field(default_factory=dict)
     """Texts by part: why Placement has not what it should have."""
     ill: Mapping[str, str] = field(default_factory=dict)
-    """What the drivers say of parts that are unhealthy, or that they can't read."""
+    """Texts by part: why a driver calls it unhealthy, or can't read it."""
     took: Mapping[str, float] = field(default_factory=dict)
     """Seconds that each source of the drivers took when it was last read."""
     reshape_pending: tuple[str, ...] = ()

@@ -64,7 +64,7 @@ class StateDirectory:
 
     path: Path
     problem: str = ""
-    """What became of it, until the next start; empty if nothing did."""
+    """Text of the last removal, renaming or replacement, until the next start; otherwise empty."""
     _descriptor: int | None = None
 
     @classmethod

@@ -12,8 +12,8 @@ from itertools import accumulate
 from math import ceil, inf
 from typing import Any
 
+from agent.placement import TIMEOUT
 from reportclient.errors import PlacementError, Unreachable
-from reportclient.http import TIMEOUT
 from reportclient.schedule import AUDIT_EVERY, PERIOD, VERIFY_EVERY, doubled
 from tests.world.hypervisor import PARTS, Part
 from tests.world.machine import Machine

@@ -1,4 +1,4 @@
-"""What the page reads from Placement: which roots are disabled, and a host's provider tree."""
+"""The page's reads from Placement: the disabled roots, and a host's provider tree."""
 
 import threading
 import time

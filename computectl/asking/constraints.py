@@ -10,7 +10,7 @@ from reportclient.request_filter import DISABLED
 
 
 class Aspect(Enum):
-    """What a constraint is about; the value is Placement's parameter, with ``!`` if negated."""
+    """Subject of a constraint; the value is Placement's parameter, with ``!`` if negated."""
 
     ENABLED = "enabled"
     IN_TREE = "in_tree"

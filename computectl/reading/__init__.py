@@ -1,1 +1,1 @@
-"""What commands read from Placement and the registry."""
+"""Reads of commands from Placement and the registry."""

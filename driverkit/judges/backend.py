@@ -29,7 +29,7 @@ LoseBackend = Callable[[], Callable[[], Any] | None]
 """A callable that breaks the backend; it may return a callable that repairs it."""
 
 Listing = Iterable[Device] | Mapping[str, Iterable[Device]]
-"""What ``DeviceDriver.devices`` returns."""
+"""Return type of ``DeviceDriver.devices``."""
 
 LOOK_EVERY = 0.1
 NOWHERE = "driver-kit-nowhere"

@@ -1,4 +1,4 @@
-"""What the fixtures of the pytest plugin return."""
+"""Objects that the fixtures of the pytest plugin return."""
 
 import inspect
 from collections.abc import Iterable, Sequence

@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How a query is sent.
+    """Options for sending a query.
 
     ``include_disabled``: include providers of disabled hosts; for operators, not for schedulers.
     ``mappings``: the answer has to say which provider meets which request group.

@@ -18,6 +18,7 @@ from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import list_all_guests
+from drivers.libvirt.devices.pci import NO_GROUP
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.fact import Sources
@@ -96,8 +97,9 @@ PCI = Path("/sys/bus/pci/devices")
 
 
 def endpoints() -> set[str]:
-    """Addresses of devices, and of the PFs of VFs."""
-    kinds = {device: (device / "class").read_text()[:6] for device in PCI.glob("*")}
+    """Addresses of devices that have an IOMMU group, and of the PFs of VFs."""
+    grouped = [device for device in PCI.glob("*") if (device / "iommu_group").exists()]
+    kinds = {device: (device / "class").read_text()[:6] for device in grouped}
     mine = [device for device, kind in kinds.items() if kind not in {"0x0600", "0x0604"}]
     owners = [device / "physfn" if (device / "physfn").exists() else device for device in mine]
     return {owner.resolve().name.upper() for owner in owners}
@@ -110,6 +112,7 @@ def test_pci_devices_are_the_kernels(libvirtd, tmp_path):
     driver = LibvirtDriver(context(tmp_path, text))
     tree = report(driver)
     node = driver.get_available_nodes()[0]
+    assert (NO_GROUP in driver.degraded(node)) == (not list(PCI.glob("*/iommu_group")))
     driver.cleanup_host("host")
     names = {tree.data(uuid).name for uuid in tree.get_provider_uuids(node)}
     owners = {name.removeprefix(f"{node}_") for name in names if ":" in name}

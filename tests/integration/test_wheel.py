@@ -121,8 +121,15 @@ def test_the_agents_wheel_has_its_packages_and_requires_the_library(
 @pytest.mark.parametrize("name", ["compute_agent", "reportclient"])
 def test_an_index_takes_the_metadata_and_renders_the_description(wheels: Path, name: str) -> None:
     about = metadata_of(wheels, name)
-    for field in ("Author", "Summary", "Keywords", "Requires-Python", "Classifier"):
+    for field in ("Author", "Summary", "Keywords", "License-File"):
         assert about[field], field
+    assert about["Requires-Python"] == ">=3.11"
+    assert "Apache-2.0" in (about["License"], about["License-Expression"])
+    classifiers = about.get_all("Classifier", [])
+    assert {"Operating System :: POSIX :: Linux", "Typing :: Typed"} <= set(classifiers)
+    topics = [each for each in classifiers if each.startswith("Topic :: ")]
+    of_licence = [each for each in classifiers if each.startswith("License :: ")]
+    assert topics and bool(of_licence) == (about["License-Expression"] is None)
     assert about["Description-Content-Type"].startswith("text/x-rst")
     index = {"file_insertion_enabled": False, "raw_enabled": False, "halt_level": 2}
     text = about.get_payload()

@@ -42,7 +42,9 @@ def agent(tmp_path: Path, placement: RealPlacement, lab: Lab) -> Iterator[AgentP
 
 
 def is_ok(agent: AgentProcess) -> bool:
-    return (agent.state_path / "status.json").exists() and status_of(agent)["nodes"][0]["ok"]
+    if not (agent.state_path / "status.json").exists():
+        return False
+    return [node["ok"] for node in status_of(agent)["nodes"]] == [True]
 
 
 def card(placement: RealPlacement) -> dict | None:

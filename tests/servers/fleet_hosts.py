@@ -31,14 +31,14 @@ from agent.loop import Loop
 from agent.nodes.identity import compute_id
 from agent.nodes.nodes import Nodes
 from agent.opts import Settings
-from agent.placement import adapter_from_conf
+from agent.placement import adapter_from_conf, agent_api
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
-from reportclient.http import API, PlacementAPI
+from reportclient.http import API
 from reportclient.provider_tree import ProviderTree
 
 STARTING_AT_ONCE = 16
@@ -117,7 +117,7 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
         logging.getLogger(crowded).setLevel(logging.ERROR)
     conf = config.load_config(["--config-file", config_file])
     common = config.settings(conf)
-    api = PlacementAPI(adapter_from_conf(conf))
+    api = agent_api(adapter_from_conf(conf), conf)
     transport = messaging.transport(common.transport_url, [config_file])
     hosts = [
         replace(common, host=name_of(each), state_path=Path(directory, name_of(each)))

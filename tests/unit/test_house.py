@@ -13,7 +13,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1674,
+    "agent": 1690,
     "agent/bus": 960,
     "agent/metrics": 754,
     "agent/nodes": 1086,
@@ -28,8 +28,8 @@ LINES = {
     "computectl": 7152,
     "driverkit": 4004,
     "drivers": 2361,
-    "drivers/libvirt": 5544,
-    "reportclient": 8007,
+    "drivers/libvirt": 5570,
+    "reportclient": 8009,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -42,7 +42,7 @@ boot() {
         -serial "file:$CONSOLE" \
         -chardev "socket,id=shell,path=$SHELL_SOCKET,server=on,wait=off" -serial chardev:shell \
         -kernel "$STATE/vmlinuz" -initrd "$STATE/initrd" \
-        -append 'console=ttyS0 panic=-1 quiet' \
+        -append 'console=ttyS0 panic=-1 quiet intel_iommu=on' \
         "${CELLS[@]}" "${FILES_AND_NETWORK[@]}" \
         -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$(cat "$STATE/port")-:16509" \
         "${DEVICES[@]}" 8>&- # QEMU must not hold the lock
@@ -62,9 +62,11 @@ FILES_AND_NETWORK=(
     -virtfs local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap
     -device virtio-net-pci,netdev=net
 )
+# The IOMMU, without which a guest can't be given a PCI device, comes before the devices.
 # 21:00.0, at cell 0: "edu", which the module of mdev/ uses as a graphics card.
 # 41:00.0, at cell 1: an NVMe controller with up to four VFs, and an empty slot.
 DEVICES=(
+    -device intel-iommu
     -device pxb-pcie,id=bridge0,bus=pcie.0,bus_nr=32,numa_node=0
     -device pxb-pcie,id=bridge1,bus=pcie.0,bus_nr=64,numa_node=1
     -device pcie-root-port,id=port0,bus=bridge0,slot=1,chassis=1 -device edu,bus=port0

@@ -36,7 +36,7 @@ _ADDRESS = re.compile(r"([^:]+):([^:]+):([^:]+)\.([^.:]+)")
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """One entry.
+    """An entry of ``[pci] device_spec``.
 
     ``address`` has a pattern each for domain, bus, slot and function; ``single``: it can match one
     address only.

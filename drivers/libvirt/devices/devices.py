@@ -34,7 +34,7 @@ from drivers.opts import nova_owner_traits
 
 @dataclass(frozen=True, slots=True)
 class DevicesAnswer:
-    """What the host reported.
+    """Answer of the host about its devices.
 
     ``documents``: ``None`` if its devices could never be listed; ``unread``: devices that could not
     be read now, and why; ``assigned``: PCI addresses that guests have; ``all_read``: each device

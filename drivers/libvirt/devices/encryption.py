@@ -45,7 +45,7 @@ KERNEL_SWITCHES = {
 
 @dataclass(frozen=True, slots=True)
 class EncryptionAnswer:
-    """What the host reported.
+    """Answer of the host about memory encryption.
 
     ``domain_capabilities``: ``None`` where they could not be read; ``switched_off`` and
     ``switched_on``: techniques, by the kernel's module parameters; ``tdx_keys``: guests with TDX

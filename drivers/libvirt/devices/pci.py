@@ -16,8 +16,11 @@ import os_traits
 from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
 from drivers.libvirt.devices.pools import Pool
+from reportclient.plain_text import first_few
 
 LARGEST_DOMAIN = 0xFFFF
+NO_GROUP = "PCI devices without an IOMMU group"
+"""The key of the note on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,16 @@ class _Candidate:
         return f"PCI device {self.device.address}"
 
     @property
+    def lacks_iommu_group(self) -> bool:
+        """Whether no guest can have the device, as VFIO needs an IOMMU group.
+
+        Neutron's ports of type macvtap, which have VFs, need none.
+        """
+        device, spec = self.device, self.spec
+        may_be_macvtap = device.physical and spec.physical_network and not spec.remote_managed
+        return not (device.has_iommu_group or may_be_macvtap)
+
+    @property
     def resource_class(self) -> str:
         default = f"CUSTOM_PCI_{self.device.vendor}_{self.device.product}".upper()
         return self.spec.resource_class or default
@@ -73,6 +86,7 @@ def pci_pools(
     devices can't be assigned whole.
     """
     notes: dict[str, str] = {}
+    ungrouped: list[str] = []
     owners: dict[str, list[_Candidate]] = {}
     for candidate in _matched(bus, settings):
         device, spec = candidate.device, candidate.spec
@@ -81,8 +95,17 @@ def pci_pools(
         reason = not_whole.get(device.address) or _rejection(candidate)
         if reason:
             notes[candidate.subject] = reason
-        elif settings.report_physical_networks or not is_for_neutron:
+        elif is_for_neutron and not settings.report_physical_networks:
+            continue
+        elif candidate.lacks_iommu_group:
+            ungrouped.append(device.address)
+        else:
             owners.setdefault(device.owner, []).append(candidate)
+    if ungrouped:
+        notes[NO_GROUP] = (
+            f"not offered, as VFIO needs one: {first_few(ungrouped)}; enable the IOMMU in firmware"
+            " (VT-d, AMD-Vi) and with the kernel's option intel_iommu=on or amd_iommu=on"
+        )
     pools = []
     for owner, candidates in owners.items():
         first, *others = _pf_or_vfs(candidates, notes)

@@ -10,6 +10,7 @@
         <capability type='phys_function'> <address .../> </capability>  a VF of that PF
         <capability type='pci-bridge'/>                                 not for guests
         <numa node='1'/>
+        <iommuGroup number='42'> ...         without one, VFIO can't give the device to a guest
 
 A device without an address, vendor or product is skipped.
 """
@@ -39,6 +40,7 @@ class PciDevice:
     product: str
     physical: str | None = None
     cell: int | None = None
+    has_iommu_group: bool = True
 
     @property
     def owner(self) -> str:
@@ -166,7 +168,8 @@ def _device(document: Element) -> PciDevice | None:
     physical = None if pf is None else address_of(pf)
     if physical == address:
         physical = None
-    return PciDevice(address, vendor, product, physical, cell_of(pci))
+    has_iommu_group = pci.find("iommuGroup") is not None
+    return PciDevice(address, vendor, product, physical, cell_of(pci), has_iommu_group)
 
 
 def _pci_id(element: Element | None) -> str | None:

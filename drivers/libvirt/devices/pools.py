@@ -25,7 +25,7 @@ LONGEST_LABEL = 100
 
 
 _OF_GROUP = re.compile(r"(_[0-9a-f]{8})?(_numa\d+)?")
-"""What follows the class in a group's name."""
+"""Pattern of the text after the class in a group's name."""
 
 
 @dataclass(frozen=True, slots=True)

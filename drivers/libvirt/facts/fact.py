@@ -217,7 +217,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """What a report depends on beside the answer.
+    """Inputs of a report beside the answer.
 
     ``cells``: NUMA cells, ``None`` if they could never be read.  ``observed``: inventory in
     Placement of this host's providers, by name.  ``by_cell``: whether NUMA cells are providers.

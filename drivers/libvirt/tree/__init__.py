@@ -1,1 +1,1 @@
-"""How a report is written into a provider tree."""
+"""Writing of a report into a provider tree."""

@@ -38,7 +38,7 @@ class ReportedProvider:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What one fact, or all of them, report of a host.
+    """Report of one fact, or of all of them, on a host.
 
     ``inventory`` is the root's; ``sources`` are those that assert it, and ``source_by_class`` has
     the one of each class, ``HOST`` where it is missing; each source can be silent alone.

@@ -22,9 +22,10 @@ def pci(
     virtual: Sequence[str] | None = None,
     types: Mapping[str, int] | None = None,
     more: str = "",
+    iommu: bool = True,
 ) -> str:
     """A PCI device; ``virtual``: it is a PF with these VFs; ``types`` of mediated devices, with
-    how many can be made.
+    how many can be made; ``iommu``: it has an IOMMU group.
     """
     front, function = address.split(".")
     domain, bus, slot = (int(part, 16) for part in front.split(":"))
@@ -45,6 +46,8 @@ def pci(
         parts += f"<capability type='mdev_types'>{listed}</capability>"
     if cell is not None:
         parts += f"<numa node='{cell}'/>"
+    if iommu:
+        parts += f"<iommuGroup number='7'>{_address(address)}</iommuGroup>"
     return (
         f"<device><name>{node_name(address)}</name><parent>computer</parent>"
         f"<capability type='pci'><class>0x020000</class>{parts}{more}</capability></device>"

@@ -9,7 +9,7 @@ import pytest
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.devices.pci import NO_GROUP, PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.children import write_report
@@ -100,6 +100,43 @@ def test_a_device_that_qemu_can_not_address_is_left_out_and_named():
     report = report_of(new_tree(), look(pci("10000:01:00.0"), pci(DISK_AT)), **chosen({}))
     assert [one.name for one in report.children] == [f"{NODE}_{DISK_AT}"]
     assert "PCI domain above ffff" in report.notes["PCI device 10000:01:00.0"]
+
+
+def test_devices_without_an_iommu_group_are_left_out_and_named_once_with_the_next_step():
+    listed = pci(DISK_AT, iommu=False), pci("0000:05:00.0", iommu=False), pci("0000:06:00.0")
+    report = report_of(new_tree(), look(*listed), **chosen({}))
+    assert [one.name for one in report.children] == [f"{NODE}_0000:06:00.0"]
+    (note,) = report.notes.values()
+    assert f"{DISK_AT}, 0000:05:00.0; enable" in note and "intel_iommu=on or amd_iommu=on" in note
+
+
+def test_vfs_that_macvtap_can_use_need_no_iommu_group_and_their_pf_and_other_vfs_do():
+    vfs = [pci(one, NIC_VF, physical=PF, iommu=False) for one in VFS]
+    listed = look(pci(PF, NIC, virtual=VFS, iommu=False), *vfs)
+    for entry, expected in (
+        ({"product_id": "154c", "physical_network": "net"}, ["CUSTOM_PCI_8086_154C"]),
+        ({"product_id": "1572", "physical_network": "net"}, []),
+        ({"product_id": "154c", "physical_network": "net", "remote_managed": "true"}, []),
+        ({"product_id": "154c"}, []),
+    ):
+        settings = chosen(entry, report_physical_networks=True)
+        report = report_of(new_tree(), listed, **settings)
+        assert [name for one in report.children for name in one.inventory] == expected, entry
+        assert (NO_GROUP in report.notes) == (not expected), entry
+
+
+def test_what_is_not_reported_for_neutron_is_not_named_for_want_of_an_iommu():
+    listed = look(pci(PF, NIC, iommu=False))
+    assert not report_of(
+        new_tree(), listed, **chosen({"product_id": "1572", "physical_network": "net"})
+    ).notes
+
+
+def test_a_card_without_an_iommu_still_has_vgpus():
+    mdevs = MdevSettings((MdevType("nvidia-35"),))
+    gpu = pci(PF, GPU, types={"nvidia-35": 4}, iommu=False)
+    report = report_of(new_tree(), look(gpu), mdev=mdevs)
+    assert ([set(one.inventory) for one in report.children], report.notes) == ([{"VGPU"}], {})
 
 
 # -- what excludes each other

@@ -71,10 +71,12 @@ def peer(answer: Answer) -> Iterator[ThreadingHTTPServer]:
         server.server_close()
 
 
-def api_of(server: ThreadingHTTPServer, timeout: float = 60.0, limit: int = 2**20) -> PlacementAPI:
+def api_of(
+    server: ThreadingHTTPServer, timeout: float = 60.0, limit: int = 2**20, **options: Any
+) -> PlacementAPI:
     auth = token_endpoint.Token(server.url, "secret")
     bounded = bounded_session(session.Session(auth, timeout=timeout), limit)
-    return PlacementAPI(adapter.Adapter(bounded, service_type="placement"))
+    return PlacementAPI(adapter.Adapter(bounded, service_type="placement"), **options)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -167,7 +169,13 @@ def test_what_was_not_carried_out_is_told_from_what_may_have_been() -> None:
         assert told.value.unsent == is_unsent
 
 
-def test_each_wait_in_vain_doubles_the_next_and_an_answer_ends_that(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, (1, 1, 1, 1, 1)), ({"longest_wait": 4 * PATIENCE}, (1, 2, 4, 4, 1))],
+)
+def test_a_wait_in_vain_doubles_the_next_up_to_a_limit_and_an_answer_ends_that(
+    monkeypatch, options, expected
+) -> None:
     waits: list[float | None] = []
     sends = Transport.send
 
@@ -178,15 +186,15 @@ def test_each_wait_in_vain_doubles_the_next_and_an_answer_ends_that(monkeypatch)
     monkeypatch.setattr(Transport, "send", send)
     answers: list[Answer] = []
     with peer(lambda it: answers.pop(0)(it)) as placement:
-        api = api_of(placement, PATIENCE)
+        api = api_of(placement, PATIENCE, **options)
         for _ in range(3):
             answers.append(lambda it: it.server.closing.wait(20 * PATIENCE))
-            with pytest.raises(Unreachable, match="timed out"):
+            with pytest.raises(Unreachable, match=r"timed out; .*, raise timeout \(0\.2 s\)$"):
                 api.request("GET", "/x")
         for _ in range(2):
             answers.append(lambda it: it.say(LISTED))
             api.request("GET", "/x")
-    assert waits == [PATIENCE * n for n in (1, 2, 4, 8, 1)]
+    assert waits == [PATIENCE * n for n in expected]
 
 
 def test_a_large_answer_is_taken_up_to_the_limit() -> None:
