@@ -19,11 +19,11 @@ _MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
 _DEFAULTS = {
     # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
     "mysql": _MYSQL | {"charset": "utf8mb4"},
-    "postgresql": {"connect_timeout": "2", "options": "-c statement_timeout=4000"},
+    "postgresql": {"options": "-c statement_timeout=4000"},
     "sqlite": {"timeout": "4"},
 }
-"""Query parameters of the URL by backend.  A hung database costs a caller at most all three
-time-outs: for a connection of the pool, for an answer, for a new connection."""
+"""Query parameters of the URL by backend.  A hung database costs a caller at most two of its
+time-outs: that of a connection of the pool, and that of a new connection."""
 CONNECTIONS = 10
 """Connections at most: to open another one for a transaction costs more CPU than ten of these."""
 CONNECTION_WITHIN = 3.0
@@ -81,6 +81,11 @@ class FleetDatabase:
             if not url.database:
                 raise RegistryUnavailable(f"{option}: a database in memory is not supported")
             sa.event.listen(engine, "connect", add_functions)
+        if engine.dialect.name == "postgresql":
+            # psycopg2 is needed only here.
+            from compute_registry.database.postgresql import bound_answers  # noqa: PLC0415
+
+            bound_answers()
         return cls(engine)
 
     @property
