@@ -24,7 +24,7 @@ LINES = {
     "agent/reporting": 1039,
     "agent/state": 1139,
     "agent/switching": 1098,
-    "compute_registry": 3810,
+    "compute_registry": 3820,
     "computectl": 7185,
     "driverkit": 4039,
     "drivers": 2361,
