@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from agent.registry.errors import RegistryUnavailable
+from compute_registry.database import fleet_database
 from compute_registry.database.fleet_database import FleetDatabase
 
 ERRORS = [
@@ -37,7 +38,10 @@ class Server:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_any_error_of_a_new_connection_is_an_error_of_the_database(error: Exception) -> None:
+def test_any_error_of_a_new_connection_is_an_error_of_the_database(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_database, "RETRIED_WITHIN", 0.0)
     server = Server(*[error] * 100)
     with pytest.raises(RegistryUnavailable, match="can't open a connection: ."):
         server.ask()
