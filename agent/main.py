@@ -164,7 +164,7 @@ def _transport(settings: opts.Settings, conf: Any) -> Any:
         return None
     from agent.bus import messaging  # noqa: PLC0415  loaded only with a bus
 
-    logs.quiet_bus()
+    logs.limit_repeats()
     return messaging.transport(
         settings.transport_url,
         conf.config_file or (),

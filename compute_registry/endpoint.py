@@ -1,6 +1,7 @@
 """The RPC endpoint of compute-registry."""
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -10,7 +11,7 @@ from agent.bus.caller import Caller
 from agent.bus.messaging import Target
 from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import RegistryError
+from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from compute_registry.store import SqlRegistry
 
@@ -51,6 +52,9 @@ class RegistryEndpoint:
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
     on_echo: Callable[[object], object] = lambda _: None
     """Called with the number of a message that this instance may have sent to itself."""
+    _reporting: set[str] = field(default_factory=set)
+    """Hosts with a heartbeat at work: another one waits for no connection to the database."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def echo(self, _: Context, number: object) -> None:
         """Note that a message came back; nobody awaits an answer."""
@@ -82,9 +86,20 @@ class RegistryEndpoint:
         roots: list[str],
         **reported: Any,
     ) -> ServiceRecord:
-        """Record a heartbeat; arguments of later versions are ignored."""
+        """Record a heartbeat; arguments of later versions are ignored.
+
+        :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
+        """
+        checks.report(host, address)
+        with self._lock:
+            if host in self._reporting:
+                raise RegistryUnavailable(f"an earlier heartbeat of {host} has no answer yet")
+            self._reporting.add(host)
         known = {name: reported[name] for name in _REPORTED & reported.keys()}
-        return self.store.heartbeat(host, address, rpc_version, roots, **known)
+        try:
+            return self.store.heartbeat(host, address, rpc_version, roots, **known)
+        finally:
+            self._reporting.remove(host)
 
     @_answered
     def keep_alive(

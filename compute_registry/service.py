@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
+REPEATING = ("compute_registry.heartbeats", "compute_registry.web", "waitress", "waitress.queue")
+"""Loggers that write a line for each failed batch of heartbeats, each token that can't be checked,
+each request that ends with an unexpected error, and each that waits for a thread."""
 LONGEST_PAUSE = 15.0
 """Seconds between two attempts to reach the database, at most."""
 STOP_WITHIN = 10.0
@@ -71,7 +74,7 @@ def main(args: Sequence[str] | None = None) -> None:
             sys.stdout.writelines(f"{line}\n" for line in lines)
             return
         logs.start(conf, config.PROG)
-        logs.quiet_bus()
+        logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))

@@ -22,8 +22,8 @@ from agent.bus.incoming import LARGEST, check_call, check_reply
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
-DROPPED = LOG.getChild("dropped")
-"""Has a line for each message that is dropped; ``quiet_bus`` passes one a minute."""
+REFUSED_LOG = LOG.getChild("refused")
+"""Has a line for each message or call that is refused; ``limit_repeats`` drops repeated ones."""
 
 REDELIVERED = "redelivered"
 """AMQP's flag of a second delivery; set here also on calls that waited."""
@@ -68,7 +68,7 @@ def _parse(parse: Callable[[Any], object], compressed: bool, raw: Any) -> None:
     else:
         parse(raw)
         return
-    DROPPED.warning("Dropped a message: %s", why)
+    REFUSED_LOG.warning("Dropped a message: %s", why)
     raw.channel.basic_ack(raw.delivery_tag)
 
 
@@ -83,7 +83,7 @@ def _pass_on(
         check(message)
         receive(message)
     except Exception as err:  # noqa: BLE001  oslo.messaging takes the context apart
-        DROPPED.warning("Dropped a message: %s", error_text(err))
+        REFUSED_LOG.warning("Dropped a message: %s", error_text(err))
         with suppress(Exception):  # it may be acknowledged already
             message.acknowledge()
 

@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
 from agent.bus import messaging
+from agent.bus.caller import Caller
 from agent.bus.errors import (
     FAILED,
     OK,
@@ -20,7 +21,13 @@ from agent.bus.errors import (
     NotPermitted,
     Permit,
 )
-from agent.bus.listener import has_waited, is_connected, mark_waiting_calls, refuse_malformed
+from agent.bus.listener import (
+    REFUSED_LOG,
+    has_waited,
+    is_connected,
+    mark_waiting_calls,
+    refuse_malformed,
+)
 from agent.loop import in_thread
 from agent.retrying import until_it_works
 from reportclient.plain_text import error_text
@@ -165,7 +172,8 @@ class _Dispatcher:
                 answer = self.rpc.permit.signed(incoming.ctxt, answer)
         except _WRONG_CALLS as err:
             outcome = REFUSED
-            LOG.warning("Refused a call of %r: %s", name, error_text(err))
+            caller = replace(Caller.from_context(incoming.ctxt), request_id=None)
+            REFUSED_LOG.warning("Refused a call of %r %s: %s", name, caller, error_text(err))
             raise messaging.dispatcher.ExpectedException from err
         finally:
             seconds = time.monotonic() - began

@@ -140,16 +140,18 @@ class Lines(logging.Formatter):
         return text.replace(f": {summary}", "", 1)
 
 
-REPEATING = ("oslo.messaging._drivers.impl_rabbit", "compute_agent.registry.dropped")
+REPEATING = ("oslo.messaging._drivers.impl_rabbit", "compute_agent.registry.refused")
 """Loggers that write a line each second while the broker is unreachable, and a line for each
-malformed message."""
-REPEAT_EVERY = 60.0
+message or call that is refused."""
+REPEAT_EVERY = 300.0
 """Seconds between two such lines with the same reason."""
+REASONS = 20
+"""Reasons of a logger at the same time: senders can invent any number."""
 
 
-def quiet_bus() -> None:
-    """Log an outage of the broker, and malformed messages, once a minute instead of each time."""
-    for name in REPEATING:
+def limit_repeats(*loggers: str) -> None:
+    """Log a reason once in five minutes instead of each time, in ``REPEATING`` and ``loggers``."""
+    for name in (*REPEATING, *loggers):
         logging.getLogger(name).addFilter(RepeatFilter(REPEAT_EVERY))
 
 
@@ -157,25 +159,41 @@ def quiet_bus() -> None:
 class RepeatFilter(logging.Filter):
     """Passes a line, and the next one with the same reason after ``every`` seconds.
 
-    Different errors of connections to a broker that is away count as one reason.
+    That one has the number of those between.  Of more than ``REASONS`` reasons, those of the same
+    line of code count as one, as do different errors of connections to a broker that is away.
     """
 
     every: float
     clock: Callable[[], float] = time.monotonic
-    _next: dict[str, float] = field(default_factory=dict)
+    _next: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By reason: when a line passes again, and how many did not."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is logged."""
-        args = record.args if isinstance(record.args, Mapping) else {}
-        err = args.get("err_str")
-        # Reset, closed or refused, not for its certificate or name; amqp's own have the code 0.
-        is_specific = isinstance(err, ssl.SSLError | socket.gaierror)
-        is_lost = (isinstance(err, OSError) and not is_specific) or getattr(err, "code", None) == 0
-        why = "" if is_lost else err
-        reason = f"{record.msg} {args.get('hostname')} {args.get('port')} {why}"
-        now = self.clock()
-        self._next = {each: at for each, at in self._next.items() if now < at}
-        if reason in self._next:
+        now, reason, place = self.clock(), _reason(record), f"{record.pathname}:{record.lineno}"
+        if reason not in self._next and len(self._next) >= REASONS:
+            kept = [each for each, (at, _) in self._next.items() if now < at or each == place]
+            self._next = {each: self._next[each] for each in kept}
+            if len(self._next) >= REASONS:
+                reason = place
+        at, left_out = self._next.get(reason, (now, 0))
+        if now < at:
+            self._next[reason] = at, left_out + 1
             return False
-        self._next[reason] = now + self.every
+        self._next[reason] = now + self.every, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} more since the last)", ()
         return True
+
+
+def _reason(record: logging.LogRecord) -> str:
+    if record.exc_info:
+        return f"{record.msg} {record.exc_info[1]!r}"
+    if not isinstance(record.args, Mapping):
+        return record.getMessage()
+    err = record.args.get("err_str")
+    # Reset, closed or refused, not for its certificate or name; amqp's own have the code 0.
+    is_specific = isinstance(err, ssl.SSLError | socket.gaierror)
+    is_lost = (isinstance(err, OSError) and not is_specific) or getattr(err, "code", None) == 0
+    why = "" if is_lost else err
+    return f"{record.msg} {record.args.get('hostname')} {record.args.get('port')} {why}"

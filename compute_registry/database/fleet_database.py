@@ -12,6 +12,7 @@ from oslo_db.sqlalchemy import engines
 
 from agent.registry.errors import InputRefused, RegistryUnavailable
 from compute_registry.database.tables import DIALECTS
+from reportclient.plain_text import error_text
 
 NEWEST = "0001"
 """The revision of the last migration; a test compares it with migrations/."""
@@ -19,11 +20,11 @@ _MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
 _DEFAULTS = {
     # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
     "mysql": _MYSQL | {"charset": "utf8mb4"},
-    "postgresql": {"connect_timeout": "2", "options": "-c statement_timeout=4000"},
+    "postgresql": {"options": "-c statement_timeout=4000"},
     "sqlite": {"timeout": "4"},
 }
-"""Query parameters of the URL by backend.  A hung database costs a caller at most all three
-time-outs: for a connection of the pool, for an answer, for a new connection."""
+"""Query parameters of the URL by backend.  A hung database costs a caller at most two of its
+time-outs: that of a connection of the pool, and that of a new connection."""
 CONNECTIONS = 10
 """Connections at most: to open another one for a transaction costs more CPU than ten of these."""
 CONNECTION_WITHIN = 3.0
@@ -81,6 +82,11 @@ class FleetDatabase:
             if not url.database:
                 raise RegistryUnavailable(f"{option}: a database in memory is not supported")
             sa.event.listen(engine, "connect", add_functions)
+        if engine.dialect.name == "postgresql":
+            # psycopg2 is needed only here.
+            from compute_registry.database.postgresql import bound_answers  # noqa: PLC0415
+
+            bound_answers()
         return cls(engine)
 
     @property
@@ -99,7 +105,8 @@ class FleetDatabase:
         from compute_registry.database.migrate import migrate  # noqa: PLC0415
 
         try:
-            migrate(self.engine)
+            with self._connect() as connection:
+                migrate(connection)
         except (db_exception.DBError, sa.exc.SQLAlchemyError, OSError) as err:
             raise RegistryUnavailable(
                 f"{self.safe_url}: {_one_line(err)}; check that the database is up "
@@ -109,7 +116,7 @@ class FleetDatabase:
     def is_newest(self) -> bool:
         """Return whether the schema is up to date; ``False`` if that is unknown."""
         try:
-            with self.engine.connect() as connection:
+            with self._connect() as connection:
                 (version,) = connection.execute(sa.select(_VERSION)).scalars().all()
                 return str(version) >= NEWEST  # later migrations only add columns
         except (db_exception.DBError, sa.exc.SQLAlchemyError, ValueError):
@@ -138,7 +145,7 @@ class FleetDatabase:
             exception_checker=is_passing,
         )
         def transaction() -> R:
-            with self.engine.begin() as connection:
+            with self._connect() as connection, connection.begin():
                 return work(connection)
 
         try:
@@ -150,6 +157,21 @@ class FleetDatabase:
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
             raise RegistryUnavailable(f"{self.safe_url}: {_one_line(err)}") from err
         return result
+
+    def _connect(self) -> sa.Connection:
+        """Return a connection.
+
+        If a new one is lost, SQLAlchemy and drivers raise errors of any type.
+
+        :raises DBConnectionError: the connection could not be opened; SQLAlchemyError as well.
+        """
+        try:
+            return self.engine.connect()
+        except (db_exception.DBError, sa.exc.SQLAlchemyError):
+            raise
+        except Exception as err:
+            text = f"can't open a connection: {error_text(err)}"
+            raise db_exception.DBConnectionError(text) from err
 
     def dispose(self) -> None:
         """Close what is open."""

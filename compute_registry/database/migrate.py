@@ -33,7 +33,7 @@ def config() -> Config:
     return alembic
 
 
-def migrate(engine: sa.Engine) -> None:
+def migrate(connection: sa.Connection) -> None:
     """Run the missing migrations.
 
     :raises sqlalchemy.exc.SQLAlchemyError: the database can't be reached or changed; oslo.db's
@@ -41,7 +41,7 @@ def migrate(engine: sa.Engine) -> None:
     :raises RegistryUnavailable: another instance has held the lock for too long.
     """
     alembic = config()
-    with engine.connect() as connection, _locked(connection):
+    with _locked(connection):
         alembic.attributes["connection"] = connection
         command.upgrade(alembic, "head")
         connection.commit()

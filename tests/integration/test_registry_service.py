@@ -29,7 +29,7 @@ from compute_registry.rest import server
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.servers import rabbitmq, records
-from tests.servers.databases import MariaDB
+from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, fetch, recording_agent
@@ -499,24 +499,25 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
         server.stop()
 
 
-@needs_mariadb
+@pytest.mark.parametrize("kind", [MariaDB, PostgreSQL])
 def test_a_database_that_hangs_is_a_503_with_a_sentence_and_heals_by_itself(
-    mariadb: MariaDB, tmp_path: Path
+    kind: type[DatabaseServer], tmp_path: Path
 ) -> None:
+    if kind.missing():
+        pytest.skip(kind.missing())
     port = free_port()
-    more = f"connection = {mariadb.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
-    with RegistryProcess(tmp_path, more=more):
-        assert fetch(services)[0] == 200
-        assert mariadb.pid is not None
-        os.kill(mariadb.pid, signal.SIGSTOP)
-        try:
-            status, _, text = fetch(services)
-        finally:
-            os.kill(mariadb.pid, signal.SIGCONT)
-        assert status == 503, text
-        assert "timed out" in json.loads(text)["serviceUnavailable"]["message"]
-        eventually(lambda: fetch(services)[0] == 200)
+    with kind() as database:
+        more = (
+            f"connection = {database.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
+        )
+        with RegistryProcess(tmp_path, more=more):
+            assert fetch(services)[0] == 200
+            with database.hung():
+                status, _, text = fetch(services)
+            assert status == 503, text
+            assert "timed out" in json.loads(text)["serviceUnavailable"]["message"]
+            eventually(lambda: fetch(services)[0] == 200)
 
 
 # -- Keystone

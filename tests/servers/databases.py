@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.servers.ports import free_port
-from tests.servers.process import Server, children, end, wait_for, wait_until_gone
+from tests.servers.process import Server, children, end, suspended, wait_for, wait_until_gone
 
 POSTGRESQL_PROGRAMS = Path("/usr/lib/postgresql")
 
@@ -79,6 +80,11 @@ class DatabaseServer(Server):
         helpers = children(self._process.pid)
         end(self._process, signal.SIGKILL)
         wait_until_gone(helpers)  # PostgreSQL's hold its shared memory a moment longer
+
+    def hung(self) -> AbstractContextManager[None]:
+        """It keeps its connections, and answers nothing, until the end of the block."""
+        assert self._process is not None
+        return suspended(self._process.pid)
 
     def stop(self) -> None:
         """End it and forget its data."""

@@ -112,7 +112,7 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
     """Start them all, and say so."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     sys.setswitchinterval(TURN)
-    logs.quiet_bus()
+    logs.limit_repeats()
     for crowded in CROWDED:
         logging.getLogger(crowded).setLevel(logging.ERROR)
     conf = config.load_config(["--config-file", config_file])

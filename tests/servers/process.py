@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -93,12 +93,43 @@ def wait_until_gone(pids: Iterable[int], seconds: float = 60.0) -> None:
             time.sleep(0.02)
 
 
-def _lives(pid: int) -> bool:
+@contextmanager
+def suspended(pid: int, seconds: float = 60.0) -> Iterator[None]:
+    """SIGSTOP and SIGCONT, with its children.
+
+    On a busy machine a process answers a moment longer: the block begins when no thread runs.
+    """
+    stopped: list[int] = []
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
+        for each in _with_children(pid):  # a parent that has stopped gets no more of them
+            stopped.append(each)
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGSTOP)
+            give_up = time.monotonic() + seconds
+            while not set("".join(_states(f"{each}/task/*"))) <= set("TZX"):
+                assert time.monotonic() < give_up, f"process {each} does not stop"
+                time.sleep(0.02)
+        yield
+    finally:
+        for each in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGCONT)
+
+
+def _with_children(pid: int) -> Iterator[int]:
+    yield pid
+    yield from children(pid)
+
+
+def _states(which: str) -> Iterator[str]:
+    """The state of each process or thread that is there, a letter."""
+    for stat in Path("/proc").glob(f"{which}/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield stat.read_text().rpartition(")")[2].split()[0]
+
+
+def _lives(pid: int) -> bool:
+    return not set(_states(f"{pid}")) <= set("ZX")
 
 
 def _send(process: subprocess.Popen[bytes], how: signal.Signals, group: bool) -> None:

@@ -15,6 +15,7 @@ from agent.bus import messaging
 from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
+from agent.reporting.logs import REPEATING
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +67,16 @@ def test_what_failed_there_is_told_here_in_one_line(
         client.call(method)
     assert text in str(failed.value)
     assert "\n" not in str(failed.value)
+
+
+def test_the_log_of_a_refused_call_names_its_caller_and_leaves_repeated_lines_out(
+    client: RpcClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(RemoteFault):
+        client.call("nothing", context={"user_name": "eve", "request_id": "req-1"})
+    (refused,) = [each for each in caplog.records if "Refused a call" in each.getMessage()]
+    assert refused.getMessage().startswith("Refused a call of 'nothing' by eve: ")
+    assert refused.name in REPEATING
 
 
 @pytest.fixture

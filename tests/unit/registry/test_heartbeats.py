@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from agent.bus.errors import TransportUnavailable
+from agent.loop import in_thread
 from agent.registry.errors import UnknownHost
+from agent.registry.record import ServiceRecord
+from compute_registry import service, web
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
+from compute_registry.store import SqlRegistry
 from tests.registries import MemoryDatabase, registry_at
 
 
@@ -78,6 +86,52 @@ def test_heartbeats_are_lost_while_the_database_is_away_and_the_next_ones_count(
     assert site.up() == []
     site.beat("host2")
     assert site.up() == ["host2"]
+
+
+class Slow:
+    """A store whose first heartbeat waits for ``goes_on``."""
+
+    def __init__(self, store: SqlRegistry) -> None:
+        self.store, self.began, self.goes_on = store, threading.Event(), threading.Event()
+
+    def heartbeat(self, *reported: Any) -> ServiceRecord:
+        if not self.began.is_set():
+            self.began.set()
+            assert self.goes_on.wait(60)
+        return self.store.heartbeat(*reported)
+
+
+def test_a_host_has_one_heartbeat_at_work_and_delays_no_other_host(tmp_path: Path) -> None:
+    slow = Slow(registry_at(tmp_path))
+    endpoint = RegistryEndpoint(slow)  # type: ignore[arg-type]
+
+    def beat(host: str) -> dict[str, Any]:
+        return endpoint.heartbeat({}, host, f"{host}'s", "6.5", []).get("error", {})
+
+    first = in_thread(lambda: beat("host1"), "first")
+    assert slow.began.wait(60)
+    kind, text = "RegistryUnavailable", "an earlier heartbeat of host1 has no answer yet"
+    assert beat("host1") == {"kind": kind, "text": text}
+    assert beat("host2") == {}
+    slow.goes_on.set()
+    assert (first.result(60), beat("host1")) == ({}, {})
+    slow.store.database.dispose()
+
+
+@pytest.mark.parametrize("host", [[], {"a": 1}, None, "", 5])
+def test_a_heartbeat_of_no_host_is_refused(site: Site, host: object) -> None:
+    answer = site.endpoint.heartbeat({}, host, "a", "6.5", [])  # type: ignore[arg-type]
+    assert answer["error"]["kind"] == "InputRefused"
+
+
+def test_the_log_of_an_unexpected_error_leaves_repeated_lines_out(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.store.set_status("host2", disabled=True)
+    site.agents.fails = TypeError("Object of type bytes is not JSON serializable")
+    site.beat("host2")
+    (failed,) = [each for each in caplog.records if each.exc_info]
+    assert failed.name in service.REPEATING and web.LOG.name in service.REPEATING
 
 
 @pytest.mark.parametrize("wrong", [{"host": ""}, {"address": ["a"]}, {"version": "1"}])
