@@ -77,7 +77,7 @@ def test_it_is_shown_as_attached(config: Path, capsys: pytest.CaptureFixture[str
     assert "attached: Nova's" in line and "DIFFERS" not in line
     ComputeCtl().run(["--config-file", str(config), "service", "list", "-f", "json"])
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["attached"], row["placement_agrees"]) == (True, None)
+    assert (row["attached"], row["placement"]) == (True, "Nova's")
 
 
 def test_the_agents_version_and_what_does_not_work_there_are_shown(

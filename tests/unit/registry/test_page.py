@@ -149,6 +149,7 @@ def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     site = Site(api)
     text = site("/fleet")[1]
     assert "1 of 1 root providers are not in Placement" in text and ">agrees<" not in text
+    assert '<b class="error">not in Placement</b>' in text
     assert text.count(' class="wrong">') == 2, "with the host that two agents use"
     assert "not in Placement as a compute node" in site("/fleet/b10")[1]
     api.stranger.add_trait(api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_NODE")
