@@ -42,7 +42,7 @@ COLUMNS: Columns = {
     ),
     "attached": lambda service: service.record.attached,
     "agent_version": lambda service: service.record.agent_version,
-    "degraded": lambda service: service.record.degraded,
+    "degraded": lambda service: service.record.degraded.splitlines(),
 }
 LISTED: Columns = {
     "status": lambda service: service.record.shown_status,
@@ -111,8 +111,8 @@ class OneHost(ServiceCommand):
             yield f"  uuid      {record.uuid}"
             yield f"  agent     {record.address or 'unknown'}"
             yield f"  version   {record.agent_version or 'unknown'}"
-            if record.degraded:
-                yield f"  degraded  {record.degraded}"
+            for condition in record.degraded.splitlines():
+                yield f"  degraded  {condition}"
             yield f"  rpc       {record.rpc_version or 'unknown'}"
             yield f"  roots     {' '.join(record.roots) or 'none yet'}"
             yield f"  placement {_placement(service)}"

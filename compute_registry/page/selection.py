@@ -36,7 +36,7 @@ class Host:
         elif not service.up and not record.unreadable:
             yield "no heartbeat arrives. On the host: systemctl status compute-agent", True
         if record.degraded:
-            yield f"degraded: {record.degraded}", True
+            yield f"degraded: {record.degraded_short}", True
         if record.disabled_reason:
             yield record.disabled_reason, False
         if record.is_auto:
