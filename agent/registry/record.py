@@ -84,7 +84,7 @@ class ServiceRecord:
     def degraded_short(self) -> str:
         """The first line of :attr:`degraded`, and the number of the others."""
         first, *others = self.degraded.splitlines() or [""]
-        return f"{first} +{len(others)} more" if others else first
+        return f"{first} (+{len(others)} more)" if others else first
 
     @property
     def is_auto(self) -> bool:

@@ -138,7 +138,7 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     assert "two agents use this host name: the agent at" in text
     assert "Placement differs: 1 of 1 root providers disabled" in text
     assert "its record is unreadable" in text
-    assert "degraded: trait: Placement is away +2 more<" in text and "show=degraded" in text
+    assert "degraded: trait: Placement is away (+2 more)<" in text and "show=degraded" in text
     lines = ("trait: Placement is away", "&lt;b&gt;", "disk: full")
     assert all(f"<li>{line}</li>" in site("/fleet/e1")[1] for line in lines)
     assert "delete it with computectl service delete" in site("/fleet/d1")[1]
