@@ -138,7 +138,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *unusable_files(settings.state_path),
     ]
     service.listeners += [lambda _: directory.renew(service.save_again), status_file]
-    switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problem
+    switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problems
     if monitoring is not None:
         monitoring.listen(service, switches, loop, lambda: status_file.written)
         stack.callback(monitoring.stop)

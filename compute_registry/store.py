@@ -407,7 +407,7 @@ def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
             yield ServiceRecord(values["id"], uuid, host, disabled=True, unreadable=True)
             continue
         for name in ("disabled_reason", "agent_version", "degraded"):
-            values[name] = values[name] and plain(values[name])  # for one line of a terminal
+            values[name] = values[name] and plain(values[name], "\n")  # for a terminal
         if values["silent_for"] is not None:  # negative after the database's clock was set back
             values["silent_for"] = max(0.0, float(values["silent_for"]))
         values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)

@@ -9,7 +9,7 @@ from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
 from agent.registry.control import Switched, delete_record
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.observed_service import ObservedService
+from agent.registry.observed_service import Agreement, ObservedService
 from agent.reporting.reports import Condition
 from computectl.reading.services import Observed, Services
 from computectl.shared.commands import (
@@ -33,7 +33,7 @@ COLUMNS: Columns = {
     "last_seen": lambda service: service.record.last_seen and service.record.last_seen.isoformat(),
     "silent_for": lambda service: service.record.silent_for and round(service.record.silent_for, 1),
     "roots": lambda service: list(service.record.roots),
-    "placement_agrees": lambda service: service.agrees,
+    "placement": lambda service: service.placement,
     "address": lambda service: service.record.address,
     "contested_by": lambda service: service.record.contested_by,
     "uuid": lambda service: service.record.uuid,
@@ -42,7 +42,7 @@ COLUMNS: Columns = {
     ),
     "attached": lambda service: service.record.attached,
     "agent_version": lambda service: service.record.agent_version,
-    "degraded": lambda service: service.record.degraded,
+    "degraded": lambda service: service.record.degraded.splitlines(),
 }
 LISTED: Columns = {
     "status": lambda service: service.record.shown_status,
@@ -50,7 +50,7 @@ LISTED: Columns = {
     "rpc": lambda service: service.record.rpc_version or "?",
     "last seen": lambda service: service.record.silence,
     "roots": lambda service: str(len(service.record.roots)),
-    "placement": lambda service: service.agreement,
+    "placement": lambda service: service.placement,
 }
 """Columns of the list for people; ``COLUMNS`` are for programs."""
 
@@ -111,8 +111,8 @@ class OneHost(ServiceCommand):
             yield f"  uuid      {record.uuid}"
             yield f"  agent     {record.address or 'unknown'}"
             yield f"  version   {record.agent_version or 'unknown'}"
-            if record.degraded:
-                yield f"  degraded  {record.degraded}"
+            for condition in record.degraded.splitlines():
+                yield f"  degraded  {condition}"
             yield f"  rpc       {record.rpc_version or 'unknown'}"
             yield f"  roots     {' '.join(record.roots) or 'none yet'}"
             yield f"  placement {_placement(service)}"
@@ -123,7 +123,8 @@ class ListServices(ServiceCommand):
 
     The column "placement" is "agrees" if COMPUTE_STATUS_DISABLED is on all roots of a disabled
     host or on none of an enabled one, "DIFFERS" if not (the agent corrects that when it verifies
-    its roots), "?" if unknown, "-" in attach mode.
+    its roots), "not in Placement" if a root is not there as a compute node, "no root" if the
+    agent has not reported any yet, "not read" if Placement was not, "Nova's" in attach mode.
     """
 
     examples = """\
@@ -132,7 +133,7 @@ class ListServices(ServiceCommand):
 """
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:  # noqa: ARG002
-        """Read the records page by page, and Placement with one GET."""
+        """Read the records page by page, and Placement with two GETs."""
         return services.observed(services.registry.list_services())
 
     def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
@@ -142,8 +143,7 @@ class ListServices(ServiceCommand):
         for service in answer.services:
             record = service.record
             cells = tuple(cell(service) for cell in LISTED.values())
-            bad = service.agrees is False or record.contested_by is not None or record.unreadable
-            style = "red" if bad else None if service.up else "yellow"
+            style = "red" if service.attention == 0 else None if service.up else "yellow"
             lines.append(Line("", ((record.host, "bold"),), cells, style))
             if record.disabled_reason:
                 lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
@@ -156,7 +156,7 @@ class ShowService(OneHost):
     examples = "  computectl service show host1\n"
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        """Read one record, and Placement with one GET."""
+        """Read one record, and Placement with two GETs."""
         return services.observed([services.registry.get_service(options.host)])
 
 
@@ -262,7 +262,11 @@ def _placement(service: ObservedService) -> str:
     roots = len(service.record.roots)
     if not roots:
         return "not known: the service record has no root provider yet"
+    if service.placement is Agreement.ABSENT:
+        return f"lacks {service.absent} of {counted(roots, 'root')}, or its COMPUTE_NODE"
     has = f"has {DISABLED} on {service.with_trait} of {counted(roots, 'root')}"
     if service.record.attached:
         return f"{has}; nova-compute sets it"
-    return has if service.agrees else f"{has}: its agent has not applied the record yet"
+    if service.placement is Agreement.DIFFERS:
+        return f"{has}: its agent has not applied the record yet"
+    return has

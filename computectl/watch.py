@@ -21,8 +21,8 @@ class Watch(OperatorCommand):
 
     Shows state, problems, recent changes and calls to Placement. Reads this host's data from the
     agent's status file, and from its metrics if [monitoring] is on; with --all from the
-    registry, with one GET to Placement for each update. Keys: q quits, PgUp and PgDn scroll;
-    with --all, / filters, s sorts by the next column, r reverses the order.
+    registry, with one or two GETs to Placement for each update. Keys: q quits, PgUp and PgDn
+    scroll; with --all, / filters, s sorts by the next column, r reverses the order.
     """
 
     examples = """\

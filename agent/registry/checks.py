@@ -7,6 +7,7 @@ spellings is returned in one: UUIDs with dashes in lower case, roots sorted and 
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,8 @@ from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
 from reportclient.plain_text import plain
 
 LONGEST = 255
+MOST_DEGRADED = 2000
+"""Characters of all conditions that a heartbeat reports."""
 AUTO = "AUTO: "
 """The prefix of reasons that a program gave."""
 MOST_ROOTS = 20_000
@@ -114,9 +117,11 @@ def report(  # noqa: PLR0913  what an agent reports
         if not is_uuid(root):
             raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
     flag("attached", attached)
-    for name, text in {"agent_version": agent_version, "degraded": degraded}.items():
-        if not (is_text(text) and text.isprintable() and len(text) <= LONGEST):
-            raise InputRefused(f"{name} {_quoted(text)}: it has at most {LONGEST} characters")
+    lines = degraded.replace("\n", " ") if isinstance(degraded, str) else degraded
+    texts = {"agent_version": (agent_version, LONGEST), "degraded": (lines, MOST_DEGRADED)}
+    for name, (text, most) in texts.items():
+        if not (is_text(text) and text.isprintable() and len(text) <= most):
+            raise InputRefused(f"{name} {_quoted(text)}: it has at most {most} characters")
     known, replaced = tuple(sorted(set(map(canonical_uuid, roots)))), _seconds(replaces)
     return Report(host, address, rpc_version, known, attached, agent_version, degraded, replaced)
 
@@ -177,6 +182,18 @@ def reason(*, disabled: bool, reason: object) -> str | None:
 def one_line(text: str) -> str:
     """Return the text in one line, without control characters."""
     return plain(_BREAKS.sub(" ", text).strip())
+
+
+def degraded_text(conditions: Iterable[str]) -> str:
+    """Return conditions as a heartbeat reports them: a line each, as many as fit, and a number."""
+    lines = [one_line(text)[:LONGEST] for text in conditions]
+    shown, left = list[str](), MOST_DEGRADED - len("and 99999 more")
+    for line in lines:
+        left -= len(line) + 1
+        if left < 0:
+            return "\n".join([*shown, f"and {len(lines) - len(shown)} more"])
+        shown.append(line)
+    return "\n".join(shown)
 
 
 def _is_rpc_version(value: object) -> bool:

@@ -78,7 +78,7 @@ class RegistryClient:
     ) -> ServiceRecord | None:
         """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
 
-        ``degraded``: what does not work on the host, empty if all does.  ``known_version``: the
+        ``degraded``: what does not work there, a line for each condition.  ``known_version``: the
         version of the record that the agent has seen, if this heartbeat reports nothing new.  Then
         the answer is not awaited, and ``None`` is returned; if the record has another version, the
         registry calls the agent.

@@ -3,44 +3,74 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
 
 from agent.registry.record import RECREATE, ServiceRecord
 from agent.reporting.reports import Condition
+
+
+class Roots(NamedTuple):
+    """The UUIDs of the root providers in Placement that are disabled, and of all of hosts."""
+
+    disabled: frozenset[str]
+    present: frozenset[str]
+
+
+class Agreement(StrEnum):
+    """How a service record compares with Placement."""
+
+    AGREES = "agrees"
+    DIFFERS = "DIFFERS"
+    """COMPUTE_STATUS_DISABLED is on a root of an enabled host, or not on all of a disabled one."""
+    ABSENT = "not in Placement"
+    """Placement lacks a root, or its COMPUTE_NODE."""
+    ATTACHED = "Nova's"
+    NO_ROOT = "no root"
+    NOT_READ = "not read"
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it needs an operator, or the agent."""
+        return self in (Agreement.DIFFERS, Agreement.ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedService:
     """A service record, whether the service is up, and what Placement has of it.
 
-    ``with_trait``: the number of its root providers with COMPUTE_STATUS_DISABLED, ``None`` if
-    Placement could not be read.  ``since``: seconds for which its host has been disabled.
+    ``with_trait`` and ``absent``: the numbers of its root providers with COMPUTE_STATUS_DISABLED,
+    and of those that Placement does not have; ``None`` if Placement could not be read.  ``since``:
+    seconds for which its host has been disabled.
     """
 
     record: ServiceRecord
     up: bool
     with_trait: int | None = None
+    absent: int | None = None
     since: float | None = None
 
     @property
-    def agrees(self) -> bool | None:
-        """Whether the trait on its root providers matches the record; ``None`` if unknown."""
+    def placement(self) -> Agreement:
+        """Whether Placement agrees with the record."""
         roots = len(self.record.roots)
-        if self.with_trait is None or not roots or self.record.attached:
-            return None
-        return self.with_trait == (roots if self.record.disabled else 0)
-
-    @property
-    def agreement(self) -> str:
-        """:attr:`agrees` for people: ``agrees``, ``DIFFERS``, ``?``, or ``-`` if attached."""
         if self.record.attached:
-            return "-"
-        return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
+            return Agreement.ATTACHED
+        if not roots:
+            return Agreement.NO_ROOT
+        if self.with_trait is None:
+            return Agreement.NOT_READ
+        if self.absent:
+            return Agreement.ABSENT
+        agrees = self.with_trait == (roots if self.record.disabled else 0)
+        return Agreement.AGREES if agrees else Agreement.DIFFERS
 
     @property
     def attention(self) -> int:
         """How much it needs an operator: 0 an error, 1 down, 2 degraded, 3 disabled, 4 nothing."""
-        record = self.record
-        if record.contested_by is not None or self.agrees is False or record.unreadable:
+        record, placement = self.record, self.placement
+        wrong = placement is Agreement.DIFFERS or (placement is Agreement.ABSENT and self.up)
+        if record.contested_by is not None or wrong or record.unreadable:
             return 0
         if not self.up:
             return 1
@@ -65,12 +95,12 @@ class ObservedService:
 
 
 def observed_services(
-    records: Sequence[ServiceRecord], down_after: float, disabled: frozenset[str] | None
+    records: Sequence[ServiceRecord], down_after: float, roots: Roots | None
 ) -> list[ObservedService]:
     """Return the services of records; times are by the database's clock.
 
     :param down_after: seconds without a heartbeat after which a service counts as down.
-    :param disabled: the UUIDs of the roots with COMPUTE_STATUS_DISABLED, ``None`` if unknown.
+    :param roots: what Placement has, ``None`` if unknown.
     """
     now = None
     for record in records:
@@ -82,6 +112,8 @@ def observed_services(
         since = None
         if now is not None and record.disabled_at is not None:
             since = max(0.0, (now - record.disabled_at).total_seconds())
-        with_trait = None if disabled is None else len(disabled.intersection(record.roots))
-        services.append(ObservedService(record, record.is_up(down_after), with_trait, since))
+        with_trait = roots and len(roots.disabled.intersection(record.roots))
+        absent = roots and len(set(record.roots) - roots.present)
+        up = record.is_up(down_after)
+        services.append(ObservedService(record, up, with_trait, absent, since))
     return services

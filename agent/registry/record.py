@@ -50,7 +50,7 @@ class ServiceRecord:
     """Whether its agent is in attach mode: then Nova's API disables the host."""
     agent_version: str = ""
     degraded: str = ""
-    """The first problem of the host that its agent reported; empty if there is none."""
+    """What does not work on the host, a line for each condition of its agent."""
     hosts: int | None = None
     """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
     unreadable: bool = False
@@ -79,6 +79,12 @@ class ServiceRecord:
         """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
         ended = self.last_seen is not None and self.silent_for is None
         return "ended" if ended else ago(self.silent_for)
+
+    @property
+    def degraded_short(self) -> str:
+        """The first line of :attr:`degraded`, and the number of the others."""
+        first, *others = self.degraded.splitlines() or [""]
+        return f"{first} (+{len(others)} more)" if others else first
 
     @property
     def is_auto(self) -> bool:

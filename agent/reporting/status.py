@@ -27,6 +27,8 @@ FILE_NAME = "status.json"
 VERSION = 1
 SERVING, NO_RPC = "serving", "none"
 """Values of ``ServiceFacts.rpc`` that are no problem: calls are answered; there is no bus."""
+_OWN = ("hypervisor", "broker", "disk")
+"""Checks whose failure is no condition of a node."""
 LATE_AFTER = 3
 """Number of intervals without a finished period after which an agent counts as stuck."""
 
@@ -168,13 +170,17 @@ class StatusFile:
             since=self._since,
         )
 
-    def problem(self) -> str:
-        """Return the first problem of a part but the registry; empty if there is none."""
+    def problems(self) -> list[str]:
+        """Return the conditions that are errors or degraded, and the failed checks without any.
+
+        The registry, which gets this, knows whether it serves the host.
+        """
         if self.written is None or not self.written.nodes:
-            return ""
-        failed = (each for each in self.written.checks if not each.ok and each.name != "registry")
-        ill = (text for node in self.written.nodes for text in node.texts(Severity.DEGRADED))
-        return next(map(str, chain(failed, ill)), "")
+            return []
+        severe = Severity.ERROR, Severity.DEGRADED
+        conditions = (text for node in self.written.nodes for text in node.texts(*severe))
+        own = (str(each) for each in self.written.checks if not each.ok and each.name in _OWN)
+        return list(dict.fromkeys(chain(own, conditions)))
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""

@@ -12,13 +12,13 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent import version
 from agent.loop import in_thread
 from agent.registry.access import Registry
-from agent.registry.checks import LONGEST, one_line
+from agent.registry.checks import degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import HostStatus
@@ -57,8 +57,8 @@ class Heartbeat:
     status: HostStatus
     rpc_version: Callable[[], str | None] = lambda: None
     """Returns the version of the calls that are answered, ``None`` while none can be."""
-    degraded: Callable[[], str] = lambda: ""
-    """Returns what does not work on this host, in a few words; empty if all does."""
+    degraded: Callable[[], Iterable[str]] = tuple
+    """Returns what does not work on this host, a text for each condition."""
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
@@ -207,7 +207,7 @@ class Heartbeat:
                 *report,
                 attached=self.attached,
                 agent_version=version(),
-                degraded=one_line(self.degraded())[:LONGEST],
+                degraded=degraded_text(self.degraded()),
                 replaces=self._replaces,
                 known_version=self._known_version(report),
             )

@@ -32,7 +32,7 @@ SERVICES = sa.Table(
     sa.Column("rpc_version", sa.String(32)),
     sa.Column("attached", sa.Boolean, nullable=False),
     sa.Column("agent_version", sa.String(255), nullable=False),
-    sa.Column("degraded", sa.String(255), nullable=False),
+    sa.Column("degraded", sa.String(2000), nullable=False),
     sa.Column("last_seen", sa.Double),
     sa.Column("heard", sa.Double),
     sa.Column("contested_by", sa.String(255)),

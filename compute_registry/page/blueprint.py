@@ -134,12 +134,8 @@ class FleetPage:
     def _observed(self, records: Sequence[ServiceRecord]) -> tuple[list[Host], str]:
         """Return the hosts of records; and why Placement was not read, if so."""
         roots, not_read = self._read(self.placement.roots)
-        disabled = roots.disabled if roots else None
-        services = observed_services(records, self.control.down_after, disabled)
-        return [
-            Host(each, len(set(each.record.roots) - roots.present) if roots else None)
-            for each in services
-        ], not_read
+        services = observed_services(records, self.control.down_after, roots)
+        return [Host(each) for each in services], not_read
 
     def _consumers(
         self, tree: ShownTree | None, uuid: str | None

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 
-from agent.registry.observed_service import ObservedService
+from agent.registry.observed_service import Agreement, ObservedService
 from reportclient.plain_text import natural_key, plain
 
 PER_PAGE = 1000
@@ -16,41 +16,19 @@ EVERYBODY = "all"
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A row of the list.
-
-    ``absent``: the number of the host's root providers that Placement does not have, ``None`` if
-    that is unknown.
-    """
+    """A row of the list."""
 
     service: ObservedService
-    absent: int | None = None
-
-    @property
-    def attention(self) -> int:
-        """How much it needs an operator, from 0 on: see :attr:`ObservedService.attention`."""
-        return 0 if self.absent and self.service.up else self.service.attention
-
-    @property
-    def placement(self) -> str:
-        """Whether Placement agrees with the record."""
-        service = self.service
-        if service.record.attached:
-            return "Nova's"
-        if not service.record.roots:
-            return "no root provider"
-        if service.agrees is None:
-            return "not read"
-        return "not there" if self.absent else "agrees" if service.agrees else "differs"
 
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what there is to say of the host, and whether that is an error."""
         record, service = self.service.record, self.service
         for condition in service.conditions():
             yield condition.text, True
-        if self.absent and not record.attached:
-            text = f"{self.absent} of {len(record.roots)} root providers are not in Placement"
+        if service.placement is Agreement.ABSENT:
+            text = f"{service.absent} of {len(record.roots)} root providers are not in Placement"
             yield f"{text}. On the host: computectl status", True
-        elif service.agrees is False:
+        elif service.placement is Agreement.DIFFERS:
             roots = f"{service.with_trait} of {len(record.roots)} root providers"
             yield f"Placement differs: {roots} disabled. On the host: computectl audit", True
         if record.forced_down:
@@ -58,7 +36,7 @@ class Host:
         elif not service.up and not record.unreadable:
             yield "no heartbeat arrives. On the host: systemctl status compute-agent", True
         if record.degraded:
-            yield f"degraded: {record.degraded}", True
+            yield f"degraded: {record.degraded_short}", True
         if record.disabled_reason:
             yield record.disabled_reason, False
         if record.is_auto:
@@ -74,7 +52,7 @@ class Host:
     def words(self) -> str:
         """The text that a search looks in: what the row shows, and the agent's address."""
         record = self.service.record
-        said = self.service.state, record.shown_status, self.since, self.placement
+        said = self.service.state, record.shown_status, self.since, self.service.placement
         notes = [text for text, _ in self.notes()]
         parts = record.host, *said, *notes, record.agent_version, record.address or ""
         return plain("\n".join(parts), keep="\n").casefold()
@@ -89,18 +67,18 @@ GROUPS: Mapping[str, Callable[[Host], bool]] = {
     "enabled": lambda host: not host.service.record.disabled,
     "disabled": lambda host: host.service.record.disabled,
     "attached": lambda host: host.service.record.attached,
-    "differing": lambda host: host.placement in ("differs", "not there"),
+    "differing": lambda host: host.service.placement.wrong,
     "contested": lambda host: host.service.record.contested_by is not None,
     "unreadable": lambda host: host.service.record.unreadable,
 }
 """Groups of hosts by name, with their predicates.  One without hosts is not offered."""
 
 _ORDERS: Mapping[str, Callable[[Host], Any]] = {
-    "attention": lambda host: host.attention,
+    "attention": lambda host: host.service.attention,
     "host": lambda host: natural_key(host.service.record.host),
     "state": lambda host: (host.service.up, host.service.record.forced_down),
     "status": lambda host: (not host.service.record.disabled, _or_never(host.service.since)),
-    "placement": lambda host: host.placement,
+    "placement": lambda host: host.service.placement,
     "heartbeat": lambda host: _or_never(host.service.record.silent_for),
     "agent": lambda host: natural_key(host.service.record.agent_version),
 }

@@ -1,14 +1,13 @@
 """The page's reads from Placement: the disabled roots, and a host's provider tree."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from agent.period.traits import COMPUTE_NODE
+from agent.registry.observed_service import Roots
+from agent.registry.placement_roots import PlacementRoots
 from agent.reporting.reports import with_agents_step
-from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
@@ -22,9 +21,6 @@ READS_AT_ONCE = 4
 """Reads of Placement at the same time; the other threads answer the REST interface."""
 MAX_WAIT = 10.0
 """Seconds that a request waits for one of these reads to end."""
-PRESENT_FOR = 15.0
-"""Seconds for which the list of all roots is used again."""
-_PRESENT = f"/resource_providers?required={COMPUTE_NODE}"
 T = TypeVar("T")
 
 
@@ -85,13 +81,6 @@ class ShownTree:
             yield from providers
 
 
-class Roots(NamedTuple):
-    """UUIDs of the roots of compute nodes in Placement, and of those that are disabled."""
-
-    disabled: frozenset[str]
-    present: frozenset[str]
-
-
 @dataclass(slots=True)
 class PlacementReads:
     """``placement`` is ``None`` where [placement] is not configured; ``url`` returns its URL."""
@@ -99,23 +88,11 @@ class PlacementReads:
     placement: API | None
     url: Callable[[], str] = lambda: ""
     turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READS_AT_ONCE))
-    _present: frozenset[str] = frozenset()
-    _present_until: float = 0.0
+    _roots: PlacementRoots = field(default_factory=PlacementRoots)
 
     def roots(self) -> Roots:
-        """Return the roots: one call, and another if the list of all is too old.
-
-        :raises NotRead: Placement can't be read.
-        """
-        return self._read(self._roots)
-
-    def _roots(self, api: API) -> Roots:
-        disabled = disabled_roots(api)
-        if time.monotonic() > self._present_until:
-            listed = part_of(_PRESENT, "resource_providers", api)
-            self._present = frozenset(each["uuid"] for each in listed)
-            self._present_until = time.monotonic() + PRESENT_FOR
-        return Roots(disabled, self._present | disabled)
+        """Return the roots.  :raises NotRead: Placement can't be read."""
+        return self._read(self._roots.read)
 
     def consumers(self, provider: str) -> dict[str, Mapping[str, int]]:
         """Return the consumers of a provider by UUID, with the amounts by resource class.

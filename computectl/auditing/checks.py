@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.errors import RegistryError
-from agent.registry.observed_service import ObservedService
+from agent.registry.observed_service import Agreement, ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Severity, with_agents_step
 from computectl.shared.screen import counted
@@ -122,7 +122,7 @@ def _silent(record: ServiceRecord) -> Condition:
 def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
     """Yield a finding if Placement's trait differs from the service record."""
     record = service.record
-    if service.agrees is not False:
+    if service.placement is not Agreement.DIFFERS:
         return
     has = f"{DISABLED} is on {service.with_trait} of {counted(len(record.roots), 'root')}"
     if alive:

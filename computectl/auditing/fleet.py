@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from agent.registry.observed_service import Roots, observed_services
 from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.reports import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
 from computectl.reading.trees import MANY_HOSTS, all_providers, is_root
+from reportclient.candidates.asking import disabled_roots
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.observed_tree import AT_ONCE
@@ -94,10 +96,10 @@ class FleetAudit:
 
     def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
         self.audit.hosts = max(self.audit.hosts, len(records))
-        observed = self.services.observed(records, self.api)
-        if observed.placement_error is not None:
-            self.audit.unknown[STATUS] = observed.placement_error
-        for item in observed.services:
+        roots = None
+        with self.audit.recording_failures(STATUS):
+            roots = Roots(disabled_roots(self.api), frozenset(existing))
+        for item in observed_services(records, self.down_after, roots):
             alive = is_alive(item.record, self.down_after)
             missing = [
                 root

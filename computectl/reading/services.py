@@ -14,10 +14,10 @@ from agent.config import option_place
 from agent.registry.access import Registry, open_registry
 from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService, observed_services
+from agent.registry.placement_roots import PlacementRoots
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import with_agents_step
 from computectl.shared.command_session import Session
-from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
@@ -38,6 +38,7 @@ class Services:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._settings = session.settings.registry
+        self._roots = PlacementRoots()
 
     @cached_property
     def registry(self) -> Registry:
@@ -70,12 +71,13 @@ class Services:
     def observed(
         self, records: Sequence[ServiceRecord], api: API | None = None, done: Sequence[str] = ()
     ) -> "Observed":
-        """Return the records compared with Placement; one GET."""
+        """Return the records compared with Placement; two GETs, or one if read again soon."""
+        only = records[0].roots[0] if len(records) == 1 == len(records[0].roots) else ""
         try:
-            disabled, placement_error = disabled_roots(api or self._session.placement()), None
+            roots, placement_error = self._roots.read(api or self._session.placement(), only), None
         except PlacementError as err:
-            disabled, placement_error = None, with_agents_step(err)
-        services = observed_services(records, self._settings.down_after, disabled)
+            roots, placement_error = None, with_agents_step(err)
+        services = observed_services(records, self._settings.down_after, roots)
         return Observed(services, placement_error, done)
 
     @cached_property

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from agent.registry.observed_service import ObservedService
+from agent.registry.observed_service import Agreement, ObservedService
 from computectl.reading.services import Observed
 from computectl.shared.screen import counted
 from computectl.watching.controls import Controls
@@ -49,7 +49,7 @@ def _searched(service: ObservedService) -> str:
     record = service.record
     reason = record.disabled_reason or ""
     return (
-        f"{record.host} {record.shown_status} {service.state} {service.agreement} {reason}".lower()
+        f"{record.host} {record.shown_status} {service.state} {service.placement} {reason}".lower()
     )
 
 
@@ -65,6 +65,14 @@ def changes(before: Observed, now: Observed, at: float) -> list[Change]:
     return differences
 
 
+COMPARED: Mapping[Agreement, tuple[str, str]] = {
+    Agreement.AGREES: ("Placement agrees again", "green"),
+    Agreement.DIFFERS: ("Placement differs from its record", "red"),
+    Agreement.ABSENT: ("its root provider is not in Placement", "red"),
+}
+"""The changes to these, each with its style."""
+
+
 def _differences(was: ObservedService, now: ObservedService) -> list[tuple[str, str]]:
     texts = []
     if now.record.version != was.record.version and now.record.status != was.record.status:
@@ -72,9 +80,8 @@ def _differences(was: ObservedService, now: ObservedService) -> list[tuple[str, 
         texts.append((f"{now.record.status}{reason}", "yellow" if now.record.disabled else "green"))
     if now.state != was.state:
         texts.append((f"{was.state} -> {now.state}", "green" if now.up else "red"))
-    if now.agrees != was.agrees and None not in (now.agrees, was.agrees):
-        text = "Placement agrees again" if now.agrees else "Placement differs from its record"
-        texts.append((text, "green" if now.agrees else "red"))
+    if now.placement is not was.placement and {now.placement, was.placement} <= COMPARED.keys():
+        texts.append(COMPARED[now.placement])
     if now.record.roots != was.record.roots:
         texts.append((f"{len(was.record.roots)} -> {len(now.record.roots)} roots", ""))
     if now.record.contested_by and not was.record.contested_by:
@@ -89,7 +96,7 @@ COLUMNS = {
     "seen": 60,
     "rpc": 100,
     "roots": 100,
-    "trait": 70,
+    "placement": 70,
     "reason": 80,
 }
 """Columns of the table, each with the least width of the screen at which it is shown."""
@@ -104,12 +111,14 @@ def fleet_view(hosts: Observed, controls: Controls, width: int) -> View[Observed
     order = list(ORDERS)[controls.order % len(ORDERS)]
     head = [(counted(len(hosts.services), "host"), "bold")]
     states = [service.state for service in hosts.services]
+    agreements = [service.placement for service in hosts.services]
     summary = {
         "up": states.count("up"),
         "disabled": sum(service.record.disabled for service in hosts.services),
         "forced down": states.count("forced down"),
         "down": states.count("down"),
-        "differ from Placement": sum(service.agrees is False for service in hosts.services),
+        "differ from Placement": agreements.count(Agreement.DIFFERS),
+        "not in Placement": agreements.count(Agreement.ABSENT),
         "contested": sum(service.record.contested_by is not None for service in hosts.services),
     }
     for what, many in summary.items():
@@ -158,7 +167,7 @@ def _cells(service: ObservedService) -> dict[str, tuple[str, str]]:
         "seen": (record.silence, "" if service.up else "red"),
         "rpc": (record.rpc_version or "?", "dim"),
         "roots": (str(len(record.roots)), "dim"),
-        "trait": (service.agreement, "red" if service.agrees is False else "dim"),
+        "placement": (service.placement, "red" if service.placement.wrong else "dim"),
         "reason": reason,
     }
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import venv
 from collections.abc import Callable, Iterator
@@ -37,14 +38,24 @@ WantedBy=multi-user.target
 class Site:
     """Two hosts: both are hypervisors, the first has the registry, too."""
 
-    def __init__(self, directory: Path, hosts: dict[str, Container], conf: dict[str, Any]) -> None:
-        self.directory, self.hosts = directory, hosts
+    def __init__(
+        self,
+        directory: Path,
+        hosts: dict[str, Container],
+        conf: dict[str, Any],
+        broker: RabbitMQ,
+    ) -> None:
+        self.directory, self.hosts, self.broker = directory, hosts, broker
         self.conf: dict[str, Any] = conf
 
     def play(self, book: str, *words: str, fails: bool = False) -> dict[str, dict[str, int]]:
         """Run a playbook; return how many tasks of each host changed, failed and so on."""
         self._write_inventory()
-        environment = os.environ | {
+        own = self.broker.environment()  # for its rabbitmqctl, on this machine
+        path = f"{next(rabbitmq.SERVERS.glob('rabbitmq_server-*/sbin'))}:{own['PATH']}"
+        environment = os.environ | own
+        environment |= {
+            "PATH": path,
             "ANSIBLE_CONNECTION_PLUGINS": str(REPOSITORY / "tests" / "servers" / "ansible"),
             "ANSIBLE_LOCAL_TEMP": str(self.directory / "tmp"),
             "ANSIBLE_REMOTE_TEMP": "/root/.ansible/tmp",
@@ -86,9 +97,16 @@ class Site:
             "compute_packages": str(PACKAGES),
             "compute_secrets": str(self.directory / "secrets"),
             "compute_registry_conf": self.conf["registry"],
+            "compute_broker_nodes": [f"127.0.0.1:{self.broker.port}"],
+        }
+        here = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "ansible_become": False,
         }
         inventory = {
             "all": {"vars": shared, "hosts": variables},
+            "compute_broker": {"hosts": {"broker": here}},
             "compute_agent": {"hosts": dict.fromkeys(variables, {})},
             "compute_registry": {"hosts": {next(iter(variables)): {}}},
         }
@@ -142,7 +160,6 @@ def site(
                 "agent": {
                     "DEFAULT": {
                         "compute_driver": "fake",
-                        "transport_url": broker.url,
                         "update_resources_interval": 1,
                         "periodic_fuzzy_delay": 0,
                     },
@@ -154,11 +171,10 @@ def site(
                     "registry": {"access": "rpc"},
                 },
                 "registry": {
-                    "DEFAULT": {"transport_url": broker.url},
                     "registry": {"connection": database.create("registry")},
                 },
             }
-            site = Site(directory, {"host1": one, "host2": two}, conf)
+            site = Site(directory, {"host1": one, "host2": two}, conf, broker)
             for container in (one, two):
                 container.run("rm", "-f", "/usr/sbin/policy-rc.d")
                 container.write("/etc/systemd/system/nova-compute.service", NOVA)
@@ -184,7 +200,19 @@ def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     key = "/etc/compute-agent/compute-agent.conf.d/host-key.conf"
     assert "host_key" in site.hosts["host2"].run("cat", key)
 
+    for host in site.hosts:
+        site.until(
+            lambda host=host: f"agent-{host}" in site.broker.control("list_connections", "user"),
+            lambda host=host: site.log(host)[-3000:],
+        )
+    permissions = site.broker.control("list_user_topic_permissions", "agent-host2")
+    assert r"compute\.host2" in permissions.replace("\\\\", "\\"), permissions
+
     assert unchanged(site.play("site.yml")), site.output
+
+    site.broker.control("clear_topic_permissions", "agent-host2")
+    assert site.play("site.yml", "--check")["host2"]["changed"] == 1, site.output
+    assert r"compute" not in site.broker.control("list_user_topic_permissions", "agent-host2")
 
     before = {host: site.show(host, "MainPID") for host in site.hosts}
     site.conf["agent"]["DEFAULT"]["update_resources_interval"] = 2

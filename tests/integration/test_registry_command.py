@@ -22,6 +22,7 @@ from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
+REMOVED = "3f0f6bb0-4d6a-4c0e-9f3c-5d8c1a0f6b22"
 DOWN_AFTER = 3600
 """Seconds: who was up stays up, however long the commands take."""
 
@@ -55,7 +56,7 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
     return made
 
 
-def test_the_list_says_whether_placement_agrees_with_one_get(
+def test_the_list_says_whether_placement_agrees_with_two_gets(
     host: AgentHost, registry: SqlRegistry, placement: RealPlacement
 ) -> None:
     fine = root(placement, "fine", TRAIT)
@@ -63,19 +64,26 @@ def test_the_list_says_whether_placement_agrees_with_one_get(
     registry.heartbeat("fine", "a", "6.5", [fine])
     registry.heartbeat("wrong", "b", "6.5", [wrong])
     registry.heartbeat("young", "c", None, [])
+    registry.heartbeat("removed", "d", "6.5", [REMOVED])
     registry.set_status("fine", disabled=True, reason="new disks")
     mark = placement.mark()
     said = host.ctl("service", "list", "-f", "json")
     assert said.code == 0, said
     assert [request.path for request in placement.since(mark)] == [
-        f"/resource_providers?required={TRAIT}"
+        f"/resource_providers?required={TRAIT}",
+        "/resource_providers?required=COMPUTE_NODE",
     ]
     rows = {row["host"]: row for row in said.json()}
-    assert {name: row["placement_agrees"] for name, row in rows.items()} == {
-        "fine": True,
-        "wrong": False,
-        "young": None,
+    assert {name: row["placement"] for name, row in rows.items()} == {
+        "fine": "agrees",
+        "wrong": "DIFFERS",
+        "young": "no root",
+        "removed": "not in Placement",
     }
+    mark = placement.mark()
+    shown = host.ctl("service", "show", "removed").out
+    assert "placement lacks 1 of 1 root, or its COMPUTE_NODE" in shown
+    assert placement.since(mark)[-1].path.endswith(f"COMPUTE_NODE&uuid={REMOVED}")
     assert (rows["fine"]["status"], rows["fine"]["reason"]) == ("disabled", "new disks")
     assert rows["fine"]["roots"] == [fine]
     since = registry.get_service("fine").disabled_at
@@ -85,10 +93,11 @@ def test_the_list_says_whether_placement_agrees_with_one_get(
     assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "placement"]
     assert drawn[1].split()[:4] == ["fine", "disabled", "up", "6.5"]
     assert "new disks" in drawn[2]
-    assert [line.split()[-1] for line in drawn if line.strip() != "new disks"][1:] == [
+    assert [line.split("  ")[-1].strip() for line in drawn if line.strip() != "new disks"][1:] == [
         "agrees",
+        "not in Placement",
         "DIFFERS",
-        "?",
+        "no root",
     ]
 
 
@@ -110,7 +119,7 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
     host: AgentHost, placement: RealPlacement
 ) -> None:
     record = registries.host_record(host.directory / "state")
-    record.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
+    record.heartbeat("host1", "a", "6.5", [root(placement, "host1", "COMPUTE_NODE")])
     said = host.ctl("service", "disable", "host1")
     assert "at its next heartbeat (not called: no message bus is configured)" in said.text
     assert f"has {TRAIT} on 0 of 1 root: its agent has not applied the record yet" in said.text
@@ -181,7 +190,7 @@ def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:
     host.configure()
     said = host.ctl("service", "list")
     assert said.code == 1
-    assert said.out.splitlines()[1].split()[-1] == "?"
+    assert said.out.splitlines()[1].endswith("  not read")
     assert "Placement can't be reached" in said.err
 
 
@@ -236,7 +245,7 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
             assert "answered: enabled" in said.out
             assert TRAIT not in placement.request("GET", traits)["traits"]
             (row,) = host.ctl("service", "list", "-f", "json").json()
-            assert (row["status"], row["state"], row["placement_agrees"]) == ("enabled", "up", True)
+            assert (row["status"], row["state"], row["placement"]) == ("enabled", "up", "agrees")
         finally:
             agent.terminate()
             agent.wait(60)

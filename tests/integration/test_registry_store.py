@@ -306,12 +306,12 @@ def test_a_contest_is_over_after_a_minute_though_the_databases_clock_was_set_bac
 
 
 def test_the_record_has_what_the_agent_reports_about_itself(registry: Registry) -> None:
-    about = {"agent_version": "1.2.0", "degraded": "placement: no answer"}
+    about = {"agent_version": "1.2.0", "degraded": "placement: no answer\n" + "x" * 1900}
     record = registry.heartbeat("host1", "a1", "6.5", (), **about)
     assert (record.agent_version, record.degraded) == tuple(about.values())
     assert registry.heartbeat("host1", "a1", "6.5", ()).degraded == ""
     with pytest.raises(InputRefused, match="degraded"):
-        registry.heartbeat("host1", "a1", "6.5", (), degraded="x" * 256)
+        registry.heartbeat("host1", "a1", "6.5", (), degraded="x" * 2001)
 
 
 def test_answers_to_heartbeats_have_the_number_of_hosts_that_are_up(

@@ -73,7 +73,9 @@ def fleet(
     )
     (tmp_path / "state").mkdir()
     for name in ("rack1-a", "rack1-b", "rack2-a"):
-        registry.heartbeat(name, name, "6.5", [placement.stranger.create_provider(name)])
+        root = placement.stranger.create_provider(name)
+        placement.stranger.add_trait(root, "COMPUTE_NODE")
+        registry.heartbeat(name, name, "6.5", [root])
     registry.set_status("rack2-a", disabled=True, reason="new \x1b[2J disks")
     return host
 

@@ -43,9 +43,11 @@ ODD: dict[int, dict[str, object]] = {
         "disabled": True,
         "disabled_reason": "AUTO: libvirt: Failed to connect socket to "
         "'/var/run/libvirt/libvirt-sock': Connection refused",
+        "degraded": "hypervisor: connection lost\ndriver libvirt: libvirtd does not answer\n"
+        "pci_0000_c1_00_0: ECC errors: reserved completely",
     },
     17: {"forced_down": True},
-    21: {"degraded": "drivers: driver libvirt: no answer from libvirtd for 30 s"},
+    21: {"degraded": "driver libvirt: no answer\ndisk: no space left"},
     22: {"disabled": True, "disabled_reason": "new disks"},
     29: {"attached": True},
     DIFFERS: {"disabled": True, "disabled_reason": "firmware of the network cards"},

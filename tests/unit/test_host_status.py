@@ -1108,8 +1108,8 @@ def test_a_call_of_the_registry_has_the_record_read(quiet: World) -> None:
 
 
 def test_heartbeats_bring_the_number_of_hosts_and_what_is_wrong_here(quiet: World) -> None:
-    quiet.heartbeat.degraded = lambda: "drivers: driver libvirt:\nlibvirtd is gone"
+    quiet.heartbeat.degraded = lambda: ("driver libvirt:\nlibvirtd is gone", "broker: away")
     answered(quiet, MOST_UNANSWERED + 1)
     assert quiet.heartbeat.hosts == 3
-    assert quiet.registry.record.degraded == "drivers: driver libvirt: libvirtd is gone"
+    assert quiet.registry.record.degraded == "driver libvirt: libvirtd is gone\nbroker: away"
     assert quiet.registry.record.agent_version == version()

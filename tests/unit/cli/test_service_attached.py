@@ -26,7 +26,7 @@ def other(tmp_path: Path) -> Path:
     state.mkdir()
     config = state / "agent.conf"
     config.write_text(f"[DEFAULT]\nhost = host2\nstate_path = {state}\n")
-    more = {"agent_version": "1.2", "degraded": "disk: full"}
+    more = {"agent_version": "1.2", "degraded": "disk: full\nbroker: away"}
     host_record(state).heartbeat("host2", "rack 2", None, [], **more)
     return config
 
@@ -77,7 +77,7 @@ def test_it_is_shown_as_attached(config: Path, capsys: pytest.CaptureFixture[str
     assert "attached: Nova's" in line and "DIFFERS" not in line
     ComputeCtl().run(["--config-file", str(config), "service", "list", "-f", "json"])
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["attached"], row["placement_agrees"]) == (True, None)
+    assert (row["attached"], row["placement"]) == (True, "Nova's")
 
 
 def test_the_agents_version_and_what_does_not_work_there_are_shown(
@@ -85,7 +85,11 @@ def test_the_agents_version_and_what_does_not_work_there_are_shown(
 ) -> None:
     ComputeCtl().run(["--config-file", str(other), "service", "list", "-f", "json"])
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["agent_version"], row["degraded"], row["attached"]) == ("1.2", "disk: full", False)
+    assert (row["agent_version"], row["attached"]) == ("1.2", False)
+    assert row["degraded"] == ["disk: full", "broker: away"]
     ComputeCtl().run(["--config-file", str(other), "service", "show", "host2"])
     shown = capsys.readouterr().out
-    assert "  version   1.2\n" in shown and "  degraded  disk: full\n" in shown
+    assert (
+        "  version   1.2\n" in shown
+        and "  degraded  disk: full\n  degraded  broker: away\n" in shown
+    )

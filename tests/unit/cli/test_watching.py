@@ -32,7 +32,7 @@ from tests.waiting import eventually
 SIZES = [(80, 24), (120, 40), (60, 12), (40, 10)]
 
 
-def service(number: int, *, differs: bool = False, **said) -> ObservedService:
+def service(number: int, *, differs: bool = False, absent: int = 0, **said) -> ObservedService:
     facts = {
         "host": f"host{number}",
         "silent_for": 1.0,
@@ -41,7 +41,7 @@ def service(number: int, *, differs: bool = False, **said) -> ObservedService:
         "rpc_version": "6.5",
     }
     record = ServiceRecord(number, f"uuid{number}", **{**facts, **said})
-    return ObservedService(record, record.is_up(60), int(record.disabled != differs))
+    return ObservedService(record, record.is_up(60), int(record.disabled != differs), absent)
 
 
 def fleet(*services: ObservedService) -> Feed[Observed]:
@@ -83,10 +83,15 @@ def test_those_that_want_attention_are_first() -> None:
         service(2, disabled=True, disabled_reason="disks"),
         service(3, silent_for=7200.0),
         service(4, differs=True),
+        service(5, absent=1),
+        service(6, absent=1, silent_for=7200.0),
     )
-    lines = drawn(fleet_view, feed, Controls(), (80, 24))
-    assert [line.split()[0] for line in lines[3:7]] == ["host4", "host3", "host2", "host1"]
-    assert lines[0].startswith("4 hosts  3 up  1 disabled  1 down  1 differ from Placement")
+    lines = drawn(fleet_view, feed, Controls(), (120, 24))
+    order = ["host4", "host5", "host3", "host6", "host2", "host1"]
+    assert [line.split()[0] for line in lines[3:9]] == order
+    count = "1 disabled  2 down  1 differ from Placement  2 not in Placement"
+    assert lines[0].startswith(f"6 hosts  4 up  {count}")
+    assert "not in Placement" in lines[4]
 
 
 def test_an_unreadable_record_is_first_and_what_to_do_with_it_stands_beside_it() -> None:
@@ -113,6 +118,10 @@ def test_what_happens_to_hosts_is_a_change_and_heartbeats_are_not() -> None:
         ("host2", "disabled: disks"),
         ("host4", "is new"),
         ("host3", "its record is deleted"),
+    ]
+    gone = Observed((service(1, absent=1),))
+    assert [one.text for one in hosts.changes(Observed((service(1),)), gone, 0.0)] == [
+        "its root provider is not in Placement"
     ]
     down = Observed((service(1, silent_for=99.0),))
     assert [one.text for one in hosts.changes(Observed((service(1),)), down, 0.0)] == ["up -> down"]

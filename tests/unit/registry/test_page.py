@@ -128,7 +128,7 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     )
     site = Site(api)
     site.registry.records.append(record("d1", unreadable=True, disabled=True))
-    site.registry.records.append(record("e1", degraded="trait: Placement is away"))
+    site.registry.records.append(record("e1", degraded="trait: Placement is away\n<b>\ndisk: full"))
     status, text = site("/fleet")
     assert status == 200
     assert [text.index(f">{host}</a>") for host in ("a1", "b10", "d1", "c1", "e1", "b9")] == sorted(
@@ -138,8 +138,9 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     assert "two agents use this host name: the agent at" in text
     assert "Placement differs: 1 of 1 root providers disabled" in text
     assert "its record is unreadable" in text
-    assert "degraded: trait: Placement is away" in text and "show=degraded" in text
-    assert "shows all conditions" in site("/fleet/e1")[1]
+    assert "degraded: trait: Placement is away (+2 more)<" in text and "show=degraded" in text
+    lines = ("trait: Placement is away", "&lt;b&gt;", "disk: full")
+    assert all(f"<li>{line}</li>" in site("/fleet/e1")[1] for line in lines)
     assert "delete it with computectl service delete" in site("/fleet/d1")[1]
     assert "computectl audit" in site("/fleet/b10")[1]
 
@@ -149,6 +150,7 @@ def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     site = Site(api)
     text = site("/fleet")[1]
     assert "1 of 1 root providers are not in Placement" in text and ">agrees<" not in text
+    assert '<b class="error">not in Placement</b>' in text
     assert text.count(' class="wrong">') == 2, "with the host that two agents use"
     assert "not in Placement as a compute node" in site("/fleet/b10")[1]
     api.stranger.add_trait(api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_NODE")

@@ -103,3 +103,15 @@ def test_the_address_is_the_same_after_a_restart_and_another_after_a_reboot(
     assert agent_address(tmp_path / "other", root=tmp_path) != before
     boot.write_text("two\n")
     assert agent_address(tmp_path / "state", root=tmp_path) != before
+
+
+def test_a_heartbeat_has_a_line_for_each_condition_as_many_as_fit_and_a_number() -> None:
+    assert checks.degraded_text([]) == "" == record("h").degraded_short
+    assert checks.degraded_text(["a\n b", "c"]) == "a b\nc"
+    text = checks.degraded_text(["x" * 300] * 5000)
+    *lines, last = text.splitlines()
+    assert set(lines) == {"x" * checks.LONGEST} and last == f"and {5000 - len(lines)} more"
+    assert checks.MOST_DEGRADED - checks.LONGEST < len(text) <= checks.MOST_DEGRADED
+    assert checks.report("h", "a", degraded=text).degraded == text
+    with pytest.raises(errors.InputRefused, match="degraded"):
+        checks.report("h", "a", degraded="\x1b")

@@ -202,7 +202,7 @@ def test_an_agent_that_waits_for_its_first_report_says_when_it_is(tmp_path: Path
     (first, *_), later = status_lines(seen, Screen()), replace(seen, now=120.0)
     assert "starting; started 2 s ago, first report due in 5 s" in first
     assert "first report not finished yet" in next(iter(status_lines(later, Screen())))
-    assert not seen.well and file.problem() == "", "not ready, and nothing is wrong"
+    assert not seen.well and not file.problems(), "not ready, and nothing is wrong"
     assert waiting.stuck(108.0 + 181) and not waiting.stuck(108.0 + 179)
     file([Report("host1")])
     assert file.written is not None and file.written.first_due is None
@@ -217,7 +217,7 @@ def test_an_ill_device_is_no_error_and_is_named_everywhere(tmp_path: Path) -> No
     text = "\n".join(status_lines(seen, Screen()))
     assert seen.well and all(check.ok for check in file.written.checks)
     assert "host1: reported, degraded (1 part)" in text and "host1_gpu0: ECC errors" in text
-    assert file.problem() == "host1_gpu0: ECC errors: reserved completely"
+    assert file.problems() == ["host1_gpu0: ECC errors: reserved completely"]
 
 
 def test_a_node_that_was_not_reported_yet_says_since_when(tmp_path: Path) -> None:
@@ -235,9 +235,19 @@ def test_who_asks_for_sources_learns_that_there_are_none() -> None:
     assert "no driver of this node measures" in lines
 
 
-def test_the_first_problem_is_one_that_the_registry_does_not_know(tmp_path: Path) -> None:
+def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Path) -> None:
     facts = ServiceFacts(registry="no answer", rpc="waiting for the message broker")
     status = StatusFile(tmp_path, "host1", 60.0, lambda: 1.0, lambda: facts)
-    assert status.problem() == ""
+    assert not status.problems()
+    broker = "broker: waiting for the message broker"
     status([Report("host1")])
-    assert status.problem() == "broker: waiting for the message broker"
+    assert status.problems() == [broker]
+    gone, away = {"libvirt": OSError("gone")}, Unreachable("away")
+    ill, asleep = {"gpu0": "ECC errors"}, (Condition("is asleep", "disk", Severity.WARNING),)
+    status(
+        [
+            Report("host1", driver_errors=gone, ill=ill, error=away, besides=asleep),
+            Report("host2", error=away),
+        ]
+    )
+    assert status.problems() == [broker, "driver libvirt: gone", "gpu0: ECC errors", "away"]

@@ -1,0 +1,100 @@
+"""The module of deploy/ansible that creates the broker's users, on a real RabbitMQ."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compute_registry.broker_users import commands
+from tests.servers import rabbitmq
+from tests.servers.agent import REPOSITORY
+from tests.servers.rabbitmq import RabbitMQ
+
+pytestmark = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+MODULE = REPOSITORY / "deploy/ansible/roles/compute_common/library/broker_user.py"
+CONTROL = next(rabbitmq.SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl"), None)
+
+
+class Ansible:
+    """What the module uses of Ansible; ``changed`` and ``calls`` are its answer."""
+
+    def __init__(self, broker: RabbitMQ, params: dict[str, str], *, check_mode: bool) -> None:
+        self.broker, self.params, self.check_mode = broker, params, check_mode
+        self.said: list[str] = []
+
+    def get_bin_path(self, name: str, required: bool) -> str:
+        assert (name, required) == ("rabbitmqctl", True)
+        return str(CONTROL)
+
+    def run_command(
+        self, command: list[str], data: str | None = None, check_rc: bool = False
+    ) -> tuple[int, str, str]:
+        assert self.params["password"] not in command, "others see the arguments of a process"
+        done = subprocess.run(
+            command,
+            input=data or "",
+            env=self.broker.environment(),
+            capture_output=True,
+            text=True,
+        )
+        self.said.append(done.stdout + done.stderr)
+        assert not (check_rc and done.returncode), self.said
+        return done.returncode, done.stdout, done.stderr
+
+    def exit_json(self, *, changed: bool, calls: list[str]) -> None:
+        self.changed, self.calls = changed, calls
+
+
+@pytest.fixture
+def broker_user(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module; of Ansible it needs only a name, which is not installed here."""
+    basic = types.ModuleType("ansible.module_utils.basic")
+    basic.AnsibleModule = object  # type: ignore[attr-defined]
+    for name in ("ansible", "ansible.module_utils"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, basic.__name__, basic)
+    spec = importlib.util.spec_from_file_location("broker_user", MODULE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as server:
+        yield server
+
+
+def test_a_user_is_created_once_mended_where_it_differs_and_only_compared_in_check_mode(
+    broker: RabbitMQ, broker_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, vhost = "agent-host.1", "fleet"
+    lines = "\n".join(commands(["host.1", "host2"], "nova", vhost))
+    broker.control("add_vhost", vhost)
+
+    def play(password: str = "s3cret", *, check: bool = False) -> list[str]:
+        params = {"user": user, "password": password, "commands": lines}
+        ansible = Ansible(broker, params, check_mode=check)
+        monkeypatch.setattr(broker_user, "AnsibleModule", lambda **_: ansible)
+        broker_user.main()
+        assert ansible.changed == bool(ansible.calls)
+        return [call.split()[0] for call in ansible.calls]
+
+    everything = ["add_user", "set_permissions", "set_topic_permissions"]
+    assert play(check=True) == play() == everything
+    assert play() == play(check=True) == []
+    users = broker.control("list_users")
+    assert user in users and "agent-host2" not in users
+    assert play("another", check=True) == ["change_password"] == play("another")
+    broker.control("authenticate_user", user, "another")
+    broker.control("clear_topic_permissions", "-p", vhost, user)
+    broker.control("set_permissions", "-p", vhost, user, ".*", ".*", ".*")
+    assert play("another", check=True) == play("another") == everything[1:]
+    assert play("another") == []
