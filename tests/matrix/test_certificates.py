@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
 from tests.integration.switched import eventually, has_trait
@@ -59,7 +60,7 @@ class Centre:
     def written(self, *, disabled: bool) -> bool:
         reason = "a test" if disabled else None
         try:
-            self.client.set_status("testhost", disabled=disabled, reason=reason)
+            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
         except RegistryError:
             return False
         return True

@@ -10,6 +10,7 @@ from agent import version
 from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.control import Control
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from compute_registry.database.fleet_database import FleetDatabase
@@ -40,8 +41,8 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
     for host in ("a", "b", "c"):
-        store.heartbeat(host, host, None, ())
-    store.set_status("a", disabled=True)
+        store.heartbeat(Report(host, host, None, ()))
+    store.set_status(StatusChange("a", disabled=True))
     store.set_forced_down("b", forced_down=True)
     hosts = {
         (state, status): value(watched.collected, "hosts", state=state, status=status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.bus.errors import TransportUnavailable
+from agent.registry.checks import StatusChange
 from agent.registry.errors import UnknownHost
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
@@ -30,7 +31,7 @@ class Site:
         self.endpoint = RegistryEndpoint(self.store)
         self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: True)
         for host in ("host1", "host2"):
-            self.endpoint.heartbeat({}, host, f"{host}'s", "6.5", [])
+            self.endpoint.heartbeat({}, host=host, address=f"{host}'s", roots=[])
 
     def beat(self, *hosts: str) -> None:
         for host in hosts:
@@ -54,7 +55,7 @@ def test_a_host_whose_heartbeats_report_nothing_new_stays_up_and_is_not_called(s
 
 
 def test_the_agent_of_a_record_that_it_has_not_seen_is_called_each_time(site: Site) -> None:
-    version = site.store.set_status("host2", disabled=True).version
+    version = site.store.set_status(StatusChange("host2", disabled=True)).version
     site.agents.fails = TransportUnavailable("no broker")
     site.beat("host1", "host2")
     site.agents.fails = None
