@@ -99,6 +99,9 @@ class SqlRegistry:
     database: FleetDatabase
     down_after: float = DOWN_AFTER
     binary: str = BINARY
+    listener: TransactionListener = lambda _seconds, _answered: None
+    lost: bool = False
+    """Whether the database did not answer the last transaction."""
     unreadable: set[str] = field(default_factory=set)
     """Hosts whose records can't be read, which was logged."""
     refused: set[tuple[str, str]] = field(default_factory=set)
@@ -311,14 +314,28 @@ class SqlRegistry:
 
         changed, record = self._run(work)
         if not changed:
-            raise errors.Changed(
-                f"the record of {host} was changed by another caller: it has version "
-                f"{record.version}, not {expected}"
-            )
+            raise errors.Changed(errors.outdated(host, record.version, expected))
         return record
 
     def _run(self, work: Callable[[sa.Connection], R]) -> R:
-        return self.database.run(work)
+        """Run ``work`` in a transaction; log once that the database is lost, and that it is back.
+
+        See :meth:`FleetDatabase.run`.
+        """
+        began, answered = time.monotonic(), True
+        try:
+            return self.database.run(work)
+        except RegistryUnavailable as err:
+            answered = False
+            if not self.lost:
+                LOG.warning("The database does not answer: %s", err)
+            self.lost = True
+            raise
+        finally:
+            if answered and self.lost:
+                self.lost = False
+                LOG.info("The database answers again")
+            self.listener(time.monotonic() - began, answered)
 
     def _existing(self, sql: sa.Connection, host: str) -> ServiceRecord:
         return self._only(self._select(sql, _BY_HOST, of_host=host), f"the host name {host}")
@@ -375,30 +392,3 @@ def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
             values["silent_for"] = max(0.0, float(values["silent_for"]))
         values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)
         yield ServiceRecord(**values)
-
-
-@dataclass(slots=True)
-class WatchedRegistry(SqlRegistry):
-    """A registry that calls ``listener`` after each transaction.
-
-    It logs once when the database is lost, and once when it is back.
-    """
-
-    listener: TransactionListener = lambda _seconds, _answered: None
-    lost: bool = False
-
-    def _run(self, work: Callable[[sa.Connection], R]) -> R:
-        began, answered = time.monotonic(), True
-        try:
-            return self.database.run(work)
-        except RegistryUnavailable as err:
-            answered = False
-            if not self.lost:
-                LOG.warning("The database does not answer: %s", err)
-            self.lost = True
-            raise
-        finally:
-            if answered and self.lost:
-                self.lost = False
-                LOG.info("The database answers again")
-            self.listener(time.monotonic() - began, answered)

@@ -137,10 +137,7 @@ class HostRecord:
             found = _required(saved, host)
             record = found.record
             if expected not in (None, record.version):
-                raise Changed(
-                    f"the record of {host} was changed by another caller: it has version "
-                    f"{record.version}, not {expected}"
-                )
+                raise Changed(errors.outdated(host, record.version, expected))
             return replace(found, record=replace(change(record), version=record.version + 1))
 
         return self._change(set_it)
