@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from agent.registry import checks, errors
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import ABOUT_AGENT, Report, StatusChange
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
 from agent.registry.record import (
     BINARY,
@@ -51,13 +51,17 @@ _ROW = SERVICES.c
 _HELD = {"last_seen": NOW, "heard": CLOCK}
 """The columns that each heartbeat writes."""
 _DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
-_REPORT = SERVICES.update().where(
-    _ROW.host == sa.bindparam("of_host"),
-    sa.or_(
-        _ROW.address == sa.bindparam("address"),
-        _ROW.address.is_(None),
-        sa.and_(_DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < SAME_TIME),
-    ),
+_REPORT = (
+    SERVICES.update()
+    .where(
+        _ROW.host == sa.bindparam("of_host"),
+        sa.or_(
+            _ROW.address == sa.bindparam("address"),
+            _ROW.address.is_(None),
+            sa.and_(_DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < SAME_TIME),
+        ),
+    )
+    .values(_HELD | {name: sa.bindparam(name) for name in ABOUT_AGENT})
 )
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
@@ -180,12 +184,10 @@ class SqlRegistry:
 
         If the record has another address, the heartbeat was refused.
         """
-        values = report.about_agent()
-        beat = _REPORT.values(_HELD | {name: sa.bindparam(name) for name in values})
-        values |= {"of_host": report.host, "down_after": self.down_after}
+        values = report.about_agent() | {"of_host": report.host, "down_after": self.down_after}
         values["replaces"] = report.replaced_at()
         for _ in range(3):  # another process may create or delete the record in between
-            changed = sql.execute(beat, values).rowcount
+            changed = sql.execute(_REPORT, values).rowcount
             found = self._select(sql, _BY_HOST, of_host=report.host)
             if not found:
                 sql.execute(SERVICES.insert().values(self._new(report.host)))

@@ -21,6 +21,8 @@ AUTO = "AUTO: "
 MOST_ROOTS = 20_000
 """Root providers of one host."""
 LARGEST_VERSION = 2**31 - 1
+ABOUT_AGENT = ("address", "rpc_version", "attached", "agent_version", "degraded")
+"""Fields of a report that the record of its host has, too, besides ``host`` and ``roots``."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 _RPC_VERSION = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
@@ -128,9 +130,8 @@ class Report:
         return datetime.fromisoformat(self.replaces).timestamp() if self.replaces != "" else 0.0
 
     def about_agent(self) -> dict[str, Any]:
-        """Return the fields that the record stores as they are, and that do not identify it."""
-        names = ("address", "rpc_version", "attached", "agent_version", "degraded")
-        return {name: getattr(self, name) for name in names}
+        """Return the fields ``ABOUT_AGENT``."""
+        return {name: getattr(self, name) for name in ABOUT_AGENT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
