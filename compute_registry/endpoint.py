@@ -2,16 +2,17 @@
 
 import functools
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from agent.bus.caller import Caller
 from agent.bus.messaging import Target
 from agent.registry import checks, wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from compute_registry.store import SqlRegistry
 
@@ -19,8 +20,8 @@ Answer = dict[str, Any]
 Context = dict[str, Any]
 
 
-_REPORTED = {"attached", "agent_version", "degraded", "replaces"}
-"""Fields that an agent reports about itself; earlier agents do not."""
+_REPORTED = {each.name for each in fields(Report)}
+R = TypeVar("R")
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -41,6 +42,17 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     return answer
 
 
+def _read(kind: Callable[..., R], arguments: Mapping[str, Any]) -> R:
+    """Return the value of a call's arguments.
+
+    :raises InputRefused: one is missing or not known.  What is wrong with their values raises too.
+    """
+    try:
+        return kind(**arguments)
+    except TypeError as err:
+        raise InputRefused(str(err)) from err
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryEndpoint:
     """Methods by the names of :class:`agent.registry.client.RegistryClient`."""
@@ -48,7 +60,7 @@ class RegistryEndpoint:
     target: ClassVar[Any] = Target(namespace=wire.NAMESPACE, version=wire.VERSION)
 
     store: SqlRegistry
-    received: "SimpleQueue[tuple[str, str, int]]" = field(default_factory=SimpleQueue)
+    received: "SimpleQueue[Report]" = field(default_factory=SimpleQueue)
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
     on_echo: Callable[[object], object] = lambda _: None
     """Called with the number of a message that this instance may have sent to itself."""
@@ -77,58 +89,34 @@ class RegistryEndpoint:
         return self.store.find_service(uuid)
 
     @_answered
-    def heartbeat(
-        self,
-        _: Context,
-        host: str,
-        address: str,
-        rpc_version: str | None,
-        roots: list[str],
-        **reported: Any,
-    ) -> ServiceRecord:
+    def heartbeat(self, _: Context, **arguments: Any) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored.
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        checks.report(host, address)
+        report = _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
         with self._lock:
-            if host in self._reporting:
-                raise RegistryUnavailable(f"an earlier heartbeat of {host} has no answer yet")
-            self._reporting.add(host)
-        known = {name: reported[name] for name in _REPORTED & reported.keys()}
+            if report.host in self._reporting:
+                raise RegistryUnavailable(
+                    f"an earlier heartbeat of {report.host} has no answer yet"
+                )
+            self._reporting.add(report.host)
         try:
-            return self.store.heartbeat(host, address, rpc_version, roots, **known)
+            return self.store.heartbeat(report)
         finally:
-            self._reporting.remove(host)
+            self._reporting.remove(report.host)
 
     @_answered
     def keep_alive(
         self, _: Context, host: str, address: str, version: int, **_unknown: Any
     ) -> None:
         """Note a heartbeat that reports nothing new; nobody awaits an answer."""
-        checks.report(host, address)
-        checks.versions(version)
-        self.received.put((host, address, version))
+        self.received.put(Report(host, address, known_version=version))
 
     @_answered
-    def set_status(  # noqa: PLR0913  the arguments on the wire
-        self,
-        context: Context,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None,
-        expected_version: int | None = None,
-        new_version: int | None = None,
-    ) -> ServiceRecord:
+    def set_status(self, context: Context, **arguments: Any) -> ServiceRecord:
         """Disable or enable a host."""
-        changed = self.store.set_status(
-            host,
-            disabled=disabled,
-            reason=reason,
-            expected_version=expected_version,
-            new_version=new_version,
-        )
+        changed = self.store.set_status(_read(StatusChange, arguments))
         log_switched(changed, Caller.from_context(context))
         return changed
 

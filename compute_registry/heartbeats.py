@@ -8,6 +8,7 @@ from queue import SimpleQueue
 
 from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.registry.checks import Report
 from agent.registry.errors import RegistryError
 from compute_registry.store import SqlRegistry
 
@@ -19,10 +20,10 @@ TOGETHER = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Records what ``received`` has: host, address, and the version of the record that was seen."""
+    """Records what ``received`` has."""
 
     store: SqlRegistry
-    received: "SimpleQueue[tuple[str, str, int]]"
+    received: "SimpleQueue[Report]"
     agents: ComputeAgentAPI
     connected: Callable[[], bool]
     """Returns whether heartbeats can arrive; while they can't, no host gets more silent."""
@@ -42,8 +43,8 @@ class Heartbeats:
         """
         beats = {}
         while not self.received.empty():
-            host, address, version = self.received.get()
-            beats[host] = (address, version)
+            report = self.received.get()
+            beats[report.host] = report
         try:
             changed = self.store.keep_alive(beats) if beats or self.connected() else []
             for each in changed:

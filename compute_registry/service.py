@@ -38,7 +38,7 @@ from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
 from compute_registry.permission import RegistryPermissions
 from compute_registry.rest.server import listen
-from compute_registry.store import SqlRegistry, WatchedRegistry
+from compute_registry.store import SqlRegistry
 from compute_registry.web import application
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Process:
     reload_requested: threading.Event = field(default_factory=threading.Event)
     rpc: RpcServer | None = None
     control: Control | None = None
-    store: WatchedRegistry | None = None
+    store: SqlRegistry | None = None
     agents: AgentCalls | None = None
     echo: Echo | None = None
 
@@ -139,7 +139,7 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
-            store = self.store = WatchedRegistry(database, settings.down_after, settings.binary)
+            store = self.store = SqlRegistry(database, settings.down_after, settings.binary)
             if (monitoring := self.monitoring) is not None:  # shows the wait for the database
                 store.listener = monitoring.numbers.count_transaction
                 monitoring.observe(store, self._broker)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from agent.registry import checks, errors
+from agent.registry.checks import ABOUT_AGENT, Report, StatusChange
 from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
 from agent.registry.record import (
     BINARY,
@@ -50,13 +51,17 @@ _ROW = SERVICES.c
 _HELD = {"last_seen": NOW, "heard": CLOCK}
 """The columns that each heartbeat writes."""
 _DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
-_REPORT = SERVICES.update().where(
-    _ROW.host == sa.bindparam("of_host"),
-    sa.or_(
-        _ROW.address == sa.bindparam("address"),
-        _ROW.address.is_(None),
-        sa.and_(_DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < SAME_TIME),
-    ),
+_REPORT = (
+    SERVICES.update()
+    .where(
+        _ROW.host == sa.bindparam("of_host"),
+        sa.or_(
+            _ROW.address == sa.bindparam("address"),
+            _ROW.address.is_(None),
+            sa.and_(_DOWN, sa.func.abs(_ROW.last_seen - sa.bindparam("replaces")) < SAME_TIME),
+        ),
+    )
+    .values(_HELD | {name: sa.bindparam(name) for name in ABOUT_AGENT})
 )
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
@@ -98,6 +103,9 @@ class SqlRegistry:
     database: FleetDatabase
     down_after: float = DOWN_AFTER
     binary: str = BINARY
+    listener: TransactionListener = lambda _seconds, _answered: None
+    lost: bool = False
+    """Whether the database did not answer the last transaction."""
     unreadable: set[str] = field(default_factory=set)
     """Hosts whose records can't be read, which was logged."""
     refused: set[tuple[str, str]] = field(default_factory=set)
@@ -126,43 +134,20 @@ class SqlRegistry:
         found = self._run(lambda sql: self._select(sql, wanted))
         return self._only(found, f"the root provider {root}")
 
-    def heartbeat(  # noqa: PLR0913  what an agent reports
-        self,
-        host: str,
-        address: str,
-        rpc_version: str | None,
-        roots: Sequence[str],
-        *,
-        attached: bool = False,
-        agent_version: str = "",
-        degraded: str = "",
-        replaces: str = "",
-        known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
-    ) -> ServiceRecord:
-        report = checks.report(
-            host,
-            address,
-            rpc_version,
-            roots,
-            attached=attached,
-            agent_version=agent_version,
-            degraded=degraded,
-            replaces=replaces,
-        )
+    def heartbeat(self, report: Report) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))
-        if record.address != address:
+        if record.address != report.address:
             raise errors.HostTaken(
-                f"host name {host} is used by another agent, which is up: that agent runs at "
-                f"{record.address}, this one at {address}"
+                f"host name {report.host} is used by another agent, which is up: that agent runs "
+                f"at {record.address}, this one at {report.address}"
             )
         return replace(record, hosts=self._number_up())
 
-    def keep_alive(self, beats: Mapping[str, tuple[str, int]]) -> list[Unaware]:
+    def keep_alive(self, beats: Mapping[str, Report]) -> list[Unaware]:
         """Record heartbeats that report nothing new, and keep the database's clock going.
 
-        ``beats`` has by host the address of its agent, and the version of the record that the agent
-        has seen.  Return the hosts whose records have another version; those of agents in attach
-        mode are left out.
+        ``beats`` has the last report of each host, with its ``known_version``.  Return the hosts
+        whose records have another version; those of agents in attach mode are left out.
         """
         # A transaction of its own: others wait for the row of the clock.
         self._run(lambda sql: sql.execute(TICK))
@@ -171,15 +156,14 @@ class SqlRegistry:
 
             def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Unaware]:
                 wanted = sa.select(SERVICES).where(_ROW.host.in_(hosts))
-                alive = [
-                    row for row in sql.execute(wanted).all() if row.address == beats[row.host][0]
-                ]
+                rows = sql.execute(wanted).all()
+                alive = [row for row in rows if row.address == beats[row.host].address]
                 numbers = [row.id for row in alive]
                 sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
                 return [
                     Unaware(row.host, row.version, row.disabled)
                     for row in alive
-                    if not row.attached and row.version != beats[row.host][1]
+                    if not row.attached and row.version != beats[row.host].known_version
                 ]
 
             unaware += self._run(work)
@@ -195,17 +179,15 @@ class SqlRegistry:
             self._hosts = time.monotonic(), number
         return number
 
-    def _report(self, sql: sa.Connection, report: checks.Report) -> ServiceRecord:
+    def _report(self, sql: sa.Connection, report: Report) -> ServiceRecord:
         """Return the record after the heartbeat.
 
         If the record has another address, the heartbeat was refused.
         """
-        values = {name: getattr(report, name) for name in _REPORTED}
-        key: dict[str, Any] = {"of_host": report.host, "down_after": self.down_after}
-        key["replaces"] = report.replaces
-        beat = _REPORT.values({**_HELD, **{name: sa.bindparam(name) for name in _REPORTED}})
+        values = report.about_agent() | {"of_host": report.host, "down_after": self.down_after}
+        values["replaces"] = report.replaced_at()
         for _ in range(3):  # another process may create or delete the record in between
-            changed = sql.execute(beat, {**values, **key}).rowcount
+            changed = sql.execute(_REPORT, values).rowcount
             found = self._select(sql, _BY_HOST, of_host=report.host)
             if not found:
                 sql.execute(SERVICES.insert().values(self._new(report.host)))
@@ -269,27 +251,17 @@ class SqlRegistry:
         self.refused -= {(root, host) for root in granted}
         return tuple(sorted(granted))
 
-    def set_status(
-        self,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None = None,
-        expected_version: int | None = None,
-        new_version: int | None = None,
-    ) -> ServiceRecord:
-        checks.flag("disabled", disabled)
-        checks.versions(expected_version, new_version)
-        text = checks.reason(disabled=disabled, reason=reason)
+    def set_status(self, change: StatusChange) -> ServiceRecord:
         at = _ROW.disabled_at
         keeps = sa.and_(_ROW.disabled, sa.or_(at.is_(None), at.between(0, NOW)))
         # In this order: in MySQL an assignment sees the results of those before it.
-        changes = [
-            (at, sa.case((keeps, at), else_=NOW) if disabled else None),
-            (_ROW.disabled, disabled),
-            (_ROW.disabled_reason, text),
+        values = [
+            (at, sa.case((keeps, at), else_=NOW) if change.disabled else None),
+            (_ROW.disabled, change.disabled),
+            (_ROW.disabled_reason, change.reason),
         ]
-        return self._set(host, changes, expected_version, _LATER if new_version is None else None)
+        version = _LATER if change.new_version is None else _ROW.version + 1
+        return self._set(change.host, values, change.expected_version, version)
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
@@ -332,9 +304,8 @@ class SqlRegistry:
         expected: int | None,
         version: Any = _LATER,
     ) -> ServiceRecord:
-        """Change the record, if it has the ``expected`` version; ``None`` as version: the next."""
+        """Change the record, if it has the ``expected`` version."""
         checks.require_host(host)
-        version = _ROW.version + 1 if version is None else version
         change = SERVICES.update().where(_ROW.host == host)
         change = change.ordered_values(*changes, (_ROW.version, version))
         if expected is not None:
@@ -345,14 +316,28 @@ class SqlRegistry:
 
         changed, record = self._run(work)
         if not changed:
-            raise errors.Changed(
-                f"the record of {host} was changed by another caller: it has version "
-                f"{record.version}, not {expected}"
-            )
+            raise errors.Changed(errors.outdated(host, record.version, expected))
         return record
 
     def _run(self, work: Callable[[sa.Connection], R]) -> R:
-        return self.database.run(work)
+        """Run ``work`` in a transaction; log once that the database is lost, and that it is back.
+
+        See :meth:`FleetDatabase.run`.
+        """
+        began, answered = time.monotonic(), True
+        try:
+            return self.database.run(work)
+        except RegistryUnavailable as err:
+            answered = False
+            if not self.lost:
+                LOG.warning("The database does not answer: %s", err)
+            self.lost = True
+            raise
+        finally:
+            if answered and self.lost:
+                self.lost = False
+                LOG.info("The database answers again")
+            self.listener(time.monotonic() - began, answered)
 
     def _existing(self, sql: sa.Connection, host: str) -> ServiceRecord:
         return self._only(self._select(sql, _BY_HOST, of_host=host), f"the host name {host}")
@@ -389,9 +374,6 @@ def _parts(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
     return (ordered[first : first + size] for first in range(0, len(ordered), size))
 
 
-_REPORTED = ("address", "rpc_version", "attached", "agent_version", "degraded")
-
-
 def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
     """Yield the records of rows, which are sorted by host and have a root each, or none."""
     for _, group in groupby(rows, lambda row: row["id"]):
@@ -412,30 +394,3 @@ def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
             values["silent_for"] = max(0.0, float(values["silent_for"]))
         values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)
         yield ServiceRecord(**values)
-
-
-@dataclass(slots=True)
-class WatchedRegistry(SqlRegistry):
-    """A registry that calls ``listener`` after each transaction.
-
-    It logs once when the database is lost, and once when it is back.
-    """
-
-    listener: TransactionListener = lambda _seconds, _answered: None
-    lost: bool = False
-
-    def _run(self, work: Callable[[sa.Connection], R]) -> R:
-        began, answered = time.monotonic(), True
-        try:
-            return self.database.run(work)
-        except RegistryUnavailable as err:
-            answered = False
-            if not self.lost:
-                LOG.warning("The database does not answer: %s", err)
-            self.lost = True
-            raise
-        finally:
-            if answered and self.lost:
-                self.lost = False
-                LOG.info("The database answers again")
-            self.listener(time.monotonic() - began, answered)

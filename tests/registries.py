@@ -19,7 +19,7 @@ from agent.registry.host_record import HostRecord
 from agent.state.document import Document
 from compute_registry.database.fleet_database import FleetDatabase, R, add_functions
 from compute_registry.endpoint import RegistryEndpoint
-from compute_registry.store import SqlRegistry
+from compute_registry.store import SqlRegistry, TransactionListener
 from tests.servers.rabbitmq import RabbitMQ
 
 FILE = "registry.sqlite"
@@ -52,6 +52,13 @@ def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistr
     database = FleetDatabase.from_url(where) if isinstance(where, str) else where
     database.upgrade()
     return SqlRegistry(database, down_after)
+
+
+def watched_registry(
+    database: Any, listener: TransactionListener = lambda _seconds, _answered: None
+) -> SqlRegistry:
+    """A fleet's, over a database that need not answer; ``listener`` is called for transactions."""
+    return SqlRegistry(database, listener=listener)
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """Open the registry of the configuration: this host's document, or compute-registry over RPC."""
 
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent.bus.caller import Caller
 from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
-from agent.registry.checks import LONGEST
+from agent.registry.checks import LONGEST, Report, StatusChange
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
@@ -26,30 +25,10 @@ class Registry(Protocol):
     def find_service(self, uuid: str) -> ServiceRecord:
         """Return the record with this UUID."""
 
-    def heartbeat(  # noqa: PLR0913  what an agent reports
-        self,
-        host: str,
-        address: str,
-        rpc_version: str | None,
-        roots: Sequence[str],
-        *,
-        attached: bool = False,
-        agent_version: str = "",
-        degraded: str = "",
-        replaces: str = "",
-        known_version: int | None = None,
-    ) -> ServiceRecord | None:
-        """Record that the agent of ``host`` is alive."""
+    def heartbeat(self, report: Report) -> ServiceRecord | None:
+        """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 
-    def set_status(
-        self,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None = None,
-        expected_version: int | None = None,
-        new_version: int | None = None,
-    ) -> ServiceRecord:
+    def set_status(self, change: StatusChange) -> ServiceRecord:
         """Disable or enable a host."""
 
     def set_forced_down(

@@ -8,7 +8,7 @@ spellings is returned in one: UUIDs with dashes in lower case, roots sorted and 
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,8 @@ AUTO = "AUTO: "
 MOST_ROOTS = 20_000
 """Root providers of one host."""
 LARGEST_VERSION = 2**31 - 1
+ABOUT_AGENT = ("address", "rpc_version", "attached", "agent_version", "degraded")
+"""Fields of a report that the record of its host has, too, besides ``host`` and ``roots``."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 _RPC_VERSION = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
@@ -74,63 +76,92 @@ def canonical_uuid(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A heartbeat's content, read: a host, its agent and its root providers."""
+    """A heartbeat: what the agent of a host reports.
+
+    :raises InputRefused: a field is invalid; the text names it.
+    """
 
     host: str
     address: str
+    """From :func:`agent.registry.access.agent_address`.  It has to be the same after a restart of
+    the agent: with another one the restarted agent is refused until the old one counts as down."""
     rpc_version: str | None = None
     roots: tuple[str, ...] = ()
-    """Sorted; each once."""
+    """The UUIDs of the root providers; sorted, and each once, whatever the caller gave."""
     attached: bool = False
     agent_version: str = ""
     degraded: str = ""
-    replaces: float = 0.0
-    """When the agent that this one takes over from was last heard, in seconds since the epoch; 0 if
-    this agent knows of none."""
+    """What does not work on the host, a line for each condition; empty if all does."""
+    replaces: str = ""
+    """When the agent at another address, from which this one takes over, was last heard
+    (``last_seen`` in ISO format); empty if this agent knows of none.  Without it a recorded
+    heartbeat of an earlier life could take over the record: it is refused with :class:`Changed`."""
+    known_version: int | None = None
+    """The version of the record that the agent has seen, if it reports nothing new."""
+
+    def __post_init__(self) -> None:
+        if not is_host(self.host):
+            raise InputRefused(
+                f"host {_quoted(self.host)}: a name has 1 to {LONGEST} characters, no blanks among "
+                "them"
+            )
+        bounds = {"address": (1, LONGEST), "agent_version": (0, LONGEST)}
+        for name, (least, most) in (bounds | {"degraded": (0, MOST_DEGRADED)}).items():
+            text = getattr(self, name)
+            in_one = text.replace("\n", " ") if is_text(text) and name == "degraded" else text
+            if not (is_text(in_one) and in_one.isprintable() and least <= len(text) <= most):
+                raise InputRefused(f"{name} {_quoted(text)}: it has {least} to {most} characters")
+        if self.address != self.address.strip():
+            raise InputRefused(f"address {_quoted(self.address)}: it begins or ends with a blank")
+        if self.rpc_version is not None and not _is_rpc_version(self.rpc_version):
+            raise InputRefused(f"rpc_version {_quoted(self.rpc_version)}: versions are like 6.5")
+        if not isinstance(self.roots, list | tuple) or len(self.roots) > MOST_ROOTS:
+            raise InputRefused(f"roots: expected a list of at most {MOST_ROOTS} UUIDs")
+        for root in self.roots:
+            if not is_uuid(root):
+                raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
+        flag("attached", self.attached)
+        versions(self.known_version)
+        try:
+            self.replaced_at()
+        except (TypeError, ValueError, OverflowError) as err:
+            raise InputRefused(f"replaces {_quoted(self.replaces)}: it has to be a time") from err
+        object.__setattr__(self, "roots", tuple(sorted(set(map(canonical_uuid, self.roots)))))
+
+    def replaced_at(self) -> float:
+        """Return ``replaces`` in seconds since the epoch; 0 if it is empty."""
+        return datetime.fromisoformat(self.replaces).timestamp() if self.replaces != "" else 0.0
+
+    def about_agent(self) -> dict[str, Any]:
+        """Return the fields ``ABOUT_AGENT``."""
+        return {name: getattr(self, name) for name in ABOUT_AGENT}
 
 
-def report(  # noqa: PLR0913  what an agent reports
-    host: Any,
-    address: Any,
-    rpc_version: Any = None,
-    roots: Any = (),
-    *,
-    attached: Any = False,
-    agent_version: Any = "",
-    degraded: Any = "",
-    replaces: Any = "",
-) -> Report:
-    """Return a heartbeat's report.  :raises InputRefused: naming what is wrong."""
-    if not is_host(host):
-        raise InputRefused(
-            f"host {_quoted(host)}: a name has 1 to {LONGEST} characters, no blanks among them"
-        )
-    if not (is_text(address) and str(address).isprintable() and 0 < len(str(address)) <= LONGEST):
-        raise InputRefused(f"address {_quoted(address)}: it has 1 to {LONGEST} characters")
-    if str(address) != str(address).strip():
-        raise InputRefused(f"address {_quoted(address)}: it begins or ends with a blank")
-    if rpc_version is not None and not _is_rpc_version(rpc_version):
-        raise InputRefused(f"rpc_version {_quoted(rpc_version)}: versions are like 6.5")
-    if not isinstance(roots, list | tuple) or len(roots) > MOST_ROOTS:
-        raise InputRefused(f"roots: expected a list of at most {MOST_ROOTS} UUIDs")
-    for root in roots:
-        if not is_uuid(root):
-            raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
-    flag("attached", attached)
-    lines = degraded.replace("\n", " ") if isinstance(degraded, str) else degraded
-    texts = {"agent_version": (agent_version, LONGEST), "degraded": (lines, MOST_DEGRADED)}
-    for name, (text, most) in texts.items():
-        if not (is_text(text) and text.isprintable() and len(text) <= most):
-            raise InputRefused(f"{name} {_quoted(text)}: it has at most {most} characters")
-    known, replaced = tuple(sorted(set(map(canonical_uuid, roots)))), _seconds(replaces)
-    return Report(host, address, rpc_version, known, attached, agent_version, degraded, replaced)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusChange:
+    """A change that disables or enables a host.
 
+    :raises UnknownHost: no host can have this name.
+    :raises InputRefused: ``disabled`` is no boolean, or a version is invalid.
+    :raises ReasonRefused: see :func:`reason`.
+    """
 
-def _seconds(replaces: Any) -> float:
-    try:
-        return 0.0 if replaces == "" else datetime.fromisoformat(replaces).timestamp()
-    except (TypeError, ValueError, OverflowError) as err:
-        raise InputRefused(f"replaces {_quoted(replaces)}: it has to be a time") from err
+    host: str = field(kw_only=False)
+    disabled: bool
+    reason: str | None = None
+    """As it is stored: one line, without control characters."""
+    expected_version: int | None = None
+    """The change is done only if the record still has this version (:class:`Changed` otherwise), so
+    that a message that is delivered twice, or late, changes nothing."""
+    new_version: int | None = None
+    """The record's version after it, so that a caller whose reply was lost can recognize its own
+    change; without it the registry chooses a later one."""
+
+    def __post_init__(self) -> None:
+        require_host(self.host)
+        flag("disabled", self.disabled)
+        versions(self.expected_version, self.new_version)
+        object.__setattr__(self, "reason", reason(disabled=self.disabled, reason=self.reason))
 
 
 def flag(name: str, value: object) -> None:

@@ -1,13 +1,13 @@
 """The registry over RPC, for agents and operators: no database, no credentials for one."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent.bus.caller import NOBODY, Caller
 from agent.bus.errors import CallRefused, MessagingError, Sign
 from agent.bus.messaging import RpcClient, Target
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import RegistryUnavailable, SignatureRefused
 from agent.registry.record import ServiceRecord
 
@@ -63,75 +63,28 @@ class RegistryClient:
         """Return the record with this UUID."""
         return wire.from_wire(self.call("find_service", uuid=uuid))
 
-    def heartbeat(  # noqa: PLR0913  what an agent reports
-        self,
-        host: str,
-        address: str,
-        rpc_version: str | None,
-        roots: Sequence[str],
-        *,
-        attached: bool = False,
-        agent_version: str = "",
-        degraded: str = "",
-        replaces: str = "",
-        known_version: int | None = None,
-    ) -> ServiceRecord | None:
-        """Record that the agent of ``host`` is alive; the first heartbeat creates the record.
+    def heartbeat(self, report: Report) -> ServiceRecord | None:
+        """Record that the agent of a host is alive; the first heartbeat creates the record.
 
-        ``degraded``: what does not work there, a line for each condition.  ``known_version``: the
-        version of the record that the agent has seen, if this heartbeat reports nothing new.  Then
-        the answer is not awaited, and ``None`` is returned; if the record has another version, the
-        registry calls the agent.
-
-        ``address`` comes from :func:`agent.registry.access.agent_address`.  It has to be the
-        same after a restart of the agent: with another address the restarted agent is refused
-        until the old one counts as down.  Then its first heartbeat has to name in ``replaces`` when
-        the old one was last heard (``last_seen`` in ISO format), so that a recorded heartbeat of an
-        earlier life takes over nothing; else it is refused with :class:`Changed`.
+        If the report has a ``known_version``, the answer is not awaited, and ``None`` is returned;
+        if the record has another version, the registry calls the agent.
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
+        :raises Changed: the agent at another address is down, and ``replaces`` is not when it was
+            last heard.
         """
-        if known_version is not None:
-            sent: dict[str, Any] = {"host": host, "address": address, "version": known_version}
-            self.call("keep_alive", answered=False, **sent)
+        if report.known_version is not None:
+            known = {"address": report.address, "version": report.known_version}
+            self.call("keep_alive", answered=False, host=report.host, **known)
             return None
-        arguments: dict[str, Any] = {
-            "address": address,
-            "rpc_version": rpc_version,
-            "roots": list(roots),
-        }
-        more: dict[str, Any] = {
-            "attached": attached,
-            "agent_version": agent_version,
-            "degraded": degraded,
-            "replaces": replaces,
-        }
-        return wire.from_wire(self.call("heartbeat", host=host, **arguments, **more))
+        return wire.from_wire(self.call("heartbeat", **asdict(report)))
 
-    def set_status(
-        self,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None = None,
-        expected_version: int | None = None,
-        new_version: int | None = None,
-    ) -> ServiceRecord:
+    def set_status(self, change: StatusChange) -> ServiceRecord:
         """Disable or enable a host.
 
-        With ``expected_version`` only if the record still has this version
-        (:class:`Changed` otherwise), so that a message that is delivered twice, or late, changes
-        nothing.  ``new_version`` is the record's version after that, so that a caller whose
-        reply was lost can recognize its own change; without it the registry chooses a later one.
-
-        :raises ReasonRefused: too long, or given while enabling.
+        :raises Changed: the record does not have the expected version.
         """
-        change: dict[str, Any] = {"disabled": disabled, "reason": reason}
-        versions: dict[str, Any] = {
-            "expected_version": expected_version,
-            "new_version": new_version,
-        }
-        return wire.from_wire(self.call("set_status", host=host, **change, **versions))
+        return wire.from_wire(self.call("set_status", **asdict(change)))
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.access import Registry
+from agent.registry.checks import StatusChange
 from agent.registry.errors import Attached, Changed, Unreadable
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
@@ -70,7 +71,7 @@ class Control:
         record = self._change(
             host,
             lambda version: self.registry.set_status(
-                host, disabled=disabled, reason=reason, expected_version=version
+                StatusChange(host, disabled=disabled, reason=reason, expected_version=version)
             ),
             attached_option="--disable" if disabled else "--enable",
         )

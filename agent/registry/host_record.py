@@ -8,13 +8,14 @@ version.  A record that is lost or damaged is made again from ``service.json``.
 import logging
 import os
 import uuid as uuidlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agent.registry import checks, errors, wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import Changed, RecordUnusable, StillUp, UnknownHost
 from agent.registry.opts import RECORD
 from agent.registry.record import BINARY, ServiceRecord
@@ -71,60 +72,34 @@ class HostRecord:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return saved.seen()
 
-    def heartbeat(  # noqa: PLR0913  what an agent reports
-        self,
-        host: str,
-        address: str,
-        rpc_version: str | None,
-        roots: Sequence[str],
-        *,
-        attached: bool = False,
-        agent_version: str = "",
-        degraded: str = "",
-        replaces: str = "",  # noqa: ARG002  nobody else has this directory
-        known_version: int | None = None,  # noqa: ARG002  an answer costs nothing here
-    ) -> ServiceRecord:
-        """Write what has changed, if anything has; the agent alone calls this."""
-        report = checks.report(
-            host,
-            address,
-            rpc_version,
-            roots,
-            attached=attached,
-            agent_version=agent_version,
-            degraded=degraded,
-        )
+    def heartbeat(self, report: Report) -> ServiceRecord:
+        """Write what has changed, if anything has; the agent alone calls this.
 
-        reported = asdict(report)
-        del reported["replaces"]
+        ``replaces`` is ignored: no other agent has this directory.
+        """
 
         def reporting(saved: _Saved | None) -> _Saved:
-            before = saved or _Saved(self._new(host))
-            record = replace(before.record, **reported)
-            pid = os.getpid()
-            after = _Saved(record, pid, started_at(pid))
-            return before if after == before else _now(after)
+            before, pid = saved or _Saved(self._new(report.host)), os.getpid()
+            reported = replace(
+                before.record, host=report.host, roots=report.roots, **report.about_agent()
+            )
+            if _Saved(reported, pid, started_at(pid)) == before:
+                return before
+            return _Saved(replace(reported, last_seen=datetime.now(UTC)), pid, started_at(pid))
 
         return replace(self._change(reporting, own=True), hosts=1)
 
-    def set_status(
-        self,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None = None,
-        expected_version: int | None = None,
-        new_version: int | None = None,
-    ) -> ServiceRecord:
-        checks.flag("disabled", disabled)
-        checks.versions(expected_version, new_version)
-        text = checks.reason(disabled=disabled, reason=reason)
+    def set_status(self, change: StatusChange) -> ServiceRecord:
+        def changed(record: ServiceRecord) -> ServiceRecord:
+            disabled, since = change.disabled, record.disabled_at or datetime.now(UTC)
+            return replace(
+                record,
+                disabled=disabled,
+                disabled_reason=change.reason,
+                disabled_at=since if disabled else None,
+            )
 
-        def change(record: ServiceRecord) -> ServiceRecord:
-            since = (record.disabled_at or datetime.now(UTC)) if disabled else None
-            return replace(record, disabled=disabled, disabled_reason=text, disabled_at=since)
-
-        return self._set(host, change, expected_version)
+        return self._set(change.host, changed, change.expected_version)
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
@@ -162,10 +137,7 @@ class HostRecord:
             found = _required(saved, host)
             record = found.record
             if expected not in (None, record.version):
-                raise Changed(
-                    f"the record of {host} was changed by another caller: it has version "
-                    f"{record.version}, not {expected}"
-                )
+                raise Changed(errors.outdated(host, record.version, expected))
             return replace(found, record=replace(change(record), version=record.version + 1))
 
         return self._change(set_it)
@@ -214,10 +186,6 @@ class HostRecord:
 
 def _parsed(fields: Mapping[str, Any]) -> _Saved:
     return _Saved(wire.from_wire(fields["record"]), fields["pid"], fields["started"])
-
-
-def _now(saved: _Saved) -> _Saved:
-    return replace(saved, record=replace(saved.record, last_seen=datetime.now(UTC)))
 
 
 def _required(saved: _Saved | None, host: str) -> _Saved:

@@ -13,12 +13,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent import version
 from agent.loop import in_thread
 from agent.registry.access import Registry
-from agent.registry.checks import degraded_text
+from agent.registry.checks import Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import HostStatus
@@ -181,11 +181,13 @@ class Heartbeat:
                 self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
                 try:
                     record = registry.set_status(
-                        self.host,
-                        disabled=bool(seen.disabled),
-                        reason=seen.reason,
-                        expected_version=record.version,
-                        new_version=record.version + 1,
+                        StatusChange(
+                            self.host,
+                            disabled=bool(seen.disabled),
+                            reason=seen.reason,
+                            expected_version=record.version,
+                            new_version=record.version + 1,
+                        )
                     )
                 except Changed:
                     continue
@@ -196,28 +198,25 @@ class Heartbeat:
         return True
 
     def _send(
-        self, registry: Registry, report: tuple[str | None, tuple[str, ...]]
+        self, registry: Registry, reported: tuple[str | None, tuple[str, ...]]
     ) -> ServiceRecord | None:
         """Send a heartbeat; ``None``: its answer is not awaited."""
-
-        def send() -> ServiceRecord | None:
-            return registry.heartbeat(
-                self.host,
-                self.address,
-                *report,
-                attached=self.attached,
-                agent_version=version(),
-                degraded=degraded_text(self.degraded()),
-                replaces=self._replaces,
-                known_version=self._known_version(report),
-            )
-
+        report = Report(
+            self.host,
+            self.address,
+            *reported,
+            attached=self.attached,
+            agent_version=version(),
+            degraded=degraded_text(self.degraded()),
+            replaces=self._replaces,
+            known_version=self._known_version(reported),
+        )
         try:
-            return send()
+            return registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down
             seen_at = registry.get_service(self.host).last_seen
             self._replaces = "" if seen_at is None else seen_at.isoformat()
-            return send()
+            return registry.heartbeat(replace(report, replaces=self._replaces))
 
     def _known_version(self, report: tuple[object, ...]) -> int | None:
         """Return the version of the record that was seen, ``None`` if an answer is needed."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from agent.registry.checks import StatusChange
 from agent.registry.errors import RegistryError
 from benchmarks.fleet import alone
 from benchmarks.fleet.centre import PERIOD, Centre
@@ -171,7 +172,7 @@ class Scenarios:
     def _accepted(self, host: str, *, disabled: bool) -> Callable[[], bool]:
         def once() -> bool:
             try:
-                self.centre.client.set_status(host, disabled=disabled)
+                self.centre.client.set_status(StatusChange(host, disabled=disabled))
             except RegistryError:
                 return False
             return True

@@ -13,7 +13,22 @@ from oslo_context import context as oslo_context
 from oslo_policy import policy
 
 from agent.registry.opts import RegistryConfigError
-from compute_registry.rest import hypervisors, services
+from compute_registry.rest.hypervisors import (
+    list_hypervisors,
+    list_in_detail,
+    refuse_uptime,
+    search_hypervisors,
+    show_hypervisor,
+)
+from compute_registry.rest.services import (
+    delete_service,
+    list_aggregates,
+    list_services,
+    list_zones,
+    list_zones_in_detail,
+    show_service,
+    update_service,
+)
 
 Allowed = Callable[[dict[str, Any], str], bool]
 """Whether a policy rule allows the caller, who is in the WSGI environment of a request."""
@@ -40,56 +55,21 @@ class Call:
         return f"{API}{self.path.split('/')[1]}:{self.action}"
 
 
-_ZONES, _HOSTS = "/os-availability-zone", "/os-hypervisors"
+_SERVICES, _ZONES, _HOSTS = "/os-services", "/os-availability-zone", "/os-hypervisors"
+_SERVICE, _HOST = f"{_SERVICES}/{{id}}", f"{_HOSTS}/{{id}}"
 CALLS = (
-    Call("GET", "/os-services", "list", services.list_services, "List or show services."),
-    Call("GET", "/os-services/{id}", "list", services.show_service, ""),
-    Call(
-        "PUT",
-        "/os-services/{id}",
-        "update",
-        services.update_service,
-        "Disable or enable a service, or set or unset forced_down.",
-    ),
-    Call("DELETE", "/os-services/{id}", "delete", services.delete_service, "Delete a service."),
-    Call("GET", _ZONES, "list", services.list_zones, "List zones.", ANYONE),
-    Call(
-        "GET",
-        f"{_ZONES}/detail",
-        "detail",
-        services.list_zones_in_detail,
-        "List zones with their hosts.",
-    ),
-    Call("GET", _HOSTS, "list", hypervisors.list_hypervisors, "List hypervisors."),
-    Call(
-        "GET",
-        f"{_HOSTS}/detail",
-        "list-detail",
-        hypervisors.list_in_detail,
-        "List hypervisors in full.",
-    ),
-    Call("GET", f"{_HOSTS}/{{id}}", "show", hypervisors.show_hypervisor, "Show a hypervisor."),
-    Call(
-        "GET",
-        f"{_HOSTS}/{{id}}/search",
-        "search",
-        hypervisors.search_hypervisors,
-        "Search hypervisors by a part of their name, before microversion 2.53.",
-    ),
-    Call(
-        "GET",
-        f"{_HOSTS}/{{id}}/uptime",
-        "uptime",
-        hypervisors.refuse_uptime,
-        "Show the uptime of a hypervisor; always answered with 501.",
-    ),
-    Call(
-        "GET",
-        "/os-aggregates",
-        "index",
-        services.list_aggregates,
-        "List aggregates; the list is always empty.",
-    ),
+    Call("GET", _SERVICES, "list", list_services, "List or show services."),
+    Call("GET", _SERVICE, "list", show_service, ""),
+    Call("PUT", _SERVICE, "update", update_service, "Change status or forced_down of a service."),
+    Call("DELETE", _SERVICE, "delete", delete_service, "Delete a service."),
+    Call("GET", _ZONES, "list", list_zones, "List zones.", ANYONE),
+    Call("GET", f"{_ZONES}/detail", "detail", list_zones_in_detail, "List zones with their hosts."),
+    Call("GET", _HOSTS, "list", list_hypervisors, "List hypervisors."),
+    Call("GET", f"{_HOSTS}/detail", "list-detail", list_in_detail, "List hypervisors in full."),
+    Call("GET", _HOST, "show", show_hypervisor, "Show a hypervisor."),
+    Call("GET", f"{_HOST}/search", "search", search_hypervisors, "Search hypervisors by name."),
+    Call("GET", f"{_HOST}/uptime", "uptime", refuse_uptime, "Show the uptime; answered with 501."),
+    Call("GET", "/os-aggregates", "index", list_aggregates, "List aggregates: there are none."),
 )
 """The calls that are served."""
 

@@ -84,8 +84,6 @@ class Trees:
         return snapshot, Usage(usages, consumers, generations, marked)
 
 
-
-
 def find_provider(name_or_uuid: str, api: API) -> Listed:
     """Return the provider with a name or UUID, as Placement lists it.
 

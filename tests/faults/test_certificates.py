@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
 from tests.faults.site import Site
@@ -61,7 +62,7 @@ class Centre:
     def written(self, *, disabled: bool) -> bool:
         reason = "a test" if disabled else None
         try:
-            self.client.set_status("testhost", disabled=disabled, reason=reason)
+            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
         except RegistryError:
             return False
         return True

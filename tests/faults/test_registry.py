@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
 from tests.faults.site import Site
@@ -35,7 +36,7 @@ class Centre:
         """Write the record only; the agent hears of it with its next heartbeat."""
         try:
             reason = "a test" if disabled else None
-            self.client.set_status("testhost", disabled=disabled, reason=reason)
+            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
         except RegistryError:
             return False
         return True

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
 from tests.faults.site import Site
@@ -53,7 +54,9 @@ class Fleet:
     def _written(self, disabled: bool) -> bool:
         reason = "a test" if disabled else None
         try:
-            record = self.client.set_status("testhost", disabled=disabled, reason=reason)
+            record = self.client.set_status(
+                StatusChange("testhost", disabled=disabled, reason=reason)
+            )
         except RegistryError:
             return False
         self.versions.append(record.version)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.registry import checks
+from agent.registry.checks import StatusChange
 from agent.reporting.reports import Report
 from agent.reporting.status import StatusFile
 from compute_registry.store import SqlRegistry
@@ -53,7 +55,7 @@ def reported(host: Here, registry: SqlRegistry, placement: RealPlacement) -> Her
     """Two cells with cards and storage that it shares; and its record."""
     host.script(DEFAULT_SCRIPT.read_text())
     assert host.agent().code == 0
-    registry.heartbeat("host1", "here", "6.5", [uuid(placement, "host1")])
+    registry.heartbeat(checks.Report("host1", "here", "6.5", [uuid(placement, "host1")]))
     return host
 
 
@@ -91,9 +93,9 @@ def rows(said: Said) -> dict[tuple[str, str, str], dict[str, str]]:
 
 def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -> None:
     for name in ("one", "two"):
-        registry.heartbeat(name, name, "6.5", [root(placement, name, NODE)])
-    registry.heartbeat("off", "off", "6.5", [root(placement, "off", NODE, DISABLED)])
-    registry.set_status("off", disabled=True)
+        registry.heartbeat(checks.Report(name, name, "6.5", [root(placement, name, NODE)]))
+    registry.heartbeat(checks.Report("off", "off", "6.5", [root(placement, "off", NODE, DISABLED)]))
+    registry.set_status(StatusChange("off", disabled=True))
     placement.stranger.create_provider("somebody-elses")
     said = host.ctl("audit", "--all")
     assert (said.code, said.err) == (0, ""), said
@@ -103,10 +105,10 @@ def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -
 
 def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, placement) -> None:
     fine = root(placement, "fine", NODE, DISABLED)
-    registry.heartbeat("fine", "a", "6.5", [fine])
-    registry.heartbeat("away", "b", "6.5", [root(placement, "away", NODE)])
+    registry.heartbeat(checks.Report("fine", "a", "6.5", [fine]))
+    registry.heartbeat(checks.Report("away", "b", "6.5", [root(placement, "away", NODE)]))
     silence(registry, "away")
-    registry.heartbeat("lost", "c", "6.5", [AGGREGATE])
+    registry.heartbeat(checks.Report("lost", "c", "6.5", [AGGREGATE]))
     orphan = root(placement, "orphan", NODE)
     root(placement, "nova", NODE)
     storage, lone = root(placement, "storage", SHARES), root(placement, "lone", SHARES)
@@ -144,7 +146,7 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
 def test_allocations_that_no_inventory_covers_are_found(host, registry, placement) -> None:
     one, two, three = (root(placement, name, NODE) for name in ("one", "two", "three"))
     for name, own in (("one", one), ("two", two), ("three", three)):
-        registry.heartbeat(name, name, "6.5", [own])
+        registry.heartbeat(checks.Report(name, name, "6.5", [own]))
         placement.stranger.set_inventory(own, {"VCPU": {"total": 8}, "VGPU": {"total": 2}})
         placement.stranger.put_allocation({own: {"VCPU": 6, "VGPU": 1}})
     damage(
@@ -174,7 +176,7 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
 def test_what_is_offered_without_a_host_and_names_that_nothing_has_are_found(
     host, registry, placement
 ) -> None:
-    registry.heartbeat("fine", "a", "6.5", [fine := root(placement, "fine", NODE)])
+    registry.heartbeat(checks.Report("fine", "a", "6.5", [fine := root(placement, "fine", NODE)]))
     given_up = root(placement, "given-up", NODE)
     card = placement.stranger.create_child(given_up, "card")
     for name in ("FREE", "FULL", "DRAINED", "NOWHERE"):
@@ -197,7 +199,7 @@ def test_what_is_offered_without_a_host_and_names_that_nothing_has_are_found(
 def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch) -> None:
     monkeypatch.setattr(fleet, "MANY_HOSTS", 1)
     for name in ("one", "two"):
-        registry.heartbeat(name, name, "6.5", [made := root(placement, name, NODE)])
+        registry.heartbeat(checks.Report(name, name, "6.5", [made := root(placement, name, NODE)]))
         placement.stranger.create_child(made, f"{name}-child")
     mark = placement.mark()
     said = host.ctl("audit", "--all")
@@ -209,7 +211,7 @@ def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch
 
 def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) -> None:
     away = root(placement, "away", NODE, DISABLED)
-    registry.heartbeat("away", "b", "6.5", [away])
+    registry.heartbeat(checks.Report("away", "b", "6.5", [away]))
     orphan = root(placement, "orphan", NODE)
     placement.stranger.set_inventory(away, {"VCPU": {"total": 8}})
     placement.stranger.put_allocation({away: {"VCPU": 6}})
@@ -229,7 +231,7 @@ def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) ->
 
 def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placement) -> None:
     for name in ("one", "two"):
-        registry.heartbeat(name, name, "6.5", [root(placement, name, NODE)])
+        registry.heartbeat(checks.Report(name, name, "6.5", [root(placement, name, NODE)]))
     records.write(registry.database, "two", disabled_at=1e300)
     said = host.ctl("audit", "--all", "-f", "json")
     [row] = said.json()
@@ -240,7 +242,7 @@ def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placem
 
 def test_a_registry_of_one_host_can_not_tell_orphans(host, placement) -> None:
     record = registries.host_record(host.directory / "state")
-    record.heartbeat("host1", "a", "6.5", [root(placement, "host1", NODE)])
+    record.heartbeat(checks.Report("host1", "a", "6.5", [root(placement, "host1", NODE)]))
     root(placement, "host2", NODE)
     said = host.ctl("audit", "--all")
     assert said.code == 2
@@ -276,7 +278,7 @@ def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) 
     node = "a0d17000-0000-4000-8000-000000000001"
     host.script(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
     assert host.agent().code == 0
-    registry.heartbeat("host1", "here", "6.5", [node])
+    registry.heartbeat(checks.Report("host1", "here", "6.5", [node]))
     said = host.ctl("audit")
     assert (said.code, said.err) == (0, ""), said
 
@@ -289,7 +291,7 @@ def test_the_uuid_that_a_host_had_before_an_adoption_is_no_root_that_is_missed(
     assert host.agent().code == 1, "another UUID has its name"
     assert host.ctl("adopt", "host1").code == 0
     assert host.agent().code == 0
-    registry.heartbeat("host1", "here", "6.5", [known])
+    registry.heartbeat(checks.Report("host1", "here", "6.5", [known]))
     said = host.ctl("audit")
     assert "is not in Placement" not in said.out
     placement.empty()
@@ -379,7 +381,7 @@ def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, 
 
 
 def test_record_and_trait_are_compared(reported, registry, placement) -> None:
-    registry.set_status("host1", disabled=True)
+    registry.set_status(StatusChange("host1", disabled=True))
     silence(registry, "host1")
     found = rows(said := reported.ctl("audit", "-f", "json"))
     assert said.code == 1

@@ -18,6 +18,7 @@ from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator, Signer, host_key
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import SignatureRefused
 from agent.registry.permission import AgentPermissions
@@ -70,21 +71,21 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         own = Signer(host_key(MASTER, "host1"), "host1")
         other = Signer(host_key(MASTER, "host2"), "host2")
         client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)
-        record = client.heartbeat("host1", "a", "6.5", [])
+        record = client.heartbeat(Report("host1", "a", "6.5", []))
         version = {"expected_version": record.version}
         thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.sign)
         for theft in (
-            lambda: thief.heartbeat("host1", "b", "6.5", []),
-            lambda: thief.set_status("host1", disabled=True, **version),
+            lambda: thief.heartbeat(Report("host1", "b", "6.5", [])),
+            lambda: thief.set_status(StatusChange("host1", disabled=True, **version)),
             lambda: thief.delete("host1", uuid=record.uuid),
         ):
             with pytest.raises(SignatureRefused, match="does not allow"):
                 theft()
         unsigned = RegistryClient.over(buses["agent-host2"], 60)
         with pytest.raises(SignatureRefused, match="not signed"):
-            unsigned.set_status("host1", disabled=True)
+            unsigned.set_status(StatusChange("host1", disabled=True))
         operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
-        assert operator.set_status("host1", disabled=True, **version).disabled
+        assert operator.set_status(StatusChange("host1", disabled=True, **version)).disabled
     api = ComputeAgentAPI(buses["operator"], operator=Operator((MASTER,)))
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"
     # The broker itself refuses another agent the exchange through which agents are called.

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from agent.registry.access import open_registry
+from agent.registry.checks import Report
 from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
@@ -43,7 +44,9 @@ class Story:
 
     def record(self) -> None:
         settings = Session.from_config_files([str(self.host.config)], ()).settings.registry
-        open_registry(settings, None).heartbeat("host1", "here", "6.5", [self._uuid("host1")])
+        open_registry(settings, None).heartbeat(
+            Report("host1", "here", "6.5", [self._uuid("host1")])
+        )
 
     def allocate(self) -> None:
         for cpus, memory in ((100, 98304), (12, 16384)):

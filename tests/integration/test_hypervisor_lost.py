@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.registry.checks import StatusChange
 from tests.integration.switched import (
     has_trait,
     is_known,
@@ -129,7 +130,7 @@ def test_lost_it_disables_and_back_it_enables(agent, placement, libvirtd, how) -
 
 def test_an_operators_decision_is_not_touched(agent, placement, libvirtd) -> None:
     root = root_of(agent)
-    registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True, reason="new disks"))
     eventually(lambda: has_trait(placement, root))
     libvirtd.kill9()
     time.sleep(2)

@@ -18,6 +18,7 @@ import pytest
 from agent.bus.errors import RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import Operator
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from tests.integration.switched import options
 from tests.servers import rabbitmq
@@ -56,7 +57,7 @@ class Calls:
                 try:
                     version = registry.get_service(host).version
                     record = registry.set_status(
-                        host, disabled=not enabled, expected_version=version
+                        StatusChange(host, disabled=not enabled, expected_version=version)
                     )
                     agents.set_host_enabled(host, enabled, record_version=record.version)
                 except Exception as err:

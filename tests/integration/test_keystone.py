@@ -17,6 +17,7 @@ import pytest
 
 from agent import config
 from agent.placement import adapter_from_conf
+from agent.registry.checks import Report
 from compute_registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden, Unreachable
 from reportclient.http import PlacementAPI
@@ -260,7 +261,7 @@ DISABLE = ("set", "--disable", "--disable-reason", "new disks")
 
 
 def test_the_openstack_client_of_an_admin_finds_us_in_the_catalogue(cloud: Cloud) -> None:
-    cloud.records.heartbeat("host1", "a", None, [])
+    cloud.records.heartbeat(Report("host1", "a", None, []))
     admin = ("admin", PASSWORD)
     done = cloud.openstack(*admin, *DISABLE, "host1", "nova-compute", project="admin")
     assert done.returncode == 0, done.stderr
@@ -273,14 +274,14 @@ def test_the_openstack_client_of_an_admin_finds_us_in_the_catalogue(cloud: Cloud
 
 
 def test_the_service_role_of_an_agent_may_not_switch_other_hosts(cloud: Cloud) -> None:
-    cloud.records.heartbeat("host2", "a", None, [])
+    cloud.records.heartbeat(Report("host2", "a", None, []))
     done = cloud.openstack("agent", "tnega", *DISABLE, "host2", "nova-compute")
     assert done.returncode == 1 and "403" in done.stderr
     assert not cloud.records.get_service("host2").disabled
 
 
 def test_a_member_is_refused_in_the_words_of_the_policy(cloud: Cloud) -> None:
-    cloud.records.heartbeat("host3", "a", None, [])
+    cloud.records.heartbeat(Report("host3", "a", None, []))
     done = cloud.openstack("member", "rebmem", *DISABLE, "host3", "nova-compute")
     assert done.returncode == 1
     assert "os_compute_api:os-services:list" in done.stderr

@@ -12,6 +12,7 @@ from kombu import Connection
 
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import Operator, Signer, host_key
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.permission import AgentPermissions
 from agent.reporting.logs import REASONS
@@ -56,10 +57,10 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     for part in range(4):
         for queue in ("compute-registry", "compute.host1"):
             send(broker, queue, bodies[part::4])
-        record = host.heartbeat("host1", "a", "6.5", [])
+        record = host.heartbeat(Report("host1", "a", "6.5", []))
         assert record is not None
         changed = operator.set_status(
-            "host1", disabled=part % 2 == 0, expected_version=record.version
+            StatusChange("host1", disabled=part % 2 == 0, expected_version=record.version)
         )
         api.set_host_enabled("host1", part % 2 == 1, record_version=changed.version)
     assert agent.asked == [False, True] * 2

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.bus import messaging
+from agent.registry.checks import StatusChange
 from agent.switching.rpc import VERSION_6
 from tests.integration.switched import (
     Caller,
@@ -97,7 +98,7 @@ def test_a_broker_that_is_lost_and_comes_back(agent, broker, placement) -> None:
     broker.kill9()
     root = root_of(agent)
     # The record is followed without it.
-    registry_of(agent).set_status("testhost", disabled=True)
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True))
     eventually(lambda: has_trait(placement, root))
     broker.start()
     # A call that comes before the agent is back is lost with its queue: the caller asks again.
@@ -147,7 +148,7 @@ def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
         before = status_of(agent)["updated"]
         agent.send(signal.SIGHUP)
         agent.until(lambda: status_of(agent)["updated"] > before)
-        registry_of(agent).set_status("testhost", disabled=True)
+        registry_of(agent).set_status(StatusChange("testhost", disabled=True))
         eventually(lambda: has_trait(placement, root))
     finally:
         os.killpg(group, signal.SIGCONT)
@@ -167,7 +168,7 @@ def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent
 def test_wrong_credentials(agent, broker, placement) -> None:
     agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
     reported(agent)
-    registry_of(agent).set_status("testhost", disabled=True)
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True))
     eventually(lambda: has_trait(placement, root_of(agent)))
     assert agent.stop() == 0
 

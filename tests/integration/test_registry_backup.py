@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.bus import messaging
+from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from tests.integration.switched import has_trait, options, root_of
@@ -131,7 +133,10 @@ def test_a_restore_enables_no_host_and_disables_those_that_were_disabled(fleet: 
     for name in NAMES:
         fleet.agents[name].until_reported()
         eventually(lambda name=name: fleet.is_enabled(name))
-    switch: Callable[..., object] = fleet.client.set_status
+
+    def switch(host: str, **change: Any) -> None:
+        fleet.client.set_status(StatusChange(host, **change))
+
     switch("host2", disabled=True, reason="in the backup")
     eventually(lambda: fleet.is_disabled("host2"))
     fleet.run(f"{kind}-dump")

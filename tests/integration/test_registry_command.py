@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent.bus.signing import Signer, host_key
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
@@ -61,11 +62,11 @@ def test_the_list_says_whether_placement_agrees_with_two_gets(
 ) -> None:
     fine = root(placement, "fine", TRAIT)
     wrong = root(placement, "wrong", TRAIT)
-    registry.heartbeat("fine", "a", "6.5", [fine])
-    registry.heartbeat("wrong", "b", "6.5", [wrong])
-    registry.heartbeat("young", "c", None, [])
-    registry.heartbeat("removed", "d", "6.5", [REMOVED])
-    registry.set_status("fine", disabled=True, reason="new disks")
+    registry.heartbeat(Report("fine", "a", "6.5", [fine]))
+    registry.heartbeat(Report("wrong", "b", "6.5", [wrong]))
+    registry.heartbeat(Report("young", "c", None, []))
+    registry.heartbeat(Report("removed", "d", "6.5", [REMOVED]))
+    registry.set_status(StatusChange("fine", disabled=True, reason="new disks"))
     mark = placement.mark()
     said = host.ctl("service", "list", "-f", "json")
     assert said.code == 0, said
@@ -104,7 +105,7 @@ def test_the_list_says_whether_placement_agrees_with_two_gets(
 def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
-    registry.heartbeat("host9", "a", "6.5", [])
+    registry.heartbeat(Report("host9", "a", "6.5", []))
     records.later(registry.database, 2 * DOWN_AFTER)
     said = host.ctl("service", "disable", "host9", "--reason", "new disks")
     assert said.code == 0, said
@@ -119,14 +120,14 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
     host: AgentHost, placement: RealPlacement
 ) -> None:
     record = registries.host_record(host.directory / "state")
-    record.heartbeat("host1", "a", "6.5", [root(placement, "host1", "COMPUTE_NODE")])
+    record.heartbeat(Report("host1", "a", "6.5", [root(placement, "host1", "COMPUTE_NODE")]))
     said = host.ctl("service", "disable", "host1")
     assert "at its next heartbeat (not called: no message bus is configured)" in said.text
     assert f"has {TRAIT} on 0 of 1 root: its agent has not applied the record yet" in said.text
 
 
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat("host1", "rack 1", "6.5", [])
+    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
     assert "nobody" in one_line(host.ctl("service", "disable", "nobody"), 2)
     enabled = host.ctl("service", "enable", "host1")
     assert enabled.code == 0 and "already enabled; nothing was changed" in enabled.text
@@ -139,7 +140,7 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
 def test_a_reason_that_is_no_text_is_refused_and_one_of_two_lines_is_shown_in_one(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
-    registry.heartbeat("host1", "a", None, [])
+    registry.heartbeat(Report("host1", "a", None, []))
     err = one_line(host.ctl("service", "disable", "host1", "--reason", "bad \udcff byte"), 2)
     assert "the reason has characters that can't be stored" in err
     assert not registry.get_service("host1").disabled
@@ -152,7 +153,7 @@ def test_a_reason_that_is_no_text_is_refused_and_one_of_two_lines_is_shown_in_on
 def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.5", [])
+    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
     nothing = dict.fromkeys(("last_seen", "heard", "address", "rpc_version"))
     records.write(registry.database, **nothing)
     (row,) = host.ctl("service", "list", "-f", "json").json()
@@ -167,16 +168,16 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
 
 
 def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat("host1", "rack 1", "6.5", [])
+    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
     with pytest.raises(Exception, match="rack 2"):
-        registry.heartbeat("host1", "rack 2", "6.5", [])
+        registry.heartbeat(Report("host1", "rack 2", "6.5", []))
     said = host.ctl("service", "list")
     assert said.code == 1
     assert "rack 1" in said.err and "rack 2" in said.err
 
 
 def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat("host1", "a", None, [])
+    registry.heartbeat(Report("host1", "a", None, []))
     assert "host1 is forced down" in host.ctl("service", "force-down", "host1").out
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "forced down"
     assert host.ctl("service", "force-down", "host1", "--unset").code == 0
@@ -185,7 +186,7 @@ def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) 
 
 def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:
     record = registries.host_record(host.directory / "state")
-    record.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    record.heartbeat(Report("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"]))
     host.url = "http://127.0.0.1:1"
     host.configure()
     said = host.ctl("service", "list")
@@ -267,7 +268,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
         )
         sign = Signer(key, "host1").sign
         client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
-        client.heartbeat("host1", "here", "6.5", [])
+        client.heartbeat(Report("host1", "here", "6.5", []))
         shown = host.ctl("service", "show", "host1", "-f", "json")
         assert shown.code == 0, shown
         assert "not signed" not in host.ctl("audit").err

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.registry.checks import Report
 from agent.registry.client import RegistryClient
 from tests.registries import registry, url_in
 from tests.servers import rabbitmq
@@ -45,7 +46,7 @@ def test_no_host_is_down_because_the_broker_delivers_nothing(
     ):
         process.wait_for(lambda: "Serving RPC calls" in process.log)
         agent = RegistryClient.over(transport(own_broker.url), 5)
-        agent.heartbeat("host1", "a", "6.5", [])
+        agent.heartbeat(Report("host1", "a", "6.5", []))
         begin(own_broker)
         try:
             until = time.monotonic() + SILENT

@@ -21,6 +21,7 @@ from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.loop import Loop, in_thread
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.switching.heartbeat import Heartbeat
@@ -84,14 +85,18 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
             thread.join(60)
         for each in instances:
             each.wait_for(lambda each=each: "Serving RPC calls" in each.log)
-        client.heartbeat("host1", "rack 1", "6.5", [])
+        client.heartbeat(Report("host1", "rack 1", "6.5", []))
         with pytest.raises(HostTaken, match="rack 1.*rack 2"):
-            client.heartbeat("host1", "rack 2", "6.5", [])
+            client.heartbeat(Report("host1", "rack 2", "6.5", []))
         with pytest.raises(UnknownHost, match="nobody"):
             client.get_service("nobody")
         instances[0].kill9()
         for number in range(20):
-            until(lambda n=number: client.set_status("host1", disabled=True, reason=f"{n}"))
+            until(
+                lambda n=number: client.set_status(
+                    StatusChange("host1", disabled=True, reason=f"{n}")
+                )
+            )
         assert client.get_service("host1").disabled_reason == "19"
         assert instances[1].stop() == 0
     finally:
@@ -105,7 +110,7 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
 ) -> None:
     client = RegistryClient.over(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
+        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
         registry.kill9()
         assert_it_fails(client)
         registry.start()
@@ -122,11 +127,11 @@ def test_a_heartbeat_that_no_registry_fetches_in_time_is_dropped_by_the_broker(
 ) -> None:
     client = RegistryClient.over(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
+        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
         registry.kill9()
         queued = ("list_queues", "--no-table-headers", "name", "messages")
         for _ in range(3):
-            assert client.heartbeat("host1", "a", "6.5", [], known_version=1) is None
+            assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
         eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
 
 
@@ -286,7 +291,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
     registry.start()
     try:
         with registries.registry(tmp_path) as store:
-            store.heartbeat("host1", "rack 1", "6.1", ())
+            store.heartbeat(Report("host1", "rack 1", "6.1", ()))
             records.later(store.database, 1000)
         for text in ("service_down_time = soon\n", "service_down_time = 9000\nbinary = mine\n"):
             registry.config.write_text(
@@ -398,11 +403,11 @@ def test_the_openstack_client_lists_disables_enables_and_deletes(
     url, registry = rest
     openstack = OpenStack(url, microversion)
     for name in ("host1", "host2"):
-        registry.heartbeat(name, "a", "6.5", [])
+        registry.heartbeat(Report(name, "a", "6.5", []))
     assert openstack.listed().keys() == {"host1", "host2"}
     openstack("set", "--disable", "--disable-reason", "new disks", "host1", "nova-compute")
     openstack("set", "--down", "host2", "nova-compute")
-    registry.heartbeat("host1", "a", "6.5", [])  # on a slow machine a minute has gone by
+    registry.heartbeat(Report("host1", "a", "6.5", []))  # on a slow machine a minute has gone by
     found = openstack.listed()
     assert (found["host1"]["Status"], found["host1"]["State"]) == ("disabled", "up")
     assert found["host1"]["Disabled Reason"] == "new disks"
@@ -415,7 +420,7 @@ def test_the_openstack_client_lists_disables_enables_and_deletes(
 
 def test_the_openstack_client_deletes_what_is_down(rest: tuple[str, SqlRegistry]) -> None:
     url, registry = rest
-    registry.heartbeat("host1", "a", "6.5", [])
+    registry.heartbeat(Report("host1", "a", "6.5", []))
     records.later(registry.database, 100)
     openstack = OpenStack(url, "2.53")
     openstack("delete", openstack.listed()["host1"]["ID"])
@@ -428,7 +433,7 @@ def test_the_openstack_client_shows_zones_and_hypervisors(
 ) -> None:
     url, registry = rest
     root = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
-    registry.heartbeat("host1", "a", "6.5", [root])
+    registry.heartbeat(Report("host1", "a", "6.5", [root]))
     openstack = OpenStack(url, microversion)
     (zone,) = openstack.json("availability", "zone", "list", "--compute", "--long")
     assert (zone["Zone Name"], zone["Host Name"]) == ("nova", "host1")
@@ -445,7 +450,7 @@ def test_without_a_version_or_with_the_first_the_openstack_client_gets_along(
     rest: tuple[str, SqlRegistry], microversion: str | None
 ) -> None:
     url, registry = rest
-    registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    registry.heartbeat(Report("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"]))
     openstack = OpenStack(url, microversion)
     openstack("set", "--disable", "--disable-reason", "why", "host1", "nova-compute")
     assert openstack.listed()["host1"]["Status"] == "disabled"
@@ -459,7 +464,7 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
     rest: tuple[str, SqlRegistry], microversion: str
 ) -> None:
     url, registry = rest
-    registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    registry.heartbeat(Report("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"]))
     openstack = OpenStack(url, microversion)
     openstack("set", "--disable", "--disable-reason", "why", "host1", "nova-compute")
     openstack("set", "--down", "host1", "nova-compute")
@@ -482,8 +487,8 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
     more = f"rest_port = {port}\nauth_strategy = noauth"
     with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as process:
         client = RegistryClient.over(bus, timeout=30)
-        uuid = until(lambda: client.heartbeat("host1", "a", "6.5", [])).uuid
-        client.heartbeat("old", "b", "4.9", [])
+        uuid = until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).uuid
+        client.heartbeat(Report("old", "b", "4.9", []))
         url = f"http://127.0.0.1:{port}/v2.1/os-services"
         for each in (uuid, client.get_service("old").uuid):
             status, _, text = fetch(

@@ -22,6 +22,7 @@ from agent.bus.caller import Caller
 from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.access import Registry
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import (
     Changed,
@@ -146,7 +147,7 @@ def later(store: tuple[Registry, FleetDatabase]) -> Callable[[float], None]:
 def test_the_first_heartbeat_makes_the_record(registry: Registry) -> None:
     assert registry.list_services() == []
     before = datetime.now(UTC)
-    record = registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    record = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
     assert (record.host, record.address, record.rpc_version) == ("host1", "a1", "6.1")
     assert record.roots == ROOTS
     assert (record.disabled, record.forced_down, record.disabled_reason) == (False, False, None)
@@ -159,10 +160,10 @@ def test_the_first_heartbeat_makes_the_record(registry: Registry) -> None:
 def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
     later(5)
     first = registry.get_service("host1")
-    second = registry.heartbeat("host1", "a1", "6.2", ROOTS[:1])
+    second = registry.heartbeat(Report("host1", "a1", "6.2", ROOTS[:1]))
     assert (second.rpc_version, second.roots) == ("6.2", ROOTS[:1])
     assert second.last_seen > first.last_seen
     assert (second.version, second.uuid) == (first.version, first.uuid)
@@ -171,27 +172,27 @@ def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
 def test_a_service_is_down_when_no_heartbeat_came_for_long(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     later(50)
     assert registry.get_service("host1").is_up()
     later(11)
     silent = registry.get_service("host1")
     assert not silent.is_up()
     assert 61 <= silent.silent_for < 75
-    assert registry.heartbeat("host1", "a1", "6.1", ()).is_up()
+    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).is_up()
 
 
 def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
     registry: Registry,
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.1", ROOTS)
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
     with pytest.raises(HostTaken) as refused:
-        registry.heartbeat("host1", "rack 2", "6.1", ())
+        registry.heartbeat(Report("host1", "rack 2", "6.1", ()))
     assert "rack 1" in str(refused.value) and "rack 2" in str(refused.value)
     assert registry.get_service("host1").address == "rack 1"
     contested = registry.get_service("host1")
     assert (contested.roots, contested.contested_by) == (ROOTS, "rack 2")
-    registry.heartbeat("host2", "rack 2", "6.1", ())
+    registry.heartbeat(Report("host2", "rack 2", "6.1", ()))
 
 
 def last_heard(registry: Registry) -> str:
@@ -203,40 +204,40 @@ def last_heard(registry: Registry) -> str:
 def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.1", ())
-    registry.set_status("host1", disabled=True, reason="moving")
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
+    registry.set_status(StatusChange("host1", disabled=True, reason="moving"))
     later(61)
-    moved = registry.heartbeat("host1", "rack 2", "6.1", (), replaces=last_heard(registry))
+    moved = registry.heartbeat(Report("host1", "rack 2", "6.1", (), replaces=last_heard(registry)))
     assert (moved.address, moved.disabled_reason) == ("rack 2", "moving")
     with pytest.raises(HostTaken):
-        registry.heartbeat("host1", "rack 1", "6.1", ())
+        registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
 
 
 def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
     """Whoever has recorded one can send it again, at any time."""
-    registry.heartbeat("host1", "boot 1", "6.1", (), replaces="")
+    registry.heartbeat(Report("host1", "boot 1", "6.1", (), replaces=""))
     later(61)
     with pytest.raises(Changed, match="read the record"):
-        registry.heartbeat("host1", "boot 2", "6.1", (), replaces="")
+        registry.heartbeat(Report("host1", "boot 2", "6.1", (), replaces=""))
     recorded = {"replaces": last_heard(registry)}
-    assert registry.heartbeat("host1", "boot 2", "6.1", (), **recorded).address == "boot 2"
-    registry.heartbeat("host1", "boot 2", "6.1", ())
+    assert registry.heartbeat(Report("host1", "boot 2", "6.1", (), **recorded)).address == "boot 2"
+    registry.heartbeat(Report("host1", "boot 2", "6.1", ()))
     later(61)
     for address, sent in (("boot 1", {"replaces": ""}), ("boot 3", recorded)):
         with pytest.raises(Changed):
-            registry.heartbeat("host1", address, "6.1", (), **sent)
+            registry.heartbeat(Report("host1", address, "6.1", (), **sent))
     assert registry.get_service("host1").address == "boot 2"
 
 
 def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
-    first = registry.heartbeat("host1", "rack 1", "6.1", ())
+    first = registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     later(61)
     registry.delete("host1", uuid=first.uuid.upper())
-    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     later(61)
     with pytest.raises(Changed, match="created again"):
         registry.delete("host1", uuid=first.uuid)
@@ -249,11 +250,12 @@ def test_heartbeats_that_report_nothing_new_are_recorded_together(
     registry, database = store
     hosts = [f"host{number:03}" for number in range(AT_ONCE + 1)]
     for host in (*hosts[:3], hosts[-1], "attached"):
-        registry.heartbeat(host, f"{host}'s", "6.5", (), attached=host == "attached")
-    changed = registry.set_status("host001", disabled=True)
+        registry.heartbeat(Report(host, f"{host}'s", "6.5", (), attached=host == "attached"))
+    changed = registry.set_status(StatusChange("host001", disabled=True))
     later(61)
-    beats = {host: (f"{host}'s", 1) for host in hosts} | {"attached": ("attached's", 0)}
-    beats["host002"] = ("another's", 1)
+    beats = {host: Report(host, f"{host}'s", known_version=1) for host in hosts}
+    beats["attached"] = Report("attached", "attached's", known_version=0)
+    beats["host002"] = Report("host002", "another's", known_version=1)
     [unaware] = registry_at(database).keep_alive(beats)
     assert unaware == Unaware("host001", changed.version, disabled=True)
     up = [record.host for record in registry.list_services() if record.is_up()]
@@ -268,7 +270,7 @@ def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
     database = empty(engine)
     registry = registry_at(database)
     registry.keep_alive({})
-    registry.heartbeat("host1", "a1", "6.5", ())
+    registry.heartbeat(Report("host1", "a1", "6.5", ()))
 
     def passes(seconds: float) -> None:
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - seconds)
@@ -291,9 +293,9 @@ def test_a_contest_is_over_after_a_minute_though_the_databases_clock_was_set_bac
     database = empty(engine)
     registry = registry_at(database)
     registry.keep_alive({})
-    registry.heartbeat("host1", "rack 1", "6.5", ())
+    registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
     with pytest.raises(HostTaken):
-        registry.heartbeat("host1", "rack 2", "6.5", ())
+        registry.heartbeat(Report("host1", "rack 2", "6.5", ()))
     assert registry.get_service("host1").contested_by == "rack 2"
     for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):  # its clock is where it was before
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - LONGEST_TICK)
@@ -307,11 +309,11 @@ def test_a_contest_is_over_after_a_minute_though_the_databases_clock_was_set_bac
 
 def test_the_record_has_what_the_agent_reports_about_itself(registry: Registry) -> None:
     about = {"agent_version": "1.2.0", "degraded": "placement: no answer\n" + "x" * 1900}
-    record = registry.heartbeat("host1", "a1", "6.5", (), **about)
+    record = registry.heartbeat(Report("host1", "a1", "6.5", (), **about))
     assert (record.agent_version, record.degraded) == tuple(about.values())
-    assert registry.heartbeat("host1", "a1", "6.5", ()).degraded == ""
+    assert registry.heartbeat(Report("host1", "a1", "6.5", ())).degraded == ""
     with pytest.raises(InputRefused, match="degraded"):
-        registry.heartbeat("host1", "a1", "6.5", (), degraded="x" * 2001)
+        registry.heartbeat(Report("host1", "a1", "6.5", (), degraded="x" * 2001))
 
 
 def test_answers_to_heartbeats_have_the_number_of_hosts_that_are_up(
@@ -319,24 +321,41 @@ def test_answers_to_heartbeats_have_the_number_of_hosts_that_are_up(
 ) -> None:
     registry = registry_at(store[1])
     for host in ("host1", "host2", "host3"):
-        registry.heartbeat(host, host, "6.5", ())
+        registry.heartbeat(Report(host, host, "6.5", ()))
     registry.set_forced_down("host3", forced_down=True)
     counted = registry_at(store[1])
-    assert counted.heartbeat("host1", "host1", "6.5", ()).hosts == 2
+    assert counted.heartbeat(Report("host1", "host1", "6.5", ())).hosts == 2
     assert counted.get_service("host1").hosts is None
-    assert counted.heartbeat("host4", "host4", "6.5", ()).hosts == 2, "counted once a minute"
+    assert counted.heartbeat(Report("host4", "host4", "6.5", ())).hosts == 2, (
+        "counted once a minute"
+    )
 
 
 def test_a_host_is_attached_as_long_as_its_heartbeats_say_so(registry: Registry) -> None:
-    assert registry.heartbeat("host1", "rack 1", "6.1", ROOTS, attached=True).attached
+    assert registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS, attached=True)).attached
     assert registry.get_service("host1").attached
-    assert not registry.heartbeat("host1", "rack 1", "6.1", ROOTS).attached
+    assert not registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS)).attached
 
 
 def test_what_a_later_agent_says_besides_is_ignored(registry: Registry) -> None:
     endpoint = RegistryEndpoint(registry)  # type: ignore[arg-type]
-    answer = endpoint.heartbeat({}, "host1", "rack 1", "6.1", [], of_a_later_version=1)
+    reported = {"host": "host1", "address": "rack 1", "rpc_version": "6.1", "roots": []}
+    answer = endpoint.heartbeat({}, **reported, of_a_later_version=1)
     assert answer["value"]["host"] == "host1"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"disabled": True, "unless": "idle"}, "unless"), ({"reason": "new disks"}, "disabled")],
+)
+def test_a_change_with_an_unknown_condition_or_without_a_status_is_refused(
+    registry: Registry, change: dict[str, object], named: str
+) -> None:
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    endpoint = RegistryEndpoint(registry)  # type: ignore[arg-type]
+    error = endpoint.set_status({}, host="host1", **change)["error"]
+    assert error["kind"] == "InputRefused" and named in error["text"]
+    assert registry.get_service("host1").version == 1
 
 
 A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
@@ -346,15 +365,15 @@ ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
 def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
     registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT])
+    registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
     for _ in range(2):
-        claimed = registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])
+        claimed = registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]))
         assert claimed.roots == (ANOTHER,)
     assert registry.get_service("host1").roots == (A_ROOT,)
     assert caplog.text.count(f"Root provider {A_ROOT}: not added to the record of host2") == 1
     # host1 does not report it any more.
-    registry.heartbeat("host1", "rack 1", "6.1", [])
-    assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]).roots == (
+    registry.heartbeat(Report("host1", "rack 1", "6.1", []))
+    assert registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])).roots == (
         A_ROOT,
         ANOTHER,
     )
@@ -365,8 +384,10 @@ def test_a_root_has_one_host_whoever_spells_it_how(
     store: tuple[Registry, FleetDatabase], spell: Callable[[str], str]
 ) -> None:
     registry, database = store
-    own = registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT])
-    claimed = registry.heartbeat("host2", "rack 2", "6.1", [spell(A_ROOT), spell(ANOTHER), ANOTHER])
+    own = registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
+    claimed = registry.heartbeat(
+        Report("host2", "rack 2", "6.1", [spell(A_ROOT), spell(ANOTHER), ANOTHER])
+    )
     assert claimed.roots == (ANOTHER,)
     assert registry.find_service(spell(own.uuid)).roots == (A_ROOT,)
     assert registry_at(database).find_by_root(spell(A_ROOT)).host == "host1"
@@ -380,35 +401,35 @@ def test_twenty_thousand_roots_are_compared_set_by_set(
     database = store[1]
     registry = registry_at(database)
     before = sorted(str(uuid.uuid4()) for _ in range(20_000))
-    registry.heartbeat("ironic", "a1", "6.1", before)
+    registry.heartbeat(Report("ironic", "a1", "6.1", before))
     sent: list[str] = []
     sa.event.listen(database.engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
     after = sorted([*before[:10_000], *(str(uuid.uuid4()) for _ in range(10_000))])
-    assert registry.heartbeat("ironic", "a1", "6.1", after).roots == tuple(after)
+    assert registry.heartbeat(Report("ironic", "a1", "6.1", after)).roots == tuple(after)
     assert len(sent) < 100
     assert registry.get_service("ironic").roots == tuple(after)
     with pytest.raises(InputRefused, match="20000"):
-        registry.heartbeat("ironic", "a1", "6.1", [*after, ANOTHER])
+        registry.heartbeat(Report("ironic", "a1", "6.1", [*after, ANOTHER]))
 
 
 def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
     registry: Registry, later: Callable[[float], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT, ANOTHER])
+    registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT, ANOTHER]))
     later(61)
-    assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT]).roots == (A_ROOT,)
+    assert registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT])).roots == (A_ROOT,)
     assert f"{A_ROOT}: moved to the record of host2 from host1, which is down" in caplog.text
     assert registry.get_service("host1").roots == (ANOTHER,)
 
 
 def test_disabling_and_enabling_is_kept_through_heartbeats(registry: Registry) -> None:
-    version = registry.heartbeat("host1", "a1", "6.1", ()).version
-    disabled = registry.set_status("host1", disabled=True, reason=" new disks ")
+    version = registry.heartbeat(Report("host1", "a1", "6.1", ())).version
+    disabled = registry.set_status(StatusChange("host1", disabled=True, reason=" new disks "))
     assert (disabled.disabled, disabled.disabled_reason) == (True, "new disks")
     assert disabled.version > version
-    assert registry.heartbeat("host1", "a1", "6.1", ()).disabled_reason == "new disks"
-    enabled = registry.set_status("host1", disabled=False)
+    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).disabled_reason == "new disks"
+    enabled = registry.set_status(StatusChange("host1", disabled=False))
     assert (enabled.disabled, enabled.disabled_reason) == (False, None)
 
 
@@ -416,12 +437,12 @@ def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
     store: tuple[Registry, FleetDatabase],
 ) -> None:
     registry, database = store
-    registry.heartbeat("host1", "a1", "6.1", ())
-    seen = [registry.set_status("host1", disabled=False).version]
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    seen = [registry.set_status(StatusChange("host1", disabled=False)).version]
     records.write(database, "host1", version=2, disabled=False)
     time.sleep(max(0.0, seen[-1] + VERSION_EPOCH + 1.6 - time.time()))  # a restore takes longer
     for decide in (
-        lambda: registry.set_status("host1", disabled=True),
+        lambda: registry.set_status(StatusChange("host1", disabled=True)),
         lambda: registry.set_forced_down("host1", forced_down=True),
     ):
         version = decide().version
@@ -432,70 +453,80 @@ def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
 def test_who_names_the_version_that_he_changes_knows_the_one_that_it_gets(
     registry: Registry,
 ) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
-    told = registry.set_status("host1", disabled=True, expected_version=1, new_version=2)
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    told = registry.set_status(
+        StatusChange("host1", disabled=True, expected_version=1, new_version=2)
+    )
     assert told.version == 2
     with pytest.raises(Changed):
-        registry.set_status("host1", disabled=False, expected_version=1)
+        registry.set_status(StatusChange("host1", disabled=False, expected_version=1))
     with pytest.raises(Changed):
         registry.set_forced_down("host1", forced_down=True, expected_version=1)
     assert registry.set_forced_down("host1", forced_down=True, expected_version=2).version > 2
 
 
 def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: Registry) -> None:
-    assert registry.heartbeat("host1", "a1", "6.1", ()).disabled_at is None
-    since = registry.set_status("host1", disabled=True).disabled_at
+    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).disabled_at is None
+    since = registry.set_status(StatusChange("host1", disabled=True)).disabled_at
     assert since is not None and since.tzinfo is not None
-    again = registry.set_status("host1", disabled=True, reason="new disks")
+    again = registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     forced = registry.set_forced_down("host1", forced_down=True)
     assert (again.disabled_at, forced.disabled_at) == (since, since)
     assert registry.get_service("host1").disabled_at == since
-    assert registry.set_status("host1", disabled=False).disabled_at is None
+    assert registry.set_status(StatusChange("host1", disabled=False)).disabled_at is None
 
 
 def test_a_decision_on_an_old_record_is_refused(registry: Registry) -> None:
-    seen = registry.heartbeat("host1", "a1", "6.1", ())
-    registry.set_status("host1", disabled=True, reason="by an operator")
+    seen = registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.set_status(StatusChange("host1", disabled=True, reason="by an operator"))
     with pytest.raises(Changed, match="host1"):
-        registry.set_status("host1", disabled=False, expected_version=seen.version)
+        registry.set_status(StatusChange("host1", disabled=False, expected_version=seen.version))
     assert registry.get_service("host1").disabled_reason == "by an operator"
 
 
 def test_heartbeats_do_not_spoil_a_decision(registry: Registry) -> None:
-    seen = registry.heartbeat("host1", "a1", "6.1", ())
-    registry.heartbeat("host1", "a1", "6.1", ROOTS)
-    assert registry.set_status("host1", disabled=True, expected_version=seen.version).disabled
+    seen = registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
+    assert registry.set_status(
+        StatusChange("host1", disabled=True, expected_version=seen.version)
+    ).disabled
 
 
 def test_a_reason_of_300_characters_is_refused_and_nothing_changes(registry: Registry) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     with pytest.raises(ReasonRefused, match="300"):
-        registry.set_status("host1", disabled=True, reason="x" * 300)
+        registry.set_status(StatusChange("host1", disabled=True, reason="x" * 300))
     assert not registry.get_service("host1").disabled
     longest = "ü" * 255
-    assert registry.set_status("host1", disabled=True, reason=longest).disabled_reason == longest
+    assert (
+        registry.set_status(StatusChange("host1", disabled=True, reason=longest)).disabled_reason
+        == longest
+    )
 
 
 def test_a_reason_with_any_character_comes_back_as_it_was(registry: Registry) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     reason = "Lüfter 🔥 kaputt; '\"\\ DROP TABLE %s :x"
-    assert registry.set_status("host1", disabled=True, reason=reason).disabled_reason == reason
+    assert (
+        registry.set_status(StatusChange("host1", disabled=True, reason=reason)).disabled_reason
+        == reason
+    )
 
 
 def test_forced_down_is_down_whatever_the_heartbeats_say(registry: Registry) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     assert not registry.set_forced_down("host1", forced_down=True).is_up()
-    assert not registry.heartbeat("host1", "a1", "6.1", ()).is_up()
+    assert not registry.heartbeat(Report("host1", "a1", "6.1", ())).is_up()
     assert registry.set_forced_down("host1", forced_down=False).is_up()
 
 
 def test_two_writers_at_once_lose_nothing(registry: Registry) -> None:
-    before = registry.heartbeat("host1", "a1", "6.1", ()).version
+    before = registry.heartbeat(Report("host1", "a1", "6.1", ())).version
     rounds = 15
 
     def status() -> None:
         for number in range(rounds):
-            registry.set_status("host1", disabled=True, reason=f"round {number}")
+            registry.set_status(StatusChange("host1", disabled=True, reason=f"round {number}"))
 
     def force() -> None:
         for number in range(rounds):
@@ -503,7 +534,7 @@ def test_two_writers_at_once_lose_nothing(registry: Registry) -> None:
 
     def beat() -> None:
         for _ in range(rounds):
-            registry.heartbeat("host1", "a1", "6.1", ROOTS)
+            registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
 
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(work) for work in (status, force, beat)]:
@@ -515,14 +546,16 @@ def test_two_writers_at_once_lose_nothing(registry: Registry) -> None:
 
 
 def test_of_writers_that_decided_on_the_same_record_one_wins(registry: Registry) -> None:
-    seen = registry.heartbeat("host1", "a1", "6.1", ())
+    seen = registry.heartbeat(Report("host1", "a1", "6.1", ()))
     barrier = threading.Barrier(4)
 
     def decide(number: int) -> bool:
         barrier.wait(60)
         try:
             registry.set_status(
-                "host1", disabled=True, reason=str(number), expected_version=seen.version
+                StatusChange(
+                    "host1", disabled=True, reason=str(number), expected_version=seen.version
+                )
             )
         except Changed:
             return False
@@ -541,7 +574,7 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
         barrier.wait(60)
         while True:
             try:
-                return registry.heartbeat("host1", "a1", "6.1", ()).uuid
+                return registry.heartbeat(Report("host1", "a1", "6.1", ())).uuid
             except RegistryUnavailable as err:  # over RPC only one is at work
                 assert "an earlier heartbeat of host1 has no answer yet" in str(err)
 
@@ -562,9 +595,9 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     def make_the_record(*executed: object) -> None:
         if not made and str(executed[2]).startswith("UPDATE"):
             made.append("host1")
-            other.heartbeat("host1", "a1", "6.1", ())
+            other.heartbeat(Report("host1", "a1", "6.1", ()))
 
-    assert registry.heartbeat("host1", "a1", "6.1", ()).address == "a1"
+    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).address == "a1"
     assert made == ["host1"]
     assert registry.get_service("host1").contested_by is None
     database.dispose()
@@ -576,7 +609,7 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
 
 def test_hosts_are_listed_by_name_and_found_by_uuid(registry: Registry) -> None:
     for name in ("host2", "host10", "Host1"):
-        registry.heartbeat(name, name, None, ())
+        registry.heartbeat(Report(name, name, None, ()))
     hosts = [record.host for record in registry.list_services()]
     assert sorted(hosts) == ["Host1", "host10", "host2"]
     found = registry.find_service(registry.get_service("host10").uuid)
@@ -602,11 +635,11 @@ def test_many_hosts_are_listed_in_pages_without_a_gap(
     ["nobody", "HOST1", "", "x" * 400, "h'; --", "a\0", "\udcff"] + ["host1 ", " host1", "host1\n"],
 )
 def test_an_unknown_host_is_said(registry: Registry, host: str) -> None:
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     for ask in (
         registry.get_service,
         registry.delete,
-        lambda name: registry.set_status(name, disabled=True),
+        lambda name: registry.set_status(StatusChange(name, disabled=True)),
         lambda name: registry.set_forced_down(name, forced_down=True),
     ):
         with pytest.raises(UnknownHost):
@@ -651,6 +684,7 @@ RIGHT = {
     },
     "set_forced_down": {"host": "host1", "forced_down": True, "expected_version": None},
 }
+VALUES: dict[str, Callable[..., object]] = {"heartbeat": Report, "set_status": StatusChange}
 
 
 @pytest.mark.parametrize(("method", "wrong", "named"), WRONG)
@@ -662,12 +696,15 @@ def test_wrong_input_is_an_error_for_its_caller_and_no_loss_of_the_database(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     registry, _ = store
-    registry.heartbeat("host1", "a1", "6.1", ())
-    ask = getattr(registry, method)
-    if isinstance(registry, RegistryClient):  # as anybody may send it
-        ask = functools.partial(registry.call, method)
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    arguments = RIGHT[method] | wrong
     with pytest.raises(InputRefused, match=named):
-        ask(**RIGHT[method] | wrong)
+        if isinstance(registry, RegistryClient):  # as anybody may send it
+            registry.call(method, **arguments)
+        elif method in VALUES:
+            getattr(registry, method)(VALUES[method](**arguments))
+        else:
+            getattr(registry, method)(**arguments)
     assert [each.host for each in registry.list_services()] == ["host1"]
     assert (registry.get_service("host1").version, registry.get_service("host1").roots) == (1, ())
     assert "lost" not in caplog.text and "Traceback" not in caplog.text
@@ -698,7 +735,7 @@ def test_what_no_method_takes_is_an_error_for_its_caller(
 def test_a_host_that_was_forced_down_is_deleted_though_heartbeats_still_come(
     registry: Registry,
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     registry.set_forced_down("host1", forced_down=True)
     registry.delete("host1")
     with pytest.raises(UnknownHost):
@@ -709,7 +746,7 @@ def test_a_reason_that_an_older_version_stored_is_shown_without_what_a_terminal_
     store: tuple[Registry, FleetDatabase],
 ) -> None:
     registry, database = store
-    registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat(Report("host1", "a1", "6.1", ()))
     records.write(database, disabled=True, disabled_reason="a\x1b[2Jb")
     assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
 
@@ -718,23 +755,25 @@ def test_an_unreadable_record_is_listed_until_it_is_overwritten_or_deleted(
     store: tuple[Registry, FleetDatabase],
 ) -> None:
     registry, database = store
-    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
     records.write(database, disabled_at=1e300)
-    registry.heartbeat("host2", "a1", "6.1", ())
+    registry.heartbeat(Report("host2", "a1", "6.1", ()))
     assert [(each.host, each.unreadable) for each in registry.list_services()] == [
         ("host1", True),
         ("host2", False),
     ]
     with pytest.raises(Unreadable):
-        registry.heartbeat("host1", "a1", "6.1", ROOTS)  # writes roots only: nothing is changed
+        registry.heartbeat(
+            Report("host1", "a1", "6.1", ROOTS)
+        )  # writes roots only: nothing is changed
     registry.delete("host1")
-    assert registry.heartbeat("host1", "a1", "6.1", ()).host == "host1"
+    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).host == "host1"
 
 
 def test_a_service_that_is_up_can_not_be_deleted(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
-    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     with pytest.raises(StillUp, match="rack 1"):
         registry.delete("host1")
     later(61)
@@ -787,7 +826,7 @@ def test_the_migrations_make_the_tables_that_are_declared(url: str) -> None:
 
 def test_a_host_with_thousands_of_roots_has_room(registry: Registry) -> None:
     many = sorted(str(uuid.uuid4()) for _ in range(3000))
-    registry.heartbeat("ironic", "a1", "6.1", many)
+    registry.heartbeat(Report("ironic", "a1", "6.1", many))
     assert registry.get_service("ironic").roots == tuple(many)
 
 
@@ -802,12 +841,12 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> 
         database = FleetDatabase.from_url(server.create("registry"))
         database.upgrade()
         registry = registry_at(database)
-        registry.heartbeat("host1", "a1", "6.1", ())
+        registry.heartbeat(Report("host1", "a1", "6.1", ()))
         server.kill9()
         with pytest.raises(RegistryUnavailable, match="127.0.0.1"):
-            registry.heartbeat("host1", "a1", "6.1", ())
+            registry.heartbeat(Report("host1", "a1", "6.1", ()))
         server.start()
-        assert registry.heartbeat("host1", "a1", "6.1", ()).version == 1
+        assert registry.heartbeat(Report("host1", "a1", "6.1", ())).version == 1
         database.dispose()
 
 
@@ -856,8 +895,8 @@ def test_who_changed_a_record_over_rpc_and_why_is_in_the_log_of_the_registry(
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
     client = RegistryClient(over_rpc.rpc, eve)
-    client.heartbeat("host1", "a1", "6.1", ())
-    client.set_status("host1", disabled=True, reason="new disks")
+    client.heartbeat(Report("host1", "a1", "6.1", ()))
+    client.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     client.set_forced_down("host1", forced_down=True)
     client.delete("host1")
     told = [each for each in caplog.messages if "by eve from rack\\x1b[2J 1 [req-1]" in each]

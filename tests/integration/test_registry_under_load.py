@@ -14,6 +14,7 @@ import pytest
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
+from agent.registry.checks import Report
 from compute_registry.rest import server
 from tests.registries import registry_at
 from tests.servers import rabbitmq
@@ -83,7 +84,9 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
     with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more):
         store = registry_at(tmp_path, 3600.0)
         names = [f"hung{number}" for number in range(count)]
-        uuids = {name: store.heartbeat(name, "a", "6.5", []).uuid for name in [*names, "healthy"]}
+        uuids = {
+            name: store.heartbeat(Report(name, "a", "6.5", [])).uuid for name in [*names, "healthy"]
+        }
         answers: list[tuple[int, dict[str, str], Any]] = []
         callers = [
             threading.Thread(

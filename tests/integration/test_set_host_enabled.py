@@ -11,6 +11,7 @@ import pytest
 from agent.bus import messaging
 from agent.bus.errors import NoAnswer, RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.registry.checks import StatusChange
 from agent.registry.control import Control, Switched
 from tests.integration.switched import (
     DISABLED,
@@ -168,7 +169,7 @@ def test_killed_in_the_middle_it_does_what_was_last_asked(
 def test_a_host_that_was_disabled_while_down_starts_disabled(agent, placement) -> None:
     root = root_of(agent)
     agent.stop()
-    registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True, reason="new disks"))
     mark = placement.mark()
     agent.start()
     eventually(lambda: has_trait(placement, root))
@@ -179,14 +180,14 @@ def test_a_host_that_was_disabled_while_down_starts_disabled(agent, placement) -
 
 def test_a_changed_record_is_followed_without_a_call(agent, placement) -> None:
     root = root_of(agent)
-    registry_of(agent).set_status("testhost", disabled=True, reason="looking into it")
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True, reason="looking into it"))
     eventually(lambda: has_trait(placement, root))
-    registry_of(agent).set_status("testhost", disabled=False)
+    registry_of(agent).set_status(StatusChange("testhost", disabled=False))
     eventually(lambda: not has_trait(placement, root))
 
 
 def test_the_reason_in_the_record_outlives_the_call(agent, caller) -> None:
-    registry_of(agent).set_status("testhost", disabled=True, reason="looking into it")
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True, reason="looking into it"))
     caller.set_host_enabled("testhost", False)
     assert record_of(agent).disabled_reason == "looking into it"
 
@@ -215,8 +216,8 @@ def test_the_typed_client(agent, caller, placement) -> None:
 
 def test_a_call_that_another_has_overtaken_changes_nothing(agent, caller, placement) -> None:
     registry, root = registry_of(agent), root_of(agent)
-    first = registry.set_status("testhost", disabled=True)
-    second = registry.set_status("testhost", disabled=False)
+    first = registry.set_status(StatusChange("testhost", disabled=True))
+    second = registry.set_status(StatusChange("testhost", disabled=False))
     api = ComputeAgentAPI(caller.transport, timeout=60)
     for record in (second, first):
         answer = api.set_host_enabled(

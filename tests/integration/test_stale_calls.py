@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from kombu import Connection
 
+from agent.registry.checks import StatusChange
 from tests.integration.switched import (
     has_trait,
     options,
@@ -94,7 +95,7 @@ def waiting(broker: RabbitMQ) -> int:
 
 def changed_to(agent: AgentProcess, placement: RealPlacement, *, disabled: bool) -> None:
     """The record, and with it the host; it was otherwise before."""
-    registry_of(agent).set_status("testhost", disabled=disabled)
+    registry_of(agent).set_status(StatusChange("testhost", disabled=disabled))
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
 
 
@@ -106,7 +107,7 @@ def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     agent.kill()
     call = nova.call(enabled=disabled)
     eventually(lambda: waiting(broker))
-    wanted = registry_of(agent).set_status("testhost", disabled=disabled)
+    wanted = registry_of(agent).set_status(StatusChange("testhost", disabled=disabled))
     agent.start()
     assert call() == ("disabled" if disabled else "enabled")
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
@@ -125,7 +126,7 @@ def test_a_call_that_waited_while_the_agent_was_cut_off_does_not_overturn_the_op
     close_connections(broker)
     call = nova.call(enabled=disabled)
     eventually(lambda: waiting(broker))
-    wanted = registry_of(agent).set_status("testhost", disabled=disabled)
+    wanted = registry_of(agent).set_status(StatusChange("testhost", disabled=disabled))
     agent.send(signal.SIGCONT)
     assert call() == ("disabled" if disabled else "enabled")
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)

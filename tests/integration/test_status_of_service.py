@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.registry.checks import Report, StatusChange
 from agent.registry.host_record import HostRecord
 from agent.switching.host_status import save_status, status_document
 from agent.switching.machine import ServiceStatus
@@ -29,7 +30,7 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 @pytest.fixture
 def registry(host: AgentHost) -> HostRecord:
     found = host_record(host.directory / "state")
-    found.heartbeat("host1", "an agent", None, [])
+    found.heartbeat(Report("host1", "an agent", None, []))
     return found
 
 
@@ -38,7 +39,7 @@ def root_of(host: AgentHost) -> str:
 
 
 def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: HostRecord) -> None:
-    registry.set_status("host1", disabled=True, reason="new disks")
+    registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     assert host.agent().code == 0
     drawn = host.ctl("status").out
     assert "  service: disabled (new disks); calls over RPC: none\n" in drawn
@@ -65,7 +66,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
     assert TRAIT in row["body"]["traits"]
     assert TRAIT not in placement.stranger.traits(root_of(host)), "a plan only looks"
-    registry.set_status("host1", disabled=True, reason="new disks")
+    registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     mark = placement.mark()
     assert host.agent().code == 0
     writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]

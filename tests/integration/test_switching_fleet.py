@@ -9,6 +9,7 @@ import pytest
 
 from agent.bus import messaging
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from agent.state.root_file import root_path
@@ -68,16 +69,16 @@ def test_a_host_follows_the_registry(agent, registry, client, placement) -> None
     root = root_of(agent)
     eventually(lambda: [one.roots for one in client.list_services()] == [(root,)])
     assert not host_record(agent.state_path).path.exists()
-    client.set_status("testhost", disabled=True, reason="new disks")
+    client.set_status(StatusChange("testhost", disabled=True, reason="new disks"))
     eventually(lambda: has_trait(placement, root))
-    client.set_status("testhost", disabled=False)
+    client.set_status(StatusChange("testhost", disabled=False))
     eventually(lambda: not has_trait(placement, root))
 
 
 @needs_rabbitmq
 def test_the_status_is_known_before_the_first_report(agent, registry, client, placement) -> None:
-    client.heartbeat("testhost", "an agent that is gone", None, [])
-    client.set_status("testhost", disabled=True, reason="not ready")
+    client.heartbeat(Report("testhost", "an agent that is gone", None, []))
+    client.set_status(StatusChange("testhost", disabled=True, reason="not ready"))
     client.set_forced_down("testhost", forced_down=True)
     eventually(lambda: _silent(client.get_service("testhost")))
     seen = placement.mark()
@@ -108,7 +109,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     started(agent)
     root = root_of(agent)
     eventually(client.list_services)
-    client.set_status("testhost", disabled=True, reason="new disks")
+    client.set_status(StatusChange("testhost", disabled=True, reason="new disks"))
     eventually(lambda: has_trait(placement, root))
     registry.kill9()
     agent.until_logged("The registry does not answer")
@@ -123,7 +124,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     agent.start()
     eventually(lambda: has_trait(placement, root))
     registry.start()
-    client.set_status("testhost", disabled=False)
+    client.set_status(StatusChange("testhost", disabled=False))
     eventually(lambda: not has_trait(placement, root))
 
 
@@ -168,7 +169,7 @@ def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, pl
     with agent:
         agent.until_reported()
         agent.until(lambda: is_known(agent))
-    registry_of(agent).set_status("testhost", disabled=True)
+    registry_of(agent).set_status(StatusChange("testhost", disabled=True))
     before = record_of(agent).last_seen
     done = agent.once()
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.registry.checks import Report, StatusChange
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.integration.agent_host import AgentHost
@@ -75,8 +76,8 @@ def fleet(
     for name in ("rack1-a", "rack1-b", "rack2-a"):
         root = placement.stranger.create_provider(name)
         placement.stranger.add_trait(root, "COMPUTE_NODE")
-        registry.heartbeat(name, name, "6.5", [root])
-    registry.set_status("rack2-a", disabled=True, reason="new \x1b[2J disks")
+        registry.heartbeat(Report(name, name, "6.5", [root]))
+    registry.set_status(StatusChange("rack2-a", disabled=True, reason="new \x1b[2J disks"))
     return host
 
 
@@ -100,7 +101,7 @@ def test_the_fleet_is_watched_filtered_and_sorted(fleet: AgentHost, registry: Sq
         terminal.until(lambda text: "filter: rack1_" in text and "1-2 of 2" in text)
         terminal.press("\r")
         terminal.until(lambda text: "filter: rack1 (Esc clears)" in text)
-        registry.set_status("rack1-b", disabled=True, reason="ticket 7")
+        registry.set_status(StatusChange("rack1-b", disabled=True, reason="ticket 7"))
         terminal.until(lambda text: "rack1-b  disabled: ticket 7" in text)
         terminal.press("\x1b")
         terminal.until(lambda text: "1-3 of 3" in text)

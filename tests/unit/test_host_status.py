@@ -17,6 +17,7 @@ from agent import version
 from agent.bus.errors import WAITED
 from agent.loop import Loop
 from agent.registry import checks
+from agent.registry.checks import StatusChange
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
@@ -52,21 +53,18 @@ class FakeRegistry:
     on_the_way: list = field(default_factory=list)
     """Happens while an answer to a heartbeat is on its way."""
 
-    def heartbeat(self, host, address, rpc_version, roots, *, known_version=None, **reported):
+    def heartbeat(self, report):
         self._check()
-        del reported["replaces"]
         if self.name_conflict:
             raise HostTaken("host1 runs at there, this one at here")
         if self.over_rpc:
-            self.known.append(known_version)
-            if known_version is not None:
+            self.known.append(report.known_version)
+            if report.known_version is not None:
                 return None
             if not self.answers:
                 raise RegistryUnavailable("no answer in 10 s")
-        self.record = self.record or ServiceRecord(1, "u", host)
-        self.record = replace(
-            self.record, rpc_version=rpc_version, roots=tuple(roots), hosts=3, **reported
-        )
+        self.record = self.record or ServiceRecord(1, "u", report.host)
+        self.record = replace(self.record, roots=report.roots, hosts=3, **report.about_agent())
         answer = self.record
         while self.on_the_way:
             self.on_the_way.pop()()
@@ -78,14 +76,14 @@ class FakeRegistry:
             raise UnknownHost(host)
         return self.record
 
-    def set_status(self, host, *, disabled, reason=None, expected_version=None, new_version=None):
+    def set_status(self, change):
         self._check()
         while self.before_write:
             self.before_write.pop()()
-        if expected_version not in (None, self.record.version):
+        if change.expected_version not in (None, self.record.version):
             raise Changed("changed")
-        self.writes.append((disabled, reason))
-        return self.operator(disabled, reason)
+        self.writes.append((change.disabled, change.reason))
+        return self.operator(change.disabled, change.reason)
 
     def operator(self, disabled: bool, reason: str | None = None) -> ServiceRecord:
         self.record = replace(
@@ -482,12 +480,12 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, re
     database.back_up()
     for disabled in (True, False, True):
         clock[0] += 3600
-        world.registry.set_status(HOST, disabled=disabled)
+        world.registry.set_status(StatusChange(HOST, disabled=disabled))
         world.beat()
     assert world.placement
     database.restore()
     clock[0] += 60
-    record = world.registry.set_status(HOST, disabled=False)
+    record = world.registry.set_status(StatusChange(HOST, disabled=False))
     world = world.restarted() if restarted else world
     if not restarted:
         world.status.switch(disabled=False, version=record.version)

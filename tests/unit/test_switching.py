@@ -15,6 +15,7 @@ from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.access import agent_address
+from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import Changed, RegistryUnavailable
 from agent.registry.host_record import HostRecord
 from agent.registry.opts import RegistrySettings
@@ -150,12 +151,12 @@ def test_what_a_command_changed_is_read_at_once(tmp_path: Path) -> None:
     now = [0.0]
     made.status.loop.clock = lambda: now[0]
     made.start()
-    host_record(tmp_path).set_status(HOST, disabled=True, reason="new disks")
+    host_record(tmp_path).set_status(StatusChange(HOST, disabled=True, reason="new disks"))
     made.status.loop.run_jobs()
     made.heartbeat.wake.clear()
     for seconds, wakes in ((1.0, False), (2.0, True), (3.0, False)):
         if wakes:
-            host_record(tmp_path).set_status(HOST, disabled=False)
+            host_record(tmp_path).set_status(StatusChange(HOST, disabled=False))
         now[0] = seconds
         made.status.loop.run_jobs()
         assert made.heartbeat.wake.is_set() is wakes
@@ -165,7 +166,7 @@ def test_what_a_command_changed_is_read_at_once(tmp_path: Path) -> None:
 def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
     """After a quick reboot the registry still has the heartbeats of the life before."""
     fleet = registry_at(tmp_path)
-    fleet.heartbeat(HOST, "the boot before", None, ())
+    fleet.heartbeat(Report(HOST, "the boot before", None, ()))
     made, server, now = parts(settings(tmp_path)), Server(), [0.0]
     made.server = server  # type: ignore[assignment]
     made.heartbeat.connect = lambda: fleet

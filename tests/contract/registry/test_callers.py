@@ -13,6 +13,7 @@ from agent.bus import messaging
 from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.access import Registry
+from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError, UnknownHost
@@ -65,16 +66,19 @@ class Methods:
         return Seen(found.is_up(), found.disabled, found.disabled_reason, found.forced_down)
 
     def disable(self, host: str, reason: str | None = None) -> None:
-        self._change(self.registry.set_status, host, disabled=True, reason=reason)
+        self._change(self._set, host, disabled=True, reason=reason)
 
     def enable(self, host: str) -> None:
-        self._change(self.registry.set_status, host, disabled=False)
+        self._change(self._set, host, disabled=False)
 
     def force_down(self, host: str, forced: bool) -> None:
         self._change(self.registry.set_forced_down, host, forced_down=forced)
 
     def delete(self, host: str) -> None:
         self._change(self.registry.delete, host)
+
+    def _set(self, host: str, **change: Any) -> None:
+        self.registry.set_status(StatusChange(host, **change))
 
     def _change(self, method: Callable[..., object], host: str, **values: object) -> None:
         try:
@@ -141,7 +145,7 @@ class World(NamedTuple):
     falls_silent: Callable[[], object]
 
     def beats(self, host: str = "host1") -> None:
-        self.registry.heartbeat(host, "here", "6.5", [ROOT] if host == "host1" else [])
+        self.registry.heartbeat(Report(host, "here", "6.5", [ROOT] if host == "host1" else []))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.registry.checks import Report
 from computectl.app import ComputeCtl
 from tests.registries import host_record
 
@@ -15,7 +16,7 @@ from tests.registries import host_record
 def config(tmp_path: Path) -> Path:
     config = tmp_path / "agent.conf"
     config.write_text(f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}\n")
-    host_record(tmp_path).heartbeat("host1", "rack 1", None, [], attached=True)
+    host_record(tmp_path).heartbeat(Report("host1", "rack 1", None, [], attached=True))
     return config
 
 
@@ -27,7 +28,7 @@ def other(tmp_path: Path) -> Path:
     config = state / "agent.conf"
     config.write_text(f"[DEFAULT]\nhost = host2\nstate_path = {state}\n")
     more = {"agent_version": "1.2", "degraded": "disk: full\nbroker: away"}
-    host_record(state).heartbeat("host2", "rack 2", None, [], **more)
+    host_record(state).heartbeat(Report("host2", "rack 2", None, [], **more))
     return config
 
 

@@ -10,13 +10,14 @@ from agent import version
 from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.control import Control
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import RegistryMonitoring
 from compute_registry.page.trees import PlacementReads
-from compute_registry.store import WatchedRegistry
 from compute_registry.web import registry_app, route_of
+from tests.registries import watched_registry
 from tests.servers import records
 from tests.unit.registry.fakes import EmptyDatabase, OneRecord, record
 
@@ -37,11 +38,11 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
 ) -> None:
     database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
     database.upgrade()
-    store = WatchedRegistry(database, listener=watched.numbers.count_transaction)
+    store = watched_registry(database, watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
     for host in ("a", "b", "c"):
-        store.heartbeat(host, host, None, ())
-    store.set_status("a", disabled=True)
+        store.heartbeat(Report(host, host, None, ()))
+    store.set_status(StatusChange("a", disabled=True))
     store.set_forced_down("b", forced_down=True)
     hosts = {
         (state, status): value(watched.collected, "hosts", state=state, status=status)
@@ -71,7 +72,7 @@ def test_calls_and_requests_are_timed(watched: RegistryMonitoring) -> None:
 
 
 def test_the_version_is_told(watched: RegistryMonitoring) -> None:
-    watched.observe(WatchedRegistry(EmptyDatabase()), lambda: "")
+    watched.observe(watched_registry(EmptyDatabase()), lambda: "")
     assert value(watched.collected, "build_info", version=version()) == 1
 
 
@@ -80,9 +81,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 ) -> None:
     assert watched.readyz()[0] == 503
     database = EmptyDatabase()
-    watched.observe(
-        WatchedRegistry(database, listener=watched.numbers.count_transaction), lambda: ""
-    )
+    watched.observe(watched_registry(database, watched.numbers.count_transaction), lambda: "")
     assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
     database.away = "the database is away"
     assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
@@ -93,7 +92,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 
 
 def test_a_lost_broker_is_not_ready(watched: RegistryMonitoring) -> None:
-    watched.observe(WatchedRegistry(EmptyDatabase()), lambda: "it is lost")
+    watched.observe(watched_registry(EmptyDatabase()), lambda: "it is lost")
     assert watched.readyz()[::2] == (503, b"database: ok\nbroker: it is lost\n")
 
 

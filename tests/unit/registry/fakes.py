@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.registry import checks
+from agent.registry.checks import StatusChange
 from agent.registry.errors import Changed, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 
@@ -55,19 +55,14 @@ class OneRecord:
             raise UnknownHost(f"no service has the root provider {root}")
         return self.held
 
-    def set_status(
-        self,
-        host: str,
-        *,
-        disabled: bool,
-        reason: str | None = None,
-        expected_version: int | None = None,
-    ) -> ServiceRecord:
-        self._expect(host, expected_version)
-        text = checks.reason(disabled=disabled, reason=reason)
-        self.log.append(("record", host, disabled, text))
+    def set_status(self, change: StatusChange) -> ServiceRecord:
+        self._expect(change.host, change.expected_version)
+        self.log.append(("record", change.host, change.disabled, change.reason))
         self.held = replace(
-            self.held, disabled=disabled, disabled_reason=text, version=self.held.version + 1
+            self.held,
+            disabled=change.disabled,
+            disabled_reason=change.reason,
+            version=self.held.version + 1,
         )
         return self.held
 

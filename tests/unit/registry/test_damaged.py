@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
 from agent.registry.control import Control
 from agent.registry.errors import Unreadable
 from agent.registry.observed_service import ObservedService
@@ -26,7 +27,7 @@ HOSTS = ["host1", "host2", "host3"]
 def registry(tmp_path: Path) -> SqlRegistry:
     found = registry_at(tmp_path)
     for host in HOSTS:
-        found.heartbeat(host, "a1", "6.1", (ROOT,))
+        found.heartbeat(Report(host, "a1", "6.1", (ROOT,)))
     return found
 
 
@@ -76,14 +77,14 @@ def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
     assert "computectl service delete" in conflict["message"]
     for call in (
         lambda: registry.get_service("host2"),
-        lambda: registry.heartbeat("host2", "a1", "6.1", (ROOT,)),
-        lambda: registry.set_status("host2", disabled=False, expected_version=1),
+        lambda: registry.heartbeat(Report("host2", "a1", "6.1", (ROOT,))),
+        lambda: registry.set_status(StatusChange("host2", disabled=False, expected_version=1)),
         lambda: registry.set_forced_down("host2", forced_down=True),
     ):
         with pytest.raises(Unreadable, match="host2 is unreadable: delete it with"):
             call()
     registry.delete("host2")
-    assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
+    assert not registry.heartbeat(Report("host2", "a1", "6.1", (ROOT,))).unreadable
 
 
 def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_another(
@@ -99,7 +100,7 @@ def test_an_unreadable_record_is_a_line_of_the_log_and_what_overwrites_it_anothe
         ]
     assert str(condition) == "host2: its record is unreadable"
     assert condition.next_step.startswith("delete it with computectl service delete")
-    assert not registry.heartbeat("host2", "a1", "6.1", (ROOT,)).unreadable
+    assert not registry.heartbeat(Report("host2", "a1", "6.1", (ROOT,))).unreadable
     first, last = caplog.messages
     assert first == f"The record of host2 is unreadable: {condition.next_step}"
     assert last == "The record of host2 can be read again"

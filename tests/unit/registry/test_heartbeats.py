@@ -10,6 +10,7 @@ import pytest
 
 from agent.bus.errors import TransportUnavailable
 from agent.loop import in_thread
+from agent.registry.checks import StatusChange
 from agent.registry.errors import UnknownHost
 from agent.registry.record import ServiceRecord
 from compute_registry import service, web
@@ -38,7 +39,7 @@ class Site:
         self.endpoint = RegistryEndpoint(self.store)
         self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: True)
         for host in ("host1", "host2"):
-            self.endpoint.heartbeat({}, host, f"{host}'s", "6.5", [])
+            self.endpoint.heartbeat({}, host=host, address=f"{host}'s", roots=[])
 
     def beat(self, *hosts: str) -> None:
         for host in hosts:
@@ -62,7 +63,7 @@ def test_a_host_whose_heartbeats_report_nothing_new_stays_up_and_is_not_called(s
 
 
 def test_the_agent_of_a_record_that_it_has_not_seen_is_called_each_time(site: Site) -> None:
-    version = site.store.set_status("host2", disabled=True).version
+    version = site.store.set_status(StatusChange("host2", disabled=True)).version
     site.agents.fails = TransportUnavailable("no broker")
     site.beat("host1", "host2")
     site.agents.fails = None
@@ -127,7 +128,7 @@ def test_a_heartbeat_of_no_host_is_refused(site: Site, host: object) -> None:
 def test_the_log_of_an_unexpected_error_leaves_repeated_lines_out(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    site.store.set_status("host2", disabled=True)
+    site.store.set_status(StatusChange("host2", disabled=True))
     site.agents.fails = TypeError("Object of type bytes is not JSON serializable")
     site.beat("host2")
     (failed,) = [each for each in caplog.records if each.exc_info]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.registry import host_record as module
+from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import (
     Changed,
     InputRefused,
@@ -37,14 +38,14 @@ def registry(tmp_path: Path) -> HostRecord:
 
 
 def beat(registry: HostRecord, **more: object) -> ServiceRecord:
-    return registry.heartbeat("host1", "here", "6.5", [ROOT], **more)  # type: ignore[arg-type]
+    return registry.heartbeat(Report("host1", "here", "6.5", [ROOT], **more))  # type: ignore[arg-type]
 
 
 def test_the_first_heartbeat_makes_the_record_and_commands_make_none(registry: HostRecord) -> None:
     assert registry.list_services() == []
     for call in (
         lambda: registry.get_service("host1"),
-        lambda: registry.set_status("host1", disabled=True),
+        lambda: registry.set_status(StatusChange("host1", disabled=True)),
         lambda: registry.set_forced_down("host1", forced_down=True),
         lambda: registry.delete("host1"),
     ):
@@ -64,17 +65,19 @@ def test_each_change_has_the_next_version_and_only_for_the_version_that_was_read
     registry: HostRecord,
 ) -> None:
     beat(registry)
-    disabled = registry.set_status("host1", disabled=True, reason=" new  disks ")
+    disabled = registry.set_status(StatusChange("host1", disabled=True, reason=" new  disks "))
     assert (disabled.version, disabled.disabled_reason) == (2, "new disks")
-    again = registry.set_status("host1", disabled=True, reason="ticket 7", expected_version=2)
+    again = registry.set_status(
+        StatusChange("host1", disabled=True, reason="ticket 7", expected_version=2)
+    )
     assert (again.version, again.disabled_at) == (3, disabled.disabled_at)
     with pytest.raises(Changed, match="version 3, not 2"):
-        registry.set_status("host1", disabled=False, expected_version=2)
+        registry.set_status(StatusChange("host1", disabled=False, expected_version=2))
     with pytest.raises(Changed):
         registry.set_forced_down("host1", forced_down=True, expected_version=2)
     assert beat(registry).version == 3
     assert not registry.set_forced_down("host1", forced_down=True).is_up()
-    enabled = registry.set_status("host1", disabled=False)
+    enabled = registry.set_status(StatusChange("host1", disabled=False))
     assert (enabled.version, enabled.disabled_at, enabled.disabled_reason) == (5, None, None)
 
 
@@ -82,8 +85,10 @@ def test_each_change_has_the_next_version_and_only_for_the_version_that_was_read
 def test_an_operators_change_and_a_heartbeat_at_once_lose_nothing(tmp_path: Path) -> None:
     beat(host_record(tmp_path))
     change = (
-        "import sys; from pathlib import Path; from agent.registry.host_record import HostRecord\n"
-        "for _ in range(30): HostRecord(Path(sys.argv[1])).set_status('host1', disabled=True)"
+        "import sys; from pathlib import Path; from agent.registry.checks import StatusChange\n"
+        "from agent.registry.host_record import HostRecord\n"
+        "change = StatusChange('host1', disabled=True)\n"
+        "for _ in range(30): HostRecord(Path(sys.argv[1])).set_status(change)"
     )
     writers = [subprocess.Popen([sys.executable, "-c", change, str(tmp_path)]) for _ in range(2)]
     number = 0
@@ -99,9 +104,9 @@ def test_wrong_input_is_refused_and_nothing_changes(registry: HostRecord) -> Non
     beat(registry)
     before = registry.path.read_bytes()
     with pytest.raises(ReasonRefused, match="300"):
-        registry.set_status("host1", disabled=True, reason="x" * 300)
+        registry.set_status(StatusChange("host1", disabled=True, reason="x" * 300))
     with pytest.raises(InputRefused, match="roots"):
-        registry.heartbeat("host1", "here", "6.5", ["r"])
+        registry.heartbeat(Report("host1", "here", "6.5", ["r"]))
     assert registry.path.read_bytes() == before
 
 
@@ -119,8 +124,9 @@ def test_a_heartbeat_that_reports_nothing_new_writes_nothing(registry: HostRecor
 def test_a_service_is_up_as_long_as_its_agents_process_runs(registry: HostRecord) -> None:
     agent = (
         "import sys, time; from pathlib import Path\n"
+        "from agent.registry.checks import Report\n"
         "from agent.registry.host_record import HostRecord\n"
-        "HostRecord(Path(sys.argv[1])).heartbeat('host1', 'here', '6.5', [])\n"
+        "HostRecord(Path(sys.argv[1])).heartbeat(Report('host1', 'here', '6.5'))\n"
         "print(flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
@@ -151,18 +157,18 @@ def test_no_clock_and_no_address_keeps_an_agent_from_its_record(
     with monkeypatch.context() as patched:
         patched.setattr(module, "datetime", Ahead)
         beat(registry)
-        registry.set_status("host1", disabled=True, reason="new disks")
+        registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     ended(registry)
     assert not registry.get_service("host1").is_up()
-    record = registry.heartbeat("host1", address, "6.5", [ROOT])
+    record = registry.heartbeat(Report("host1", address, "6.5", [ROOT]))
     assert (record.address, record.disabled_reason) == (address, "new disks")
-    assert registry.set_status("host1", disabled=False).version == 3
+    assert registry.set_status(StatusChange("host1", disabled=False)).version == 3
 
 
 def test_a_host_that_was_renamed_keeps_its_record(registry: HostRecord) -> None:
     beat(registry)
-    uuid = registry.set_status("host1", disabled=True).uuid
-    renamed = registry.heartbeat("host9", "here", "6.5", [ROOT])
+    uuid = registry.set_status(StatusChange("host1", disabled=True)).uuid
+    renamed = registry.heartbeat(Report("host9", "here", "6.5", [ROOT]))
     assert (renamed.uuid, renamed.disabled, renamed.version) == (uuid, True, 2)
     assert [record.host for record in registry.list_services()] == ["host9"]
 
@@ -185,7 +191,7 @@ def test_a_record_that_is_lost_is_made_again_from_the_agents_status(
     registry: HostRecord, damage: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     beat(registry)
-    seen = registry.set_status("host1", disabled=True, reason="new disks").version
+    seen = registry.set_status(StatusChange("host1", disabled=True, reason="new disks")).version
     save_status(status_document(registry.state_path), ServiceStatus(True, "new disks", seen))
     if damage is None:
         registry.path.unlink()
@@ -194,7 +200,7 @@ def test_a_record_that_is_lost_is_made_again_from_the_agents_status(
         with pytest.raises(RecordUnusable, match="is damaged"):
             registry.list_services()
         with pytest.raises(RecordUnusable, match="is damaged"):
-            registry.set_status("host1", disabled=False)
+            registry.set_status(StatusChange("host1", disabled=False))
         assert registry.path.read_bytes() == damage, "it is the agent that replaces it"
     record = beat(registry)
     assert (record.disabled_reason, record.version) == ("new disks", seen + 1)
@@ -208,7 +214,10 @@ def test_a_file_of_a_later_version_is_refused_and_left_alone(registry: HostRecor
     beat(registry)
     Document(registry.path, version=2).save({"record": {}})
     later = registry.path.read_bytes()
-    for call in (lambda: beat(registry), lambda: registry.set_status("host1", disabled=True)):
+    for call in (
+        lambda: beat(registry),
+        lambda: registry.set_status(StatusChange("host1", disabled=True)),
+    ):
         with pytest.raises(RecordUnusable, match="a later compute-agent wrote it"):
             call()
     assert registry.path.read_bytes() == later
@@ -227,7 +236,9 @@ def test_a_command_that_holds_the_lock_delays_nobody_for_ever(
 
 
 @pytest.mark.parametrize("name", ["record.json", "record.json.lock"])
-@pytest.mark.parametrize("call", [beat, lambda one: one.set_status("host1", disabled=True)])
+@pytest.mark.parametrize(
+    "call", [beat, lambda one: one.set_status(StatusChange("host1", disabled=True))]
+)
 def test_a_link_that_was_planted_is_refused_and_leads_nowhere(
     registry: HostRecord,
     name: str,

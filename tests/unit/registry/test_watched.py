@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from agent.registry.errors import RegistryUnavailable
-from compute_registry.store import WatchedRegistry
+from tests.registries import watched_registry
 from tests.unit.registry.fakes import EmptyDatabase
 
 
@@ -15,7 +15,7 @@ def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
     caplog.set_level(logging.INFO, "compute_registry.store")
     database, heard = EmptyDatabase(), []
     database.away = "connection refused"
-    store = WatchedRegistry(database, listener=lambda _, answered: heard.append(answered))
+    store = watched_registry(database, lambda _, answered: heard.append(answered))
     for _ in range(3):
         with pytest.raises(RegistryUnavailable):
             store.list_services()

@@ -12,6 +12,7 @@ import pytest
 
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Holding
+from agent.registry.checks import Report
 from agent.registry.errors import RegistryError
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
@@ -120,7 +121,7 @@ def identity(state: Path) -> None:
 
 def records(state: Path) -> None:
     with suppress(RegistryError):
-        host_record(state).heartbeat("host1", "here", "6.5", [])
+        host_record(state).heartbeat(Report("host1", "here", "6.5", []))
 
 
 OTHERS = {
