@@ -107,7 +107,9 @@ def test_a_host_has_one_heartbeat_at_work_and_delays_no_other_host(tmp_path: Pat
     endpoint = RegistryEndpoint(slow)  # type: ignore[arg-type]
 
     def beat(host: str) -> dict[str, Any]:
-        return endpoint.heartbeat({}, host, f"{host}'s", "6.5", []).get("error", {})
+        return endpoint.heartbeat(
+            {}, host=host, address=f"{host}'s", rpc_version="6.5", roots=[]
+        ).get("error", {})
 
     first = in_thread(lambda: beat("host1"), "first")
     assert slow.began.wait(60)
@@ -121,7 +123,7 @@ def test_a_host_has_one_heartbeat_at_work_and_delays_no_other_host(tmp_path: Pat
 
 @pytest.mark.parametrize("host", [[], {"a": 1}, None, "", 5])
 def test_a_heartbeat_of_no_host_is_refused(site: Site, host: object) -> None:
-    answer = site.endpoint.heartbeat({}, host, "a", "6.5", [])  # type: ignore[arg-type]
+    answer = site.endpoint.heartbeat({}, host=host, address="a", rpc_version="6.5", roots=[])
     assert answer["error"]["kind"] == "InputRefused"
 
 

@@ -112,6 +112,6 @@ def test_a_heartbeat_has_a_line_for_each_condition_as_many_as_fit_and_a_number()
     *lines, last = text.splitlines()
     assert set(lines) == {"x" * checks.LONGEST} and last == f"and {5000 - len(lines)} more"
     assert checks.MOST_DEGRADED - checks.LONGEST < len(text) <= checks.MOST_DEGRADED
-    assert checks.report("h", "a", degraded=text).degraded == text
+    assert checks.Report("h", "a", None, (), degraded=text).degraded == text
     with pytest.raises(errors.InputRefused, match="degraded"):
-        checks.report("h", "a", degraded="\x1b")
+        checks.Report("h", "a", None, (), degraded="\x1b")
