@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,20 @@ from tests.servers.rabbitmq import RabbitMQ
 pytest_plugins = ["tests.sharing", "tests.tiers"]
 
 settings.load_profile(profiles.NAME)
+
+
+@pytest.fixture(autouse=True)
+def _connections_of_earlier_tests_are_silent() -> Iterator[None]:
+    """A connection whose broker is gone looks for it until the process ends, and logs that."""
+    log = logging.getLogger("oslo_messaging._drivers.impl_rabbit")
+    earlier = {each for each in threading.enumerate() if each is not threading.main_thread()}
+
+    def is_of_this_test(_: logging.LogRecord) -> bool:
+        return threading.current_thread() not in earlier
+
+    log.addFilter(is_of_this_test)
+    yield
+    log.removeFilter(is_of_this_test)
 
 
 @pytest.fixture(scope="session")
