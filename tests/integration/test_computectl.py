@@ -294,7 +294,7 @@ def test_a_driver_that_fails_is_told_with_its_words(host: AgentHost) -> None:
     assert (said.code, said.err) == (
         1,
         "computectl: host1: driver fake: ScriptedError: no such device "
-        "(driverkit/scripted/driver.py, line 98)\n",
+        "(driverkit/scripted/driver.py, line 97)\n",
     )
     assert "but there are errors" in said.text
 
