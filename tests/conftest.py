@@ -27,7 +27,7 @@ settings.load_profile(profiles.NAME)
 @pytest.fixture(autouse=True)
 def _connections_of_earlier_tests_are_silent() -> Iterator[None]:
     """A connection whose broker is gone looks for it until the process ends, and logs that."""
-    log = logging.getLogger("oslo_messaging._drivers.impl_rabbit")
+    log = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
     earlier = {each for each in threading.enumerate() if each is not threading.main_thread()}
 
     def is_of_this_test(_: logging.LogRecord) -> bool:
