@@ -91,7 +91,7 @@ class Report:
     attached: bool = False
     agent_version: str = ""
     degraded: str = ""
-    """What does not work on the host, a line for each condition; empty if all does."""
+    """Conditions of the host that need an operator, a line for each; empty if there are none."""
     replaces: str = ""
     """When the agent at another address, from which this one takes over, was last heard
     (``last_seen`` in ISO format); empty if this agent knows of none.  Without it a recorded
@@ -149,7 +149,7 @@ class StatusChange:
     host: str = field(kw_only=False)
     disabled: bool
     reason: str | None = None
-    """As it is stored: one line, without control characters."""
+    """Text for people; stored as one line, without control characters."""
     expected_version: int | None = None
     """The change is done only if the record still has this version (:class:`Changed` otherwise), so
     that a message that is delivered twice, or late, changes nothing."""

@@ -50,7 +50,7 @@ class ServiceRecord:
     """Whether its agent is in attach mode: then Nova's API disables the host."""
     agent_version: str = ""
     degraded: str = ""
-    """What does not work on the host, a line for each condition of its agent."""
+    """Conditions of the host that need an operator, a line for each."""
     hosts: int | None = None
     """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
     unreadable: bool = False

@@ -166,14 +166,14 @@ class RepeatFilter(logging.Filter):
     every: float
     clock: Callable[[], float] = time.monotonic
     _next: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """By reason: when a line passes again, and how many did not."""
+    """The time at which a line passes again, and the number of those that did not, by reason."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is logged."""
         now, reason, place = self.clock(), _reason(record), f"{record.pathname}:{record.lineno}"
         if reason not in self._next and len(self._next) >= REASONS:
-            kept = [each for each, (at, _) in self._next.items() if now < at or each == place]
-            self._next = {each: self._next[each] for each in kept}
+            known = list(self._next.items())  # at once: other threads add to it
+            self._next = {each: it for each, it in known if now < it[0] or each == place}
             if len(self._next) >= REASONS:
                 reason = place
         at, left_out = self._next.get(reason, (now, 0))

@@ -1,4 +1,4 @@
-"""What the tests with faults share: a scene in this process, and a site with an agent as a process."""
+"""Fixtures of the tests with faults: a scene in this process, and a site with an agent as a process."""
 
 from __future__ import annotations
 

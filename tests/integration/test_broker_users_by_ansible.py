@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
-import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from compute_registry.broker_users import commands
+from tests.ansible_modules import load_module
 from tests.servers import rabbitmq
-from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
-MODULE = REPOSITORY / "deploy/ansible/roles/compute_common/library/broker_user.py"
 CONTROL = next(rabbitmq.SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl"), None)
 
 
 class Ansible:
-    """What the module uses of Ansible; ``changed`` and ``calls`` are its answer."""
+    """The part of Ansible that the module uses; ``changed`` and ``calls`` are its answer."""
 
     def __init__(self, broker: RabbitMQ, params: dict[str, str], *, check_mode: bool) -> None:
         self.broker, self.params, self.check_mode = broker, params, check_mode
@@ -53,23 +48,7 @@ class Ansible:
 
 @pytest.fixture
 def broker_user(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module; of Ansible it needs only a name, which is not installed here."""
-    basic = types.ModuleType("ansible.module_utils.basic")
-    basic.AnsibleModule = object  # type: ignore[attr-defined]
-    for name in ("ansible", "ansible.module_utils"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    monkeypatch.setitem(sys.modules, basic.__name__, basic)
-    spec = importlib.util.spec_from_file_location("broker_user", MODULE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[RabbitMQ]:
-    with RabbitMQ() as server:
-        yield server
+    return load_module("broker_user", monkeypatch)
 
 
 def test_a_user_is_created_once_mended_where_it_differs_and_only_compared_in_check_mode(

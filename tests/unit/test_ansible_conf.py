@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent import opts
+from tests.ansible_modules import load_module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MODULE = REPOSITORY / "deploy/ansible/roles/compute_common/library/oslo_conf.py"
 SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
 
 
 @pytest.fixture
 def oslo_conf(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module; of Ansible it needs only a name, which is not installed here."""
-    basic = types.ModuleType("ansible.module_utils.basic")
-    basic.AnsibleModule = object  # type: ignore[attr-defined]
-    for name in ("ansible", "ansible.module_utils"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    monkeypatch.setitem(sys.modules, basic.__name__, basic)
-    spec = importlib.util.spec_from_file_location("oslo_conf", MODULE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("oslo_conf", monkeypatch)
 
 
 def test_what_may_change_without_a_restart_is_what_the_program_says(oslo_conf: Any) -> None:
