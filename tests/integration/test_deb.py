@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.databases import MariaDB
 from tests.servers.nspawn import CHECKOUT, REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
@@ -44,6 +45,7 @@ REGISTRY = """
 state_path = /var/lib/compute-registry
 transport_url = rabbit://127.0.0.1:1/
 [registry]
+connection = {database}
 master_key = secret
 rest_port = {port}
 [keystone_authtoken]
@@ -180,10 +182,14 @@ def check_the_installed(host: Host) -> None:
     assert confined in ("", "unconfined"), "empty: a kernel without AppArmor"
     profiles = [file.read_text() for file in (root / "etc/apparmor.d").glob("usr.*")]
     assert profiles and not [text for text in profiles if "compute-agent" in text]
-    text = REGISTRY.format(port=free_port())
-    host.container.write("/etc/compute-registry/compute-registry.conf", text)
-    host.container.run("systemctl", "start", "compute-registry")
-    assert "Serving os-services" in host.log("compute-registry")
+    with MariaDB() as server:
+        text = REGISTRY.format(port=free_port(), database=server.create("registry"))
+        host.container.write("/etc/compute-registry/compute-registry.conf", text)
+        host.start("compute-registry")
+        host.until(
+            "compute-registry", lambda: "Serving os-services" in host.log("compute-registry")
+        )
+        host.container.run("systemctl", "stop", "compute-registry")
     # With Debian's pip, as docs/install.rst has it; pip is not in the environment.
     pip = ("/usr/bin/python3", "-m", "pip", "--python", python)
     [wheel] = (BUILD / "driver").glob("*.whl")

@@ -178,7 +178,7 @@ def test_the_agent_reports_survives_a_kill_and_keeps_its_state_over_an_upgrade(
         return {one["name"]: one["uuid"] for one in listed}
 
     podman.start("agent", *words)
-    podman.until("agent", lambda: "reported" in podman.log("agent"))
+    podman.until("agent", lambda: "created 1 provider" in podman.log("agent"))
     before = roots()
     ((name, uuid),) = before.items()
     assert "VCPU" in placement.stranger.inventory(uuid)

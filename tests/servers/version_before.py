@@ -10,16 +10,16 @@ from pathlib import Path
 
 from tests.servers.agent import REPOSITORY
 
-FIRST_NOTE_SINCE = "releasenotes/notes/lighter-base-4c9e1b7f2a63d058.yaml"
+FIRST_FILE_SINCE = "deploy/ansible/roles/compute_common/tasks/broker_user.yml"
 """There was no release: the version before ended with the commit before this file was added, the
-first whose messages, records and saved state have today's formats.  A change of a format that
-cannot be read by the version before moves it."""
+first one after messages, records, tables and saved state had today's formats.  A change of a format
+that cannot be read by the version before moves it."""
 SOURCES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
 
 
 def unpacked(directory: Path) -> Path | str:
     """Its source in that new directory, or why there is none."""
-    commit = _git("log", "--diff-filter=A", "--format=%H", "--", FIRST_NOTE_SINCE).split()
+    commit = _git("log", "--diff-filter=A", "--format=%H", "--", FIRST_FILE_SINCE).split()
     before = commit and _git("rev-parse", "--verify", "--quiet", f"{commit[-1].decode()}~1")
     if not before:
         return "no version before: this is no clone with its whole history"
