@@ -68,8 +68,9 @@ class RegistryEndpoint:
     """Hosts with a heartbeat at work: another one waits for no connection to the database."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @_answered
     def echo(self, _: Context, number: object) -> None:
-        """Note that a message came back; nobody awaits an answer."""
+        """Note that a message came back."""
         self.on_echo(number)
 
     @_answered

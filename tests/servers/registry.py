@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import urllib.error
@@ -13,8 +14,10 @@ from pathlib import Path
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
 from tests.registries import FILE
+from tests.servers.agent import REPOSITORY
 from tests.servers.process import Server, end, wait_for
 
+_OURS = re.compile(rf'File "{re.escape(str(REPOSITORY))}/(agent|compute_registry)/')
 START = "from compute_registry.service import main; main()"
 
 
@@ -31,6 +34,7 @@ class RegistryProcess(Server):
     ) -> None:
         self.directory = directory
         self._environment = {**os.environ, **(environment or {})}
+        self.may_log_tracebacks = False
         self.config = directory / "registry.conf"
         defaults = "" if "master_key" in more else "unsigned_calls = true\n"
         if "connection = " not in more:
@@ -72,9 +76,15 @@ class RegistryProcess(Server):
         self._process.wait(60)
 
     def stop(self, timeout: float = 120.0) -> int | None:
-        """SIGTERM; its exit code, ``None`` if it was not running or had to be killed."""
+        """SIGTERM; its exit code, ``None`` if it was not running or had to be killed.
+
+        Whatever a test did to it: a traceback of this source in its log is a fault, unless it may.
+        """
         process, self._process = self._process, None
-        return end(process, seconds=timeout)
+        code = end(process, seconds=timeout)
+        if process is not None and not self.may_log_tracebacks:
+            assert not _OURS.search(self.log), self.log[-6000:]
+        return code
 
 
 class RecordingAgent:
