@@ -46,7 +46,7 @@ write_configuration() {
 [tool.pytest.ini_options]
 # mutmut runs the fastest tests first; tests.sharing would sort them by file.
 addopts = ["--strict-markers", "-p", "no:cacheprovider", "-p", "no:tests.sharing"]
-markers = ["one_at_a_time(name): see tests/sharing.py", "real_libvirt", "real_systemd", "lab",
+markers = ["one_at_a_time(name): see tests/sharing.py", "needs(name)", "real_systemd", "lab",
     "faults(always)", "slow"]
 log_level = "DEBUG"
 timeout = 30

@@ -15,10 +15,7 @@ from tests.servers.reference import NovaBeside, reference_python
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 
-pytestmark = pytest.mark.skipif(
-    reference_python() is None,
-    reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-)
+pytestmark = pytest.mark.needs("nova")
 
 
 class Cards(ComputeDriver):

@@ -187,7 +187,7 @@ print([result.calls for result in results])
 
 
 @pytest.mark.faults
-@pytest.mark.skipif(reference_python() is None, reason="no environment with nova")
+@pytest.mark.needs("nova")
 def test_novas_quiet_period_is_one_call_when_allocations_are_read_lazily() -> None:
     [command] = [one for one in steps(PAGE) if isinstance(one, Command) and "lazily" in one.words]
     words = command.words.replace(".venv-nova/bin/python", str(reference_python()))

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_readme import block, plain
-from tests.servers.libvirtd import missing
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "tools" / "demo.sh"
@@ -111,8 +110,7 @@ def test_a_scripted_host_is_shown_as_the_readme_has_it_and_a_second_run_writes_n
     assert demo.left_running() == []
 
 
-@pytest.mark.real_libvirt
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.needs("libvirtd")
 def test_this_machine_is_shown_by_a_libvirtd_of_its_own_and_everything_stops(demo):
     first = demo.run("--once")
     assert first.returncode == 0, first.stdout + first.stderr

@@ -17,13 +17,7 @@ from tests.servers.reference import NovaBeside, reference_python
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 QUICK = "[DEFAULT]\nupdate_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        reference_python() is None,
-        reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("nova")]
 
 
 class Walk:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.servers import libvirtd as libvirtds
 from tests.servers.agent import REPOSITORY
 from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.timeout(3600),
+    pytest.mark.needs("libvirtd", "podman"),
+]
 
 IMAGE = REPOSITORY / "build" / "image" / "tested.tar"
 WAYS = (
@@ -121,11 +122,6 @@ class Podman:
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """With the image, which is built from the source as it is."""
-    if os.geteuid() != 0 or shutil.which("podman") is None:
-        pytest.skip("podman is not installed, or this is not root")
-    reason = libvirtds.missing()
-    if reason is not None:
-        pytest.skip(reason)
     built = subprocess.run(
         [REPOSITORY / "tools" / "image.sh", "--output", IMAGE], capture_output=True, text=True
     )

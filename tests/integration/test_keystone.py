@@ -25,11 +25,11 @@ from tests import registries
 from tests.integration.switched import status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.databases import free_port
-from tests.servers.keystone import PASSWORD, PROJECT, REGION, Keystone, authtoken, missing
+from tests.servers.keystone import PASSWORD, PROJECT, REGION, Keystone, authtoken
 from tests.servers.placement import RealPlacement
 from tests.servers.registry import RegistryProcess, fetch
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = pytest.mark.needs("keystone")
 
 BY_PASSWORD = f"""
 auth_type = password

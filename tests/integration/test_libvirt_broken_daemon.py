@@ -18,13 +18,8 @@ from drivers.errors import DriverNotReady
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import context
 from tests.integration.test_libvirt_real import report
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.waiting import eventually
-
-pytestmark = [
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
 
 DEADLINE = 1.0
 

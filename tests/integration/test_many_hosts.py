@@ -29,7 +29,6 @@ from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import saved_status, status_document
 from tests.integration.switched import DISABLED
-from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.fleet import Fleet
 from tests.servers.fleet_hosts import CALLED
@@ -49,8 +48,7 @@ SLOW = f"report_interval = 20\nservice_down_time = {DOWN_AFTER}\n"
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.faults,
-    pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing())),
-    pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing())),
+    pytest.mark.needs("rabbitmq", "mariadb"),
 ]
 
 

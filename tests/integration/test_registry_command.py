@@ -17,7 +17,7 @@ from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.integration.agent_host import AgentHost, one_line
-from tests.servers import rabbitmq, records
+from tests.servers import records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
@@ -216,7 +216,6 @@ def test_a_record_that_cant_be_read_is_said(host: AgentHost) -> None:
 SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
 
 
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_command_ends(
     host: AgentHost, placement: RealPlacement, broker: RabbitMQ, tmp_path: Path
 ) -> None:
@@ -252,7 +251,6 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
             agent.wait(60)
 
 
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
     host: AgentHost, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:

@@ -29,16 +29,14 @@ from agent.switching.host_status import HostStatus, status_document
 from compute_registry.rest import server
 from compute_registry.store import SqlRegistry
 from tests import registries
-from tests.servers import rabbitmq, records
-from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.needs import DATABASES
+from tests.servers import records
+from tests.servers.databases import DatabaseServer, MariaDB
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
 from tests.waiting import eventually
-
-needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
-needs_mariadb = pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +64,6 @@ def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
 # -- over the bus
 
 
-@needs_rabbitmq
-@needs_mariadb
 def test_two_instances_serve_a_fleet_and_one_may_die(
     broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -104,7 +100,6 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
             each.stop()
 
 
-@needs_rabbitmq
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
     tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
@@ -121,7 +116,6 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
         assert until(lambda: client.get_service("host1"), 60).host == "host1"
 
 
-@needs_rabbitmq
 def test_a_heartbeat_that_no_registry_fetches_in_time_is_dropped_by_the_broker(
     tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
@@ -168,8 +162,7 @@ def host(client: RegistryClient, directory: Path) -> Heartbeat:
 
 
 @pytest.mark.faults
-@needs_rabbitmq
-@needs_mariadb
+@pytest.mark.needs("mariadb")
 def test_no_host_flaps_while_registries_or_their_database_are_away_or_restarted(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -221,7 +214,6 @@ def assert_it_fails(client: RegistryClient) -> None:
 
 
 @pytest.mark.faults
-@needs_rabbitmq
 def test_a_call_that_could_not_be_sent_is_not_sent_late(
     own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
@@ -250,7 +242,6 @@ def until_answered(api: ComputeAgentAPI) -> str:
             time.sleep(0.2)
 
 
-@needs_rabbitmq
 def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time(
     tmp_path: Path,
 ) -> None:
@@ -477,7 +468,6 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
     assert openstack.listed() == {}
 
 
-@needs_rabbitmq
 def test_a_disable_by_rest_calls_the_agent_that_is_up(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -504,12 +494,10 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
         server.stop()
 
 
-@pytest.mark.parametrize("kind", [MariaDB, PostgreSQL])
+@pytest.mark.parametrize("kind", DATABASES)
 def test_a_database_that_hangs_is_a_503_with_a_sentence_and_heals_by_itself(
     kind: type[DatabaseServer], tmp_path: Path
 ) -> None:
-    if kind.missing():
-        pytest.skip(kind.missing())
     port = free_port()
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
     with kind() as database:
@@ -605,7 +593,6 @@ def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
             store.get_service("host1")
 
 
-@needs_rabbitmq
 def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
     tmp_path: Path, own_broker: RabbitMQ
 ) -> None:

@@ -28,10 +28,8 @@ from tests.integration.switched import (
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy, Reply
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 MANY = """
 nodes:

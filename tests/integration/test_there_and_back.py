@@ -24,10 +24,7 @@ ATTACHED = (
     "resource_provider_association_refresh = 1\n"
 )
 
-pytestmark = pytest.mark.skipif(
-    reference_python() is None,
-    reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-)
+pytestmark = pytest.mark.needs("nova")
 
 
 @pytest.fixture

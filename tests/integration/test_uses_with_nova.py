@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.databases import MariaDB
 from tests.servers.nova import Nova
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.reference import reference_python
 
 PAGE = (REPOSITORY / "docs" / "uses.rst").read_text()
 LICENCE = "CUSTOM_LICENCE"
@@ -25,12 +23,7 @@ NO_HOST = "No valid host was found"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        reference_python() is None,
-        reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-    ),
-    pytest.mark.skipif(rabbitmq.missing() is not None, reason=str(rabbitmq.missing())),
-    pytest.mark.skipif(MariaDB.missing() is not None, reason=str(MariaDB.missing())),
+    pytest.mark.needs("nova", "rabbitmq", "mariadb"),
 ]
 
 
