@@ -13,10 +13,9 @@ import pytest
 from drivers.api import ProviderTree
 from drivers.errors import DriverNotReady
 from drivers.libvirt.facts.ceph import CephCluster
-from tests.hosts import FakeHost
-from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt
-from tests.unit.libvirt.hosts import ROOT, totals
-from tests.unit.libvirt.test_broken_documents import NODE, happen, report
+from tests.unit.libvirt.fake_binding import FakeDomain
+from tests.unit.libvirt.hosts import NODE, ROOT, totals
+from tests.unit.libvirt.test_broken_documents import happen, report
 from tests.unit.libvirt.test_disk import pool
 
 pytestmark = pytest.mark.slow
@@ -67,15 +66,8 @@ def ceph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ceph:
 
 
 @pytest.fixture
-def binding() -> FakeLibvirt:
-    return FakeLibvirt()
-
-
-@pytest.fixture
-def make(tmp_path: Path, binding):
-    host = FakeHost(tmp_path, binding)
-    yield lambda text=OPTIONS: host.driver(text)
-    host.close()
+def make(fake_host):
+    return lambda text=OPTIONS: fake_host.driver(text)
 
 
 def disk_gb(tree) -> int | None:
