@@ -11,7 +11,6 @@ import pytest
 from agent.state.root_file import RootFile, root_path
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient import errors
-from reportclient.errors import Rejected
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests import agents
@@ -50,9 +49,6 @@ def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
         tree.add_traits(NODE, *traits)
 
     return body
-
-
-REFUSED = Rejected("not allowed")
 
 
 class Agent(agents.Agent):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid as uuidlib
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -64,9 +63,6 @@ def snapshots(
         )
         above.append(uuid)
     return Snapshot.build(providers)
-
-
-Step = Callable[[ProviderTree], Any]
 
 
 def _member(tree: ProviderTree, number: int) -> str | None:
