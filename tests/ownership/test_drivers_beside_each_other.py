@@ -121,15 +121,19 @@ def test_ones_own_provider_can_be_moved_renamed_and_removed_beside_others(placem
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("said", "wrong"),
     [
-        lambda tree: tree.rename(NODE, "mine"),
-        lambda tree: tree.remove(NODE),
-        lambda tree: (tree.remove("card"), tree.new_child("card", NODE, POOL)),
+        ("renamed the root provider", lambda tree: tree.rename(NODE, "mine")),
+        ("removed the root provider", lambda tree: tree.remove(NODE)),
+        (
+            "the name card of a provider that another driver reports",
+            lambda tree: (tree.remove("card"), tree.new_child("card", NODE, POOL)),
+        ),
     ],
-    ids=["root renamed", "root removed", "another one's name taken"],
 )
-def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(placement, wrong) -> None:
+def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(
+    placement, said: str, wrong
+) -> None:
     """Nothing of the refused answer is used, not even what would be right by itself."""
     host = settled_host(
         placement, {"a": both(child("card"), inventory(VCPU=8)), "b": child("b0", FPGA=2)}
@@ -138,6 +142,7 @@ def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(placement, 
     host.says(b=both(child("b0", FPGA=3), child("b1", FPGA=9), wrong))
     report = host.period(SOON)
     assert report.driver_errors.keys() == {"b"}
+    assert said in str(report.driver_errors["b"])
     assert host.totals() == {"VCPU": 16}
     assert host.names() == {NODE, "card", "b0"}
     assert host.totals("b0") == {"FPGA": 2}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
@@ -60,19 +59,6 @@ class Agent(agents.Agent):
         return {item["name"] for item in listed["resource_providers"]}
 
 
-@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-def test_drivers_that_set_the_whole_root_do_not_wipe_out_each_other(placement, order) -> None:
-    bodies = {"a": whole_root(VCPU=8, MEMORY_MB=512), "b": whole_root(FPGA=2)}
-    agent = Agent(placement, **{name: bodies[name] for name in order})
-    agent.settled()
-    assert agent.totals() == {"VCPU": 8, "MEMORY_MB": 512, "FPGA": 2}
-    agent.named["b"].body = whole_root(FPGA=3)
-    assert agent.period(60).calls == 1
-    agent.named["a"].body = whole_root(VCPU=8)
-    assert agent.period(60).calls == 1
-    assert agent.totals() == {"VCPU": 8, "FPGA": 3}
-
-
 def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it(placement) -> None:
     seen: list[str] = []
     agent = Agent(placement, a=lambda _: seen.append(agent.nodes.trackers[ROOT].activity))
@@ -96,13 +82,6 @@ def test_a_driver_put_beside_one_that_had_all_takes_nothing_of_it(placement, ord
     assert len(placement.writes) == writes + 1
 
 
-def test_quiet_periods_of_several_drivers_cost_nothing(placement) -> None:
-    agent = Agent(placement, a=both(whole_root(VCPU=8), children("cell", 0)), b=whole_root(FPGA=2))
-    agent.settled()
-    assert agent.period(60).calls == 0
-    assert agent.period(600).calls == 1
-
-
 # -- one that can't be asked
 
 
@@ -122,49 +101,7 @@ def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
     assert agent.names() == {NODE, "cell1", "cell2", "card1"}
 
 
-def test_what_nobody_claimed_stays_while_one_can_not_be_asked(placement) -> None:
-    """It may be the part of the one that fails, of whom no word was ever heard."""
-    had = both(whole_root(FPGA=2), children("card", 0))
-    Agent(placement, b=had).settled()
-    agent = Agent(placement, a=both(whole_root(VCPU=8), children("card")), b=fails)
-    assert not agent.period().ok
-    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
-    assert agent.names() == {NODE, "card0"}
-
-
-def test_who_reports_what_survives_a_restart(placement, tmp_path: Path) -> None:
-    bodies = {"a": both(whole_root(VCPU=8), children("cell", 0, 1)), "b": whole_root(FPGA=2)}
-    Agent(placement, tmp_path, **bodies).settled()
-    agent = Agent(placement, tmp_path, a=both(whole_root(VCPU=8), children("cell", 0)), b=fails)
-    assert not agent.period().ok
-    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
-    assert agent.names() == {NODE, "cell0"}, "cell1 was known to be a's own"
-
-
-def test_a_damaged_journal_is_told_and_takes_nothing_away(placement, tmp_path, caplog) -> None:
-    bodies = {"a": both(whole_root(VCPU=8), children("cell", 0)), "b": whole_root(FPGA=2)}
-    Agent(placement, tmp_path, **bodies).settled()
-    file = root_path(tmp_path, ROOT)
-    file.write_text('{"version": 1, "drivers": {"a": [["planet", 1, 2]]}}')
-    agent = Agent(placement, tmp_path, **bodies)
-    report = agent.period()
-    assert report.ok and not report.done
-    assert str(file) in caplog.text
-    assert agent.managers() == {"agent", "driver:a", "driver:b"}
-
-
 # -- against each other
-
-
-def test_a_contested_class_is_the_first_ones_and_is_told_with_both_names(placement) -> None:
-    agent = Agent(placement, a=whole_root(VCPU=8), b=whole_root(VCPU=4, FPGA=2))
-    (said,) = agent.period().texts()
-    assert "VCPU of driver b ignored: driver a" in said
-    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
-    report = agent.period()
-    assert report.texts() and not report.done, "no war"
-    agent.named["b"].body = whole_root(VCPU=8, FPGA=2)
-    assert agent.period().ok, "who says the same contests nothing"
 
 
 def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
@@ -173,35 +110,6 @@ def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
     agent.named["a"].body = whole_root(VCPU=8, FPGA=7)
     assert agent.period().texts()
     assert agent.totals() == {"VCPU": 8, "FPGA": 7}
-
-
-def test_a_class_that_one_gives_up_may_be_another_ones(placement) -> None:
-    agent = Agent(placement, a=whole_root(VCPU=8, FPGA=1), b=whole_root(PGPU=1))
-    agent.settled()
-    agent.named["a"].body = whole_root(VCPU=8)
-    agent.named["b"].body = whole_root(PGPU=1, FPGA=5)
-    agent.settled()
-    assert agent.totals() == {"VCPU": 8, "PGPU": 1, "FPGA": 5}
-
-
-def test_another_ones_provider_is_not_taken_away_renamed_or_moved(placement) -> None:
-    cells = both(whole_root(VCPU=8), children("cell", 0, 1))
-    agent = Agent(placement, a=cells, b=whole_root(FPGA=1))
-    agent.settled()
-
-    def bully(tree: Any) -> None:
-        tree.remove("cell0")
-        tree.rename("cell1", "mine")
-        tree.update_inventory(NODE, {"FPGA": {"total": 2}})
-
-    agent.named["b"].body = bully
-    report = agent.period()
-    said = " ".join(report.texts())
-    assert "name and parent of driver b ignored: driver a reports this provider" in said
-    assert agent.names() == {NODE, "cell0", "cell1"}
-    assert agent.totals() == {"VCPU": 8, "FPGA": 2}, "its own part is reported"
-    assert agent.totals(own_uuid(ROOT, "cell0")) == {"CUSTOM_DEVICE": 1}
-    assert placement.stranger.traits(own_uuid(ROOT, "cell0")) == {"CUSTOM_BOUGHT"}
 
 
 def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(placement) -> None:
@@ -226,83 +134,6 @@ def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(plac
     agent.named["a"].body = reports("cell1")
     agent.settled()
     assert agent.names() == {NODE, "cell1", "card0", "card1"}
-
-
-def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(placement) -> None:
-    def card(tree: Any) -> None:
-        if not tree.exists("card"):
-            tree.new_child("card", "cell0")
-        tree.update_inventory("card", {"FPGA": {"total": 1}})
-
-    agent = Agent(placement, a=children("cell", 0), b=card)
-    agent.settled()
-    agent.named["a"].body = children("cell")
-    report = agent.period()
-    assert "not removed, nor its parent, which a driver removed" in " ".join(report.texts())
-    assert agent.names() == {NODE, "cell0", "card"}
-    assert agent.totals(own_uuid(ROOT, "cell0")) == {}
-    assert agent.totals(own_uuid(ROOT, "card")) == {"FPGA": 1}
-    assert not agent.period().done
-
-
-def test_a_name_taken_from_another_ones_provider_refuses_the_whole_answer(placement) -> None:
-    agent = Agent(placement, a=children("cell", 0), b=whole_root(FPGA=1))
-    agent.settled()
-
-    def thief(tree: Any) -> None:
-        tree.remove("cell0")
-        tree.new_child("cell0", NODE, AGGREGATE)
-
-    agent.named["b"].body = thief
-    report = agent.period()
-    assert "another driver reports" in str(report.driver_errors["b"])
-    assert agent.names() == {NODE, "cell0"} and not report.done
-
-
-def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
-    def sets(*traits: str, aggregates: tuple[str, ...] = ()) -> Body:
-        def body(tree: Any) -> None:
-            mine = {"CUSTOM_A", "CUSTOM_B", "CUSTOM_BOTH"}
-            tree.remove_traits(NODE, *mine.difference(traits))
-            tree.add_traits(NODE, *traits)
-            tree.update_aggregates(NODE, aggregates or tree.data(NODE).aggregates)
-
-        return body
-
-    agent = Agent(
-        placement,
-        a=sets("CUSTOM_A", "CUSTOM_BOTH", aggregates=(AGGREGATE,)),
-        b=sets("CUSTOM_B", "CUSTOM_BOTH"),
-    )
-    agent.settled()
-    custom = {"CUSTOM_A", "CUSTOM_B", "CUSTOM_BOTH"}
-    assert custom <= placement.stranger.traits(ROOT)
-    agent.named["a"].body = sets("CUSTOM_A", aggregates=(AGGREGATE,))
-    agent.settled()
-    assert custom <= placement.stranger.traits(ROOT)
-    agent.named["b"].body = both(sets("CUSTOM_B"), lambda t: t.update_aggregates(NODE, []))
-    agent.settled()
-    assert placement.stranger.traits(ROOT) & custom == {"CUSTOM_A", "CUSTOM_B"}
-    assert placement.stranger.aggregates(ROOT) == {AGGREGATE}
-
-
-def test_a_driver_is_not_shown_what_only_another_reports(placement) -> None:
-    def sets(tree: Any) -> None:
-        tree.update_inventory(NODE, {"VCPU": {"total": 8}})
-        tree.add_traits(NODE, "CUSTOM_A")
-        tree.update_aggregates(NODE, [AGGREGATE])
-
-    shown = {}
-
-    def looks(name: str) -> Body:
-        def body(tree: Any) -> None:
-            data = tree.data(NODE)
-            shown[name] = set(data.inventory), data.traits & {"CUSTOM_A"}, data.aggregates
-
-        return body
-
-    Agent(placement, a=both(sets, looks("a")), b=looks("b")).settled()
-    assert shown == {"a": ({"VCPU"}, {"CUSTOM_A"}, {AGGREGATE}), "b": (set(), set(), set())}
 
 
 def test_a_driver_is_told_of_a_sharing_provider_whose_class_it_is_not_shown(placement) -> None:
@@ -342,15 +173,6 @@ def test_what_a_driver_that_is_not_configured_any_more_reported_is_taken_away(
     assert agent.managers() == {"agent", "driver:a"}
 
 
-def test_a_driver_taken_out_while_another_can_not_be_asked_keeps_its_part(
-    placement, tmp_path: Path
-) -> None:
-    Agent(placement, tmp_path, a=whole_root(VCPU=8), b=whole_root(FPGA=2)).settled()
-    agent = Agent(placement, tmp_path, a=fails)
-    assert not agent.period().ok
-    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
-
-
 def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
     agent = Agent(placement, host=whole_root(VCPU=8), cards=children("card", 1))
     agent.named["host"].capabilities = {
@@ -375,13 +197,6 @@ def test_no_driver_opens_a_host_that_is_closed(placement, disabled: bool | None)
     (report,) = agent.nodes.period(600.0, disabled=disabled)
     assert report.ok and not report.done
     assert "COMPUTE_STATUS_DISABLED" in placement.stranger.traits(ROOT)
-
-
-def test_no_driver_closes_a_host_of_which_nobody_knows_the_status(placement) -> None:
-    closes = lambda tree: tree.add_traits(NODE, "COMPUTE_STATUS_DISABLED")  # noqa: E731
-    agent = Agent(placement, host=both(whole_root(VCPU=8), closes))
-    assert "only the agent sets this trait" in str(agent.period().texts())
-    assert "COMPUTE_STATUS_DISABLED" not in placement.stranger.traits(ROOT)
 
 
 def test_the_allocations_are_passed_only_to_the_driver_that_needs_them(placement, tmp_path) -> None:
