@@ -116,31 +116,23 @@ def test_what_carries_no_secret_is_sent_on() -> None:
         assert found.json() == LISTING
 
 
-def headers_without_end(it: Peer) -> None:
-    it.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    it.drip(b"X-More: 1\r\n")
-
-
-def half_a_header_without_end(it: Peer) -> None:
-    it.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
-    it.drip(b"x")
-
-
-def a_body_without_end(it: Peer) -> None:
-    it.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
-    it.drip(b" ")
-
-
-def chunks_without_end(it: Peer) -> None:
-    it.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    it.drip(b"1\r\n \r\n")
-
-
 @pytest.mark.parametrize(
-    "answer",
-    [headers_without_end, half_a_header_without_end, a_body_without_end, chunks_without_end],
+    ("start", "rest"),
+    [
+        (b"", b"X-More: 1\r\n"),
+        (b"X-Long: ", b"x"),
+        (b"Content-Length: 9999999\r\n\r\n", b" "),
+        (b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+    ids=["headers", "half a header", "a body", "chunks"],
 )
-def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(answer: Answer) -> None:
+def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(
+    start: bytes, rest: bytes
+) -> None:
+    def answer(it: Peer) -> None:
+        it.wfile.write(b"HTTP/1.1 200 OK\r\n" + start)
+        it.drip(rest)
+
     with peer(answer) as placement, pytest.raises(Unreachable, match=r"timed out|not whole"):
         api_of(placement, PATIENCE).request("GET", "/resource_providers")
 
