@@ -474,29 +474,27 @@ def test_one_node_that_fails_stops_no_other(any_placement: Any) -> None:
     assert {item["name"] for item in listed} == {"bm1", "bm3"}
 
 
+def second_root(tree: Any, nodename: str, allocations: Any = None) -> None:
+    inventory()(tree, nodename)
+    if not tree.exists("storage"):
+        tree.new_root("storage", STORAGE)
+    tree.update_inventory("storage", {"DISK_GB": {"total": 100}})
+
+
 def test_a_second_root_that_a_driver_adds_is_made_once(any_placement: Any) -> None:
-    def with_storage(tree, nodename, allocations=None):
-        inventory()(tree, nodename)
-        if not tree.exists("storage"):
-            tree.new_root("storage", STORAGE)
-        tree.update_inventory("storage", {"DISK_GB": {"total": 100}})
+    def shared(tree, nodename, allocations=None):
+        second_root(tree, nodename)
         tree.update_traits("storage", ["MISC_SHARES_VIA_AGGREGATE", OWNER])
         tree.update_aggregates("storage", [AGG])
         tree.update_aggregates(nodename, [AGG])
 
-    agent = Agent(any_placement, Small(with_storage))
+    agent = Agent(any_placement, Small(shared))
     agent.settle()
     assert totals(any_placement, STORAGE) == {"DISK_GB": 100}
 
 
 def test_a_second_root_that_shares_nothing_is_not_made_and_told(any_placement: Any) -> None:
-    def with_another(tree, nodename, allocations=None):
-        inventory()(tree, nodename)
-        if not tree.exists("another"):
-            tree.new_root("another", STORAGE)
-        tree.update_inventory("another", {"DISK_GB": {"total": 100}})
-
-    agent = Agent(any_placement, Small(with_another))
+    agent = Agent(any_placement, Small(second_root))
     assert "a second root provider has to be a sharing provider" in str(agent.period().texts())
     assert names(any_placement) == {NODE}
 

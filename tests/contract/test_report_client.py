@@ -267,10 +267,15 @@ def test_an_ill_formed_name_is_named_and_all_others_are_sent(name: str, world: W
 # -- what is in use
 
 
-def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) -> None:
-    view = world.settled(host())
+def with_a_guest(world: World, tree: ProviderTree) -> tuple[View, str]:
+    """The view once a guest uses the grandchild of this tree, and the guest."""
+    view = world.settled(tree)
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    return world.read(view), guest
+
+
+def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) -> None:
+    view, guest = with_a_guest(world, host())
     tree = view.edit()
     tree.update_inventory(GRANDCHILD, {})
     tree.update_inventory(ROOT, {"VCPU": {"total": 4}})
@@ -287,9 +292,7 @@ def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) 
 
 
 def test_a_provider_in_use_stays_with_all_above_it_and_others_go(world: World) -> None:
-    view = world.settled(host())
-    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, _ = with_a_guest(world, host())
     tree = view.edit()
     tree.remove(CHILD)
     tree.remove(SECOND)
@@ -660,9 +663,7 @@ def held_by(world: World, guest: str) -> dict[str, dict[str, int]]:
 
 def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
     """Else a guest could land there before it is deleted."""
-    view = world.settled(host())
-    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, guest = with_a_guest(world, host())
     moved = dict(LazyAllocations(view, world.api))
     tree = view.edit()
     tree.remove(GRANDCHILD)
@@ -682,9 +683,7 @@ def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
 
 def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
     """All of it would be refused: it is drained afterwards."""
-    view = world.settled(host())
-    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, _ = with_a_guest(world, host())
     tree = view.edit()
     tree.remove(GRANDCHILD)
     tree.update_inventory(SECOND, {"VGPU": {"total": 2}})
@@ -698,9 +697,7 @@ def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
 def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
     tree = host()
     tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
-    view = world.settled(tree)
-    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, guest = with_a_guest(world, tree)
     moved = dict(LazyAllocations(view, world.api))
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 
