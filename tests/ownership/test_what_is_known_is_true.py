@@ -238,26 +238,26 @@ def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> 
     assert host.period().ok
 
 
-def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(
-    placement,
-) -> None:
+@pytest.fixture
+def refused(placement) -> Host:
+    """A host with 8 VCPU, of which a write of 9 was refused."""
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.says(a=inventory(VCPU=9))
     placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
     assert not host.period(SOON).ok
-    assert host.period(1).calls == 0
-    host.says(a=inventory(VCPU=10))
-    assert host.period(1).ok, "another wish is another question"
-    assert host.totals() == {"VCPU": 10}
+    return host
 
 
-def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(placement) -> None:
-    host = settled_host(placement, {"a": inventory(VCPU=8)})
-    host.says(a=inventory(VCPU=9))
-    placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
-    assert not host.period(SOON).ok
-    host.says(a=inventory(VCPU=8))
-    assert host.period(1).ok
+def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(refused) -> None:
+    assert refused.period(1).calls == 0
+    refused.says(a=inventory(VCPU=10))
+    assert refused.period(1).ok, "another wish is another question"
+    assert refused.totals() == {"VCPU": 10}
+
+
+def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(refused) -> None:
+    refused.says(a=inventory(VCPU=8))
+    assert refused.period(1).ok
 
 
 # -- what is in use

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid as uuidlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from hypothesis import strategies as st
 
@@ -152,3 +154,13 @@ def edited_snapshots(draw: st.DrawFn, **options: Any) -> tuple[Snapshot, Snapsho
     if draw(st.booleans()):
         return before, edited(before, draw(edits()))
     return before, draw(snapshots(**options))
+
+
+def element(
+    tag: str, text: str | None = None, children: Iterable[Any] = (), **attributes: str | None
+) -> Element:
+    """An element of a document of libvirt, without what is ``None``."""
+    made = Element(tag, {name: value for name, value in attributes.items() if value is not None})
+    made.text = text
+    made.extend(child for child in children if child is not None)
+    return made

@@ -1021,24 +1021,18 @@ def _called(world, enabled, version=None, context=None):
     return answers.get(timeout=60)
 
 
-def test_the_endpoint_answers_though_the_loop_is_busy(world, caplog) -> None:
-    assert (
-        ComputeEndpoint(world.status, answer_within=0.05, registry_within=0).set_host_enabled(
-            {}, False
-        )
-        == "disabled"
-    )
+@pytest.mark.parametrize(
+    ("stops", "why"), [(False, "a period is running"), (True, "the agent stops")]
+)
+def test_the_endpoint_answers_though_the_loop_is_busy_or_the_agent_stops(
+    world, caplog, stops: bool, why: str
+) -> None:
+    if stops:
+        world.loop.stop()
+    endpoint = ComputeEndpoint(world.status, answer_within=0.05, registry_within=0)
+    assert endpoint.set_host_enabled({}, False) == "disabled"
     assert saved_status(status_document(world.directory)).disabled is True
-    assert "Answering 'disabled': a period is running" in caplog.text
-
-
-def test_the_endpoint_answers_though_the_agent_stops(world, caplog) -> None:
-    world.loop.stop()
-    assert (
-        ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
-    )
-    assert saved_status(status_document(world.directory)).disabled is True
-    assert "Answering 'disabled': the agent stops" in caplog.text
+    assert f"Answering 'disabled': {why}" in caplog.text
 
 
 def test_the_file_is_readable_by_people(world) -> None:
