@@ -31,7 +31,7 @@ from drivers.errors import DriverError, DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 from tests.agents import Agent, Idle
-from tests.full_disk import no_space
+from tests.full_disk import full_disk
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())
@@ -272,11 +272,10 @@ def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) ->
 
 
 def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = NodeTable.in_directory(tmp_path)
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         for _ in range(2):
             table.uuids(["a"], OWN, {})
     assert caplog.text.count("nodes.json can't be written (No space left on device)") == 1
@@ -310,13 +309,12 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
 
 
 def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
     file = SavedRoot.in_directory(tmp_path, OWN)
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         for _ in range(2):
             file.save_ledger(ledger)
         assert "No space left" in file.file.problem
