@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.faults,
@@ -101,10 +101,7 @@ class Podman:
 
     def until(self, name: str, condition: Callable[[], Any]) -> None:
         """Wait for it; what the container logged explains why it did not come."""
-        give_up = time.monotonic() + 90
-        while not condition():
-            assert time.monotonic() < give_up, self.log(name)
-            time.sleep(0.2)
+        eventually(condition, 90, 0.2, otherwise=lambda: self.log(name))
 
     def state(self, name: str) -> dict[str, Any]:
         """What podman says of a container's process."""

@@ -35,7 +35,7 @@ from tests.servers.fleet_hosts import CALLED
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
-from tests.waiting import eventually
+from tests.waiting import eventually, without_error
 
 HOSTS = 1000
 OPERATORS = 8
@@ -100,12 +100,8 @@ class World:
 
     def records(self) -> dict[str, ServiceRecord]:
         """Of a registry that is there; one that is just busy is asked again."""
-        give_up = time.monotonic() + 120
-        while True:
-            try:
-                return {record.host: record for record in self.client.list_services()}
-            except RegistryUnavailable:
-                assert time.monotonic() < give_up, "the registry never came back"
+        services = without_error(self.client.list_services, RegistryUnavailable, within=120)
+        return {record.host: record for record in services}
 
     def are_all_up(self) -> bool:
         found = self.records().values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -36,7 +37,7 @@ from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
-from tests.waiting import eventually
+from tests.waiting import eventually, without_error
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +53,7 @@ def directory(path: Path) -> Path:
 
 def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
-    give_up = time.monotonic() + timeout
-    while True:
-        try:
-            return done()
-        except RegistryUnavailable:
-            if time.monotonic() > give_up:
-                raise
+    return without_error(done, RegistryUnavailable, within=timeout)
 
 
 # -- over the bus
@@ -100,33 +95,42 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
             each.stop()
 
 
-def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
-    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+@pytest.fixture
+def client(own_broker: RabbitMQ, transport: Callable[[str], Any]) -> RegistryClient:
+    return RegistryClient.over(transport(own_broker.url), timeout=2)
+
+
+@pytest.fixture
+def one_host(
+    own_broker: RabbitMQ, client: RegistryClient, tmp_path: Path
+) -> Iterator[RegistryProcess]:
+    """A registry that knows host1."""
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
         assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
-        registry.kill9()
-        assert_it_fails(client)
-        registry.start()
-        assert until(lambda: client.get_service("host1")).host == "host1"
-        own_broker.kill9()
-        assert_it_fails(client)
-        own_broker.start()
-        assert until(lambda: client.get_service("host1"), 60).host == "host1"
+        yield registry
+
+
+def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
+    own_broker: RabbitMQ, client: RegistryClient, one_host: RegistryProcess
+) -> None:
+    one_host.kill9()
+    assert_it_fails(client)
+    one_host.start()
+    assert until(lambda: client.get_service("host1")).host == "host1"
+    own_broker.kill9()
+    assert_it_fails(client)
+    own_broker.start()
+    assert until(lambda: client.get_service("host1"), 60).host == "host1"
 
 
 def test_a_heartbeat_that_no_registry_fetches_in_time_is_dropped_by_the_broker(
-    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
+    own_broker: RabbitMQ, client: RegistryClient, one_host: RegistryProcess
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
-    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
-        registry.kill9()
-        queued = ("list_queues", "--no-table-headers", "name", "messages")
-        for _ in range(3):
-            assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
-        eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
+    one_host.kill9()
+    queued = ("list_queues", "--no-table-headers", "name", "messages")
+    for _ in range(3):
+        assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
+    eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
 
 
 DOWN_AFTER = 20.0
@@ -225,21 +229,11 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
         with pytest.raises(errors.TransportUnavailable):
             caller.set_host_enabled("host1", enabled=False)
     own_broker.start()
-    assert until_answered(used) == "enabled"
+    enable = functools.partial(used.set_host_enabled, "host1", enabled=True)
+    assert without_error(enable, errors.MessagingError) == "enabled"
     time.sleep(2.0)  # for what would come late
     assert False not in agent.asked
     server.stop()
-
-
-def until_answered(api: ComputeAgentAPI) -> str:
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            return api.set_host_enabled("host1", enabled=True)
-        except errors.MessagingError:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.2)
 
 
 def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time(

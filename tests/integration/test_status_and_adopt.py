@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from agent.reporting.status import ENDED, started_at
 from agent.state.root_file import root_path
 from tests.servers.agent import AgentProcess
+from tests.waiting import eventually
 
 COMPUTECTL = [sys.executable, "-c", "from computectl.app import main; main()"]
 
@@ -75,11 +75,9 @@ def test_status_after_the_agent_was_killed(agent):
 def test_status_of_an_agent_that_is_stuck(agent):
     begin(agent)
     agent.send(signal.SIGSTOP)
-    give_up = time.monotonic() + 60
-    while (said := computectl(agent, "status")).returncode == 0:
-        assert time.monotonic() < give_up
+    eventually(lambda: computectl(agent, "status").returncode == 1)
+    said = computectl(agent, "status")
     agent.send(signal.SIGCONT)
-    assert said.returncode == 1
     assert "stuck" in said.stderr and "see the log" in said.stderr
 
 
@@ -88,9 +86,7 @@ def test_an_agent_that_nobody_has_buried_is_not_running(agent):
     begin(agent)
     pid = written(agent)["pid"]
     os.kill(pid, signal.SIGKILL)
-    give_up = time.monotonic() + 60
-    while started_at(pid) != ENDED:
-        assert time.monotonic() < give_up
+    eventually(lambda: started_at(pid) == ENDED)
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "not running" in said.stderr
