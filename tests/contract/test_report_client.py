@@ -329,17 +329,18 @@ def test_a_root_whose_name_is_taken_leaves_everything_as_it_was(world: World) ->
 # -- somebody else writes
 
 
-def trait_beside(world: World, uuid: str) -> None:
-    world.stranger.add_trait(uuid, "CUSTOM_FOREIGN")
+def edited_beside_a_stranger(world: World) -> tuple[View, ProviderTree]:
+    """A view of a host, a child of which then gets a trait, and a tree to edit."""
+    view = world.settled(host())
+    world.stranger.add_trait(CHILD, "CUSTOM_FOREIGN")
+    return view, view.edit()
 
 
 @pytest.mark.parametrize("what", ["traits", "aggregates", "inventory"])
 def test_a_conflict_stops_the_plan_is_read_and_loses_nothing_of_the_strangers(
     what: str, world: World
 ) -> None:
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     change(tree, what)
     outcome = world.applied(view, tree)
     assert isinstance(outcome.stopped_by, Conflict)
@@ -377,9 +378,7 @@ def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
     what: str, world: World
 ) -> None:
     """Its reply shows the generation of now; under that we have read nothing yet."""
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     if what == "rename":
         tree.rename(CHILD, "renamed")
     else:
@@ -391,9 +390,7 @@ def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
 
 
 def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(world: World) -> None:
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     tree.rename(CHILD, "renamed")
     view = world.applied(view, tree).view
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
@@ -414,7 +411,7 @@ def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(
     world: World,
 ) -> None:
     view = world.settled(host())
-    trait_beside(world, ROOT)
+    world.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     view = world.read(view)
     guest = world.stranger.put_allocation({ROOT: {"VCPU": 1}})
     again = world.read(view)
@@ -539,7 +536,7 @@ def test_a_lost_rename_move_or_delete_is_read_first(
 
 def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
     view = world.settled(host())
-    trait_beside(world, CHILD)
+    world.stranger.add_trait(CHILD, "CUSTOM_FOREIGN")
     for path in ("in_tree", "/inventories$", "/traits$", "/aggregates$", "member_of"):
         world.api.fail_next("GET", path, Unreachable("broken off"))
         with pytest.raises(PlacementError, match="broken off"):
@@ -585,7 +582,7 @@ def test_a_quiet_verification_is_one_call_or_two(world: World) -> None:
 
 def test_only_what_moved_is_read_again(world: World) -> None:
     view = world.settled(host())
-    trait_beside(world, SECOND)
+    world.stranger.add_trait(SECOND, "CUSTOM_FOREIGN")
     world.stranger.rename(CHILD, "renamed by an operator")
     calls = world.calls_of(lambda: world.read(view))
     touched = {path.split("/")[2] for _, path in calls if path.count("/") == 3}
