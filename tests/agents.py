@@ -175,7 +175,7 @@ class Agent:
     def settle(self) -> None:
         """Until a verification has nothing more to write."""
         for _ in range(3):
-            reports = self.periods()
+            reports = self.periods(2 * VERIFY)
             assert all(report.ok for report in reports), [one.texts() for one in reports]
         assert not any(report.done for report in reports)
 
