@@ -545,39 +545,7 @@ def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
 
 
-# -- what it costs
-
-
-def test_a_cold_start_costs_one_call_for_each_thing(world: World) -> None:
-    calls = Counter(kinds(world.calls_of(lambda: world.settled(host()))))
-    assert calls == {
-        "GET in_tree": 1,
-        "POST provider": 4,  # N
-        "PUT inventories": 2,  # I
-        "PUT traits": 2 + 1,  # T, and K: the custom trait
-        "PUT aggregates": 1,  # A
-        "PUT resource_classes": 1,  # X
-    }
-
-
-def test_a_restart_without_a_saved_view_reads_three_things_of_each(world: World) -> None:
-    world.settled(host())
-    assert Counter(kinds(world.calls_of(world.read))) == {
-        "GET in_tree": 1,
-        "GET inventories": 4,
-        "GET traits": 4,
-        "GET aggregates": 4,
-        "GET member_of": 1,
-    }
-
-
-def test_a_quiet_verification_is_one_call_or_two(world: World) -> None:
-    view = world.settled(host())
-    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree", "GET member_of"]
-    tree = view.edit()
-    tree.update_aggregates(ROOT, [])
-    view = world.applied(view, tree).view
-    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree"]
+# -- what is read again
 
 
 def test_only_what_moved_is_read_again(world: World) -> None:
