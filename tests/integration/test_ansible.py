@@ -191,7 +191,7 @@ def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     site.play("site.yml")
     roots = {
         one["name"]: one["uuid"]
-        for one in placement_server.request("GET", "/resource_providers")["resource_providers"]
+        for one in placement_server.providers()
         if one["name"] in site.hosts
     }
     assert roots.keys() == site.hosts.keys()

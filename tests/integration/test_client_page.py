@@ -68,8 +68,8 @@ def test_three_services_report_beneath_novas_root_and_leave_all_else(
     }
     for command in run:
         assert said(command, **environment) == command.output, command.words
-    listed = placement.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
     agent = "compute1:Open vSwitch agent"
+    listed = placement.providers(f"?in_tree={root}")
     assert {row["name"] for row in listed} == {
         "compute1",
         "theirs",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.agent_host import AgentHost
-from tests.integration.test_there_and_back import BESIDE, INSTEAD, NODE, OWNER, ROOT, listed, names
+from tests.integration.test_there_and_back import BESIDE, INSTEAD, NODE, OWNER, ROOT
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.reference import NovaBeside, reference_python
@@ -87,11 +87,11 @@ def test_beside_nova_and_back(walk: Walk) -> None:
     walk.start_nova()
     walk.host.configure(more=QUICK + "[compute]\nroot_provider = attach\n")
     walk.host.script(BESIDE)
-    before = names(walk.placement)
+    before = walk.placement.uuids().keys()
     walk.run("from-nova.rst", "beside")
     assert f"{NODE}_card" in walk.output
     walk.run("from-nova.rst", "beside-back")
-    assert names(walk.placement) == before
+    assert walk.placement.uuids().keys() == before
     assert walk.nova is not None
     walk.nova.period()
 
@@ -126,4 +126,4 @@ def test_a_reinstalled_host_takes_its_providers_over(walk: Walk) -> None:
 
 
 def uuids(placement: RealPlacement) -> set[str]:
-    return {each["uuid"] for each in listed(placement)}
+    return {*placement.uuids().values()}

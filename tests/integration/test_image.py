@@ -167,7 +167,7 @@ def test_the_agent_reports_survives_a_kill_and_keeps_its_state_over_an_upgrade(
     )
 
     def roots() -> dict[str, str]:
-        listed = placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = placement.providers()
         return {one["name"]: one["uuid"] for one in listed}
 
     podman.start("agent", *words)

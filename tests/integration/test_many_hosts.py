@@ -113,10 +113,9 @@ class World:
     def with_trait(self) -> set[str]:
         """Roots, read from Placement; none if so many hosts keep it busy."""
         try:
-            found = self.placement.request("GET", f"/resource_providers?required={DISABLED}")
+            return {*self.placement.uuids(f"?required={DISABLED}").values()}
         except TimeoutError:
             return set()
-        return {each["uuid"] for each in found["resource_providers"]}
 
     def candidates(self) -> set[str]:
         query = f"/allocation_candidates?resources=VCPU:1&root_required=!{DISABLED}"

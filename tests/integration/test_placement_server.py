@@ -80,7 +80,7 @@ def test_emptying_forgets_all_that_clients_wrote(placement: RealPlacement) -> No
     stranger.set_inventory(child, {"CUSTOM_Y": {"total": 1}})
     consumer = stranger.put_allocation({child: {"CUSTOM_Y": 1}})
     placement.empty()
-    assert placement.request("GET", "/resource_providers")["resource_providers"] == []
+    assert placement.providers() == []
     assert stranger.allocation(consumer) == {"allocations": {}}
     for name in ("/traits/CUSTOM_X", "/resource_classes/CUSTOM_Y"):
         with pytest.raises(NotFound):

@@ -150,8 +150,7 @@ def test_a_second_node_leaves_the_first_its_provider_and_computectl_knows(agent,
     planned = json.loads(computectl(agent, "plan", "-f", "json").stdout)
     said = agent.once()
     assert said.returncode == 0, said.stderr
-    roots = placement.request("GET", "/resource_providers")["resource_providers"]
-    uuids = {root["name"]: root["uuid"] for root in roots}
+    uuids = placement.uuids()
     assert uuids.keys() == {"testhost", "other"}
     assert uuids["testhost"] == own
     assert uuids["other"] in json.dumps(planned)
@@ -202,8 +201,7 @@ def test_a_provider_below_the_root_is_adopted_while_no_agent_runs(agent, placeme
     assert "already" in computectl(agent, "adopt", theirs).stdout
     assert placement.stranger.inventory(theirs), "Placement is only read"
     assert agent.once().returncode == 0
-    listed = placement.request("GET", f"/resource_providers?in_tree={own}")["resource_providers"]
-    assert {item["uuid"] for item in listed} == {own, other}
+    assert {*placement.uuids(f"?in_tree={own}").values()} == {own, other}
 
 
 def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):

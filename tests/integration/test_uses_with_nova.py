@@ -70,7 +70,7 @@ class Host:
 
     def providers(self) -> dict[str, str]:
         """The UUIDs of this host's tree, by name."""
-        listed = self.placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = self.placement.providers()
         roots = {one["uuid"] for one in listed if one["name"] == self.name}
         return {one["name"]: one["uuid"] for one in listed if one["root_provider_uuid"] in roots}
 
@@ -107,7 +107,7 @@ class Cloud:
 
     def allocation(self, guest: str) -> dict[str, dict[str, int]]:
         """What a guest has, by the provider's name."""
-        listed = self.placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = self.placement.providers()
         names = {one["uuid"]: one["name"] for one in listed}
         found = self.placement.request("GET", f"/allocations/{guest}")["allocations"]
         return {names[uuid]: each["resources"] for uuid, each in found.items()}

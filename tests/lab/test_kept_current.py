@@ -48,7 +48,7 @@ def is_ok(agent: AgentProcess) -> bool:
 
 
 def card(placement: RealPlacement) -> dict | None:
-    found = placement.request("GET", f"/resource_providers?name={PROVIDER}")["resource_providers"]
+    found = placement.providers(f"?name={PROVIDER}")
     return found[0] if found else None
 
 
