@@ -41,30 +41,7 @@ def names(any_placement: Any, root: str = ROOT) -> set[str]:
     return {item["name"] for item in listed["resource_providers"]}
 
 
-# -- quiet
-
-
-def test_a_quiet_verification_is_one_get_and_nothing_is_asked_in_between(
-    any_placement: Any,
-) -> None:
-    agent = Agent(any_placement, Small(inventory()), Small(devices(DEVICE)))
-    agent.settle()
-    for _ in range(3):
-        assert agent.calls_of(agent.period) == [f"GET /resource_providers?in_tree={ROOT}"]
-        for _ in range(4):
-            assert agent.calls_of(lambda: agent.period(after=10.0)) == []
-    assert agent.period().calls == 1
-
-
-def test_one_changed_inventory_is_one_put(any_placement: Any) -> None:
-    driver = Small(inventory(8))
-    agent = Agent(any_placement, driver, Small(devices(DEVICE)))
-    agent.settle()
-    driver.body = inventory(16)
-    assert agent.calls_of(lambda: agent.period(after=10.0)) == [
-        f"PUT /resource_providers/{ROOT}/inventories"
-    ]
-    assert agent.calls_of(lambda: agent.period(after=10.0)) == []
+# -- verified
 
 
 def test_verification_can_be_switched_off(any_placement: Any) -> None:
@@ -91,15 +68,6 @@ def test_what_a_stranger_undid_is_done_again_at_the_next_verification(
     agent.settle()
     assert {"COMPUTE_VOLUME_MULTI_ATTACH", "COMPUTE_NODE"} <= any_placement.stranger.traits(ROOT)
     assert totals(any_placement) == {"VCPU": 8}
-
-
-def test_a_restart_writes_nothing(any_placement: Any) -> None:
-    drivers = [Small(inventory()), Small(devices(DEVICE))]
-    Agent(any_placement, *drivers).settle()
-    calls = Agent(any_placement, *drivers)
-    report = calls.period()
-    assert report.ok and not report.done
-    assert report.calls == 3 * 2 + 1
 
 
 # -- what is a stranger's
@@ -257,18 +225,6 @@ def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
     report = agent.period(disabled=True)
     assert report.driver_errors and not report.done
     assert names(any_placement) == set()
-
-
-def test_a_driver_that_is_not_ready_leaves_everything_as_it_was(any_placement: Any) -> None:
-    driver = Small(devices(DEVICE))
-    agent = Agent(any_placement, driver)
-    agent.settle()
-    generation = any_placement.stranger.provider(child_uuid(DEVICE))["generation"]
-    driver.body = fails(DriverNotReady("reconnecting"))
-    for _ in range(3):
-        report = agent.period(after=10.0)
-        assert not report.done and report.calls == 0
-    assert any_placement.stranger.provider(child_uuid(DEVICE))["generation"] == generation
 
 
 def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any) -> None:
