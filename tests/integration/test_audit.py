@@ -246,8 +246,7 @@ def test_a_host_that_has_just_reported_is_well_by_one_call_and_one_for_each_prov
 
 def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) -> None:
     node = "a0d17000-0000-4000-8000-000000000001"
-    host.script(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
-    assert host.agent().code == 0
+    host.report(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
     registry.heartbeat(checks.Report("host1", "here", "6.5", [node]))
     said = host.ctl("audit")
     assert (said.code, said.err) == (0, ""), said

@@ -115,8 +115,7 @@ def test_retiring_an_attached_host_takes_the_steps_of_a_child_that_goes(
     """nova-compute, which has the children in its copy, never fails."""
     host.compute_id.unlink()
     host.configure(more=ATTACHED)
-    host.script(BESIDE)
-    assert host.agent().code == 0
+    host.report(BESIDE)
     nova.period()
     assert f"{NODE}_card" in placement.uuids()
     said = host.ctl("retire", "--yes")
