@@ -80,20 +80,21 @@ def _case(size: tuple[int, int], repeats: int, reference: str | None) -> Case:
     ours, theirs = [], []
     for repeat in range(repeats):
         sys.stderr.write(f"{size[0]} providers, {size[1]} consumers, run {repeat + 1}\n")
-        ours.append(_run(sys.executable, "ours", size))
-        ours.append(_run(sys.executable, "ours", size, str(CHUNK)))
+        ours.append(run_with_placement(sys.executable, "ours", size))
+        ours.append(run_with_placement(sys.executable, "ours", size, str(CHUNK)))
         if reference:
-            theirs.append(_run(reference, "reference", size))
+            theirs.append(run_with_placement(reference, "reference", size))
     return Case(*size, ours=medians(ours), reference=medians(theirs))
 
 
-def _run(python: str, side: str, size: tuple[int, int], *more: str) -> Any:
+def run_with_placement(python: str, module: str, size: tuple[int, int], *more: str) -> Any:
+    """Run one of these modules with a Placement of its own, and return the JSON that it prints."""
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
         PlacementServer(Path(directory)) as server,
     ):
         log = Path(directory) / "requests.jsonl"
-        return run_side(python, side, server.url, log, *size, *more)
+        return run_side(python, module, server.url, log, *size, *more)
 
 
 def run_side(python: str, module: str, *arguments: object) -> Any:

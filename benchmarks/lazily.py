@@ -9,25 +9,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.compare import run_side
-from driverkit.placement.server import PlacementServer
+from benchmarks.compare import run_with_placement
 
 PROVIDERS, CONSUMERS = 11, 5
 
 
 def quiet_calls(reference: str, *how: str) -> Any:
-    """Return the calls of a quiet period, with a Placement of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="lazily-") as directory,
-        PlacementServer(Path(directory)) as server,
-    ):
-        log = Path(directory) / "requests.jsonl"
-        return run_side(reference, "lazily_reference", server.url, log, PROVIDERS, CONSUMERS, *how)
+    """Return the calls of a quiet period."""
+    return run_with_placement(reference, "lazily_reference", (PROVIDERS, CONSUMERS), *how)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -8,17 +8,15 @@ Prints the calls of one quiet period.
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nova import objects  # type: ignore[import-not-found]
 from nova.scheduler.client import report  # type: ignore[import-not-found]
 
 from benchmarks.host import Host
 from benchmarks.meter import Meter
-from benchmarks.reference import Clock, Reference, configure
+from benchmarks.reference import Reference, begin
 from benchmarks.scenarios import QUIET
 from benchmarks.somebody import Somebody
 
@@ -58,11 +56,7 @@ def read_lazily() -> None:
 def main(argv: list[str]) -> None:
     """Start, create guests, and print the number of calls of a quiet period."""
     url, log, providers, consumers, *how = argv[1:]
-    configure(url)
-    objects.register_all()
-    service = types.SimpleNamespace(disabled=False)
-    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
-    report.time = clock = Clock()
+    clock, service = begin(url)
     if how:
         read_lazily()
     side, meter = Reference(Host(int(providers)), clock, service), Meter(Path(log))

@@ -129,25 +129,28 @@ class Reference:
         self._tracker._update_to_placement(self._context, node, startup)  # noqa: SLF001
 
 
-def configure(url: str) -> None:
-    """Set the options as nova.conf would: a token, and an endpoint without a catalog."""
+def begin(url: str) -> tuple[Clock, types.SimpleNamespace]:
+    """Prepare Nova's modules; return their clock, and the host's service record.
+
+    Options are set as nova.conf would: a token, and an endpoint without a catalog.
+    """
     conf.CONF([], project="nova", default_config_files=[])
     conf.CONF.set_override("auth_type", "admin_token", group="placement")
     options = loading.get_auth_plugin_conf_options("admin_token")
     conf.CONF.register_opts(options, group="placement")
     conf.CONF.set_override("endpoint", url, group="placement")
     conf.CONF.set_override("token", "admin", group="placement")
+    objects.register_all()
+    service = types.SimpleNamespace(disabled=False)
+    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
+    report.time = clock = Clock()
+    return clock, service
 
 
 def main(argv: list[str]) -> None:
     """Run the case."""
     url, log, providers, consumers = argv[1:]
-    configure(url)
-    objects.register_all()
-    service = types.SimpleNamespace(disabled=False)
-    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
-    clock = Clock()
-    report.time = clock
+    clock, service = begin(url)
     host, meter = Host(int(providers)), Meter(Path(log))
     side = Reference(host, clock, service)
     Scenarios(side, host, int(consumers), Somebody(url), meter).run()

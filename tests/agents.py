@@ -42,18 +42,32 @@ Body = Callable[..., None]
 """``(tree)``, ``(tree, allocations)`` or ``(tree, nodename, allocations)``: what a driver does."""
 
 
-class Small(ComputeDriver):
+class Idle(ComputeDriver):
+    """A driver that reports nothing: of these nodes, unless it can't name them."""
+
+    def __init__(self, nodes: Any = (), error: BaseException | None = None) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.nodes, self.error = nodes, error
+
+    def get_available_nodes(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.nodes
+
+    def update_provider_tree(
+        self, provider_tree: ProviderTree, nodename: str, allocations: Any = None
+    ) -> None:
+        """Nothing."""
+
+
+class Small(Idle):
     """A driver whose ``update_provider_tree`` is a function; it keeps what it was shown."""
 
     def __init__(self, body: Body, nodes: list[str] | None = None, **capabilities: bool) -> None:
-        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        super().__init__(nodes or [NODE])
         self.body = body
-        self.nodes = nodes or [NODE]
         self.capabilities: Mapping[str, bool] = capabilities  # type: ignore[misc]
         self.trees: list[ProviderTree] = []
-
-    def get_available_nodes(self) -> list[str]:
-        return self.nodes
 
     def update_provider_tree(
         self, provider_tree: ProviderTree, nodename: str, allocations: Any = None
@@ -161,7 +175,7 @@ class Agent:
     def settle(self) -> None:
         """Until a verification has nothing more to write."""
         for _ in range(3):
-            reports = self.periods()
+            reports = self.periods(2 * VERIFY)
             assert all(report.ok for report in reports), [one.texts() for one in reports]
         assert not any(report.done for report in reports)
 

@@ -19,7 +19,7 @@ from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 
-pytest_plugins = ["tests.sharing", "tests.tiers"]
+pytest_plugins = ["tests.needs", "tests.sharing", "tests.tiers"]
 
 settings.load_profile(profiles.NAME)
 

@@ -19,6 +19,7 @@ from tests.servers.bulk_load import Held
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 from tests.servers.fleet import Fleet
 from tests.servers.placement_workers import PlacementWorkers
+from tests.servers.process import Server
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
@@ -107,25 +108,19 @@ class LargeFleet(Fleet):
 
 
 @dataclass
-class Centre:
+class Centre(Server):
     """Starts all servers and the fleet as a context, and ends them with it."""
 
     shape: Shape
     directory: Path
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """End all servers, the last one first."""
         self._stack.close()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start all servers; the hosts wait for their commands."""
         shape, enter = self.shape, self._stack.enter_context
         self.placement_db = enter(shape.placement_on())
         self.registry_db = enter(shape.registry_on())

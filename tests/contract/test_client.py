@@ -12,21 +12,9 @@ from reportclient.errors import Conflict, InUse, NotFound, Rejected, Unreachable
 from reportclient.file_store import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
-from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
+from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, kinds
 
 GUESTS = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
-
-
-@pytest.fixture
-def nova(world: World) -> World:
-    """A root with children that somebody else has made and goes on to write to."""
-    world.settled(host())
-    return world
-
-
-@pytest.fixture
-def client(nova: World) -> Client:
-    return Client(nova.api)
 
 
 def calls(world: World, action: Callable[[], object]) -> list[str]:

@@ -13,7 +13,7 @@ from reportclient.client import Client, Result
 from reportclient.errors import InUse
 from reportclient.file_store import FileStore
 from reportclient.provider_tree import ProviderTree
-from tests.contract.world import CHILD, GRANDCHILD, World, host, kinds
+from tests.contract.world import CHILD, GRANDCHILD, World, kinds
 from tests.contract.world import ROOT as OWN_ROOT
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
@@ -208,15 +208,9 @@ LINK = "CUSTOM_LINK"
 
 
 @pytest.fixture
-def world(world: World) -> World:
-    world.settled(host())
-    return world
-
-
-@pytest.fixture
-def guest(world: World) -> str:
+def guest(nova: World) -> str:
     """A consumer of the port, one of two links."""
-    return world.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
+    return nova.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
 
 
 def without_port(client: Client) -> Result:
@@ -238,9 +232,9 @@ def unmentioned(client: Client) -> Result:
     return client.update(client.tree(OWN_ROOT))
 
 
-def links(world: World) -> tuple[int, int] | None:
+def links(nova: World) -> tuple[int, int] | None:
     """The total of the port's links, and how many are reserved; ``None`` without a port."""
-    port = world.truth().get(GRANDCHILD)
+    port = nova.truth().get(GRANDCHILD)
     record = None if port is None else port.inventory.get(LINK)
     return None if record is None else (record.total, record.reserved)
 
@@ -248,113 +242,113 @@ def links(world: World) -> tuple[int, int] | None:
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("conflicts", [False, True])
 def test_a_device_that_is_listed_again_is_open_again(
-    world: World, guest: str, tmp_path: Path, restarted: bool, conflicts: bool
+    nova: World, guest: str, tmp_path: Path, restarted: bool, conflicts: bool
 ) -> None:
-    client = Client(world.api, store=FileStore(tmp_path))
-    assert without_port(client).draining == {GRANDCHILD} and links(world) == (2, 2)
+    client = Client(nova.api, store=FileStore(tmp_path))
+    assert without_port(client).draining == {GRANDCHILD} and links(nova) == (2, 2)
     if restarted:
-        client = Client(world.api, store=FileStore(tmp_path))
+        client = Client(nova.api, store=FileStore(tmp_path))
     if conflicts:
         tree = client.tree(OWN_ROOT)
-        world.stranger.add_trait(GRANDCHILD, "HW_CPU_X86_AVX")
+        nova.stranger.add_trait(GRANDCHILD, "HW_CPU_X86_AVX")
         tree.update_inventory("port", {LINK: {"total": 2}})
         result = client.update(tree)
     else:
         result = with_port(client)
-    assert result.ok and links(world) == (2, 0)
+    assert result.ok and links(nova) == (2, 0)
     assert not result.draining and not with_port(client).done
 
 
 def test_without_a_store_a_restarted_client_leaves_reserved_as_it_is(
-    world: World, guest: str
+    nova: World, guest: str
 ) -> None:
-    without_port(Client(world.api))
-    client = Client(world.api)
-    assert with_port(client).ok and links(world) == (2, 2)
+    without_port(Client(nova.api))
+    client = Client(nova.api)
+    assert with_port(client).ok and links(nova) == (2, 2)
     tree = client.tree(OWN_ROOT)
     tree.update_inventory("port", {LINK: {"total": 2, "reserved": 0}})
-    assert client.update(tree).ok and links(world) == (2, 0)
+    assert client.update(tree).ok and links(nova) == (2, 0)
 
 
-def test_who_edits_sees_a_draining_device_as_it_was(world: World, guest: str) -> None:
-    world.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
-    client = Client(world.api)
+def test_who_edits_sees_a_draining_device_as_it_was(nova: World, guest: str) -> None:
+    nova.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
+    client = Client(nova.api)
     without_port(client)
-    assert links(world) == (2, 2)
+    assert links(nova) == (2, 2)
     assert client.tree(OWN_ROOT).records(GRANDCHILD)[LINK].reserved == 1
     assert client.tree(OWN_ROOT).freeze() is not None
-    assert unmentioned(client).calls == 1 and links(world) == (2, 2), "a look at its consumers"
+    assert unmentioned(client).calls == 1 and links(nova) == (2, 2), "a look at its consumers"
     with_port(client)
-    assert links(world) == (2, 1)
+    assert links(nova) == (2, 1)
 
 
 def test_what_was_removed_goes_with_the_first_update_after_its_last_consumer(
-    world: World, guest: str
+    nova: World, guest: str
 ) -> None:
-    client = Client(world.api, strict=True)
+    client = Client(nova.api, strict=True)
     with pytest.raises(InUse):
         without_port(client)
     result = unmentioned(client)
     assert result.ok and result.draining == {GRANDCHILD} and result.calls == 1
-    world.stranger.delete_allocation(guest)
+    nova.stranger.delete_allocation(guest)
 
     def other_change(tree: ProviderTree) -> None:
         tree.add_traits(OWN_ROOT, "HW_CPU_X86_AVX")
 
     assert client.edit(OWN_ROOT, other_change).ok
-    assert GRANDCHILD not in world.truth() and unmentioned(client).calls == 0
+    assert GRANDCHILD not in nova.truth() and unmentioned(client).calls == 0
 
 
 def test_a_removed_class_goes_with_the_first_update_after_its_last_consumer(
-    world: World, guest: str, tmp_path: Path
+    nova: World, guest: str, tmp_path: Path
 ) -> None:
     """Also after a restart, with a store."""
-    client = Client(world.api, store=FileStore(tmp_path))
+    client = Client(nova.api, store=FileStore(tmp_path))
     for names in ((LINK, "VGPU"), ("VGPU",)):
         tree = client.tree(OWN_ROOT)
         tree.update_inventory(GRANDCHILD, {name: {"total": 2} for name in names})
         result = client.update(tree)
     assert isinstance(result.failed[GRANDCHILD], InUse)
-    assert world.truth().get(GRANDCHILD).inventory.keys() == {LINK, "VGPU"}
-    world.stranger.put_allocation({GRANDCHILD: {"VGPU": 1}})
-    world.stranger.delete_allocation(guest)
-    assert unmentioned(Client(world.api, store=FileStore(tmp_path))).ok
-    assert world.truth().get(GRANDCHILD).inventory.keys() == {"VGPU"}
+    assert nova.truth().get(GRANDCHILD).inventory.keys() == {LINK, "VGPU"}
+    nova.stranger.put_allocation({GRANDCHILD: {"VGPU": 1}})
+    nova.stranger.delete_allocation(guest)
+    assert unmentioned(Client(nova.api, store=FileStore(tmp_path))).ok
+    assert nova.truth().get(GRANDCHILD).inventory.keys() == {"VGPU"}
 
 
 def test_a_device_that_got_another_consumer_after_the_look_goes_on_draining(
-    world: World, guest: str
+    nova: World, guest: str
 ) -> None:
-    client = Client(world.api)
+    client = Client(nova.api)
     without_port(client)
-    world.stranger.delete_allocation(guest)
+    nova.stranger.delete_allocation(guest)
     path = f"/resource_providers/{GRANDCHILD}/allocations"
-    answer = world.stranger.send("GET", path)
+    answer = nova.stranger.send("GET", path)
     assert not answer["allocations"]
     with_port(client)
-    world.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
-    assert without_port(client).draining == {GRANDCHILD} and links(world) == (2, 2)
+    nova.stranger.put_allocation({GRANDCHILD: {LINK: 1}})
+    assert without_port(client).draining == {GRANDCHILD} and links(nova) == (2, 2)
 
 
 def test_a_refused_removal_is_sent_again_when_the_caller_asks_again(
-    world: World, guest: str
+    nova: World, guest: str
 ) -> None:
-    client = Client(world.api)
+    client = Client(nova.api)
     assert not without_port(client).ok
-    world.stranger.delete_allocation(guest)
+    nova.stranger.delete_allocation(guest)
     client.stale(OWN_ROOT)
     tree = client.tree(OWN_ROOT)
     tree.remove(GRANDCHILD)
-    assert "DELETE" in " ".join(kinds(world.calls_of(lambda: client.update(tree))))
-    assert GRANDCHILD not in world.truth()
+    assert "DELETE" in " ".join(kinds(nova.calls_of(lambda: client.update(tree))))
+    assert GRANDCHILD not in nova.truth()
 
 
-def test_another_clients_decision_over_reserved_ends_draining(world: World, guest: str) -> None:
-    client = Client(world.api)
+def test_another_clients_decision_over_reserved_ends_draining(nova: World, guest: str) -> None:
+    client = Client(nova.api)
     without_port(client)
-    world.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
+    nova.stranger.set_inventory(GRANDCHILD, {LINK: {"total": 2, "reserved": 1}})
     client.stale(OWN_ROOT)
     tree = client.tree(OWN_ROOT)
     tree.new_child("other", OWN_ROOT)
     tree.update_inventory("port", {LINK: {"total": 2}})
-    assert client.update(tree).ok and links(world) == (2, 1)
+    assert client.update(tree).ok and links(nova) == (2, 1)

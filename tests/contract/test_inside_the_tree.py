@@ -9,33 +9,22 @@ from reportclient.errors import Conflict, NameTaken, Rejected
 from tests.agents import NODE, Agent, Small, child_uuid, devices, inventory
 from tests.agents import ROOT as HOST
 from tests.contract.test_report_client import full
-from tests.contract.world import CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host
+from tests.contract.world import CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World
 
 STRANGER = "00000000-0000-4000-8000-0000000000b0"
 
 
-@pytest.fixture
-def world(world: World) -> World:
-    world.settled(host())
-    return world
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    return Client(world.api)
-
-
 @pytest.mark.parametrize(("name", "parent"), [("card", SECOND), ("theirs", ROOT), ("their", CHILD)])
 def test_a_child_that_another_client_made_meanwhile_gets_the_name_and_parent_that_were_set(
-    world: World, client: Client, name: str, parent: str
+    nova: World, client: Client, name: str, parent: str
 ) -> None:
     tree = client.tree(ROOT)
     tree.new_child("card", ROOT, OTHER)
     tree.update_inventory(OTHER, {"VGPU": {"total": 1}})
-    world.stranger.create_child(parent, name, OTHER)
-    world.stranger.set_inventory(OTHER, {"PCI_DEVICE": {"total": 1}})
+    nova.stranger.create_child(parent, name, OTHER)
+    nova.stranger.set_inventory(OTHER, {"PCI_DEVICE": {"total": 1}})
     assert client.update(tree).ok
-    card = world.truth().get(OTHER)
+    card = nova.truth().get(OTHER)
     assert (card.name, card.parent_uuid) == ("card", ROOT)
     assert card.inventory == {"VGPU": full(1), "PCI_DEVICE": full(1)}
 
@@ -43,15 +32,15 @@ def test_a_child_that_another_client_made_meanwhile_gets_the_name_and_parent_tha
 @pytest.mark.parametrize("name", ["theirs", "card"])
 @pytest.mark.parametrize("is_root", [True, False])
 def test_a_provider_of_another_tree_is_never_written_to(
-    world: World, client: Client, name: str, is_root: bool
+    nova: World, client: Client, name: str, is_root: bool
 ) -> None:
-    world.stranger.create_provider("rack", STRANGER)
+    nova.stranger.create_provider("rack", STRANGER)
     if is_root:
-        world.stranger.create_provider(name, OTHER)
+        nova.stranger.create_provider(name, OTHER)
     else:
-        world.stranger.create_child(STRANGER, name, OTHER)
-    world.stranger.set_inventory(OTHER, {"PCI_DEVICE": {"total": 1}})
-    before = [world.stranger.provider(uuid) for uuid in (STRANGER, OTHER)]
+        nova.stranger.create_child(STRANGER, name, OTHER)
+    nova.stranger.set_inventory(OTHER, {"PCI_DEVICE": {"total": 1}})
+    before = [nova.stranger.provider(uuid) for uuid in (STRANGER, OTHER)]
     for _ in range(3):
         tree = client.tree(ROOT)
         tree.new_child("card", ROOT, OTHER)
@@ -59,88 +48,88 @@ def test_a_provider_of_another_tree_is_never_written_to(
         tree.add_traits(ROOT, "HW_CPU_X86_AVX")
         result = client.update(tree)
         assert not result.ok and "in another tree" in str(result.failed[OTHER])
-        assert [world.stranger.provider(uuid) for uuid in (STRANGER, OTHER)] == before
-    assert "HW_CPU_X86_AVX" in world.truth().get(ROOT).traits, "all else is sent"
+        assert [nova.stranger.provider(uuid) for uuid in (STRANGER, OTHER)] == before
+    assert "HW_CPU_X86_AVX" in nova.truth().get(ROOT).traits, "all else is sent"
     with pytest.raises(NameTaken, match="in another tree"):
-        Client(world.api, strict=True).edit(ROOT, lambda tree: tree.new_child("card", ROOT, OTHER))
+        Client(nova.api, strict=True).edit(ROOT, lambda tree: tree.new_child("card", ROOT, OTHER))
 
 
-def test_a_root_that_owns_says_is_the_callers_is_written_to(world: World) -> None:
-    world.stranger.create_provider("storage", OTHER)
-    client = Client(world.api, owns=lambda provider: provider.name == "storage")
+def test_a_root_that_owns_says_is_the_callers_is_written_to(nova: World) -> None:
+    nova.stranger.create_provider("storage", OTHER)
+    client = Client(nova.api, owns=lambda provider: provider.name == "storage")
     tree = client.tree(ROOT)
     tree.new_root("storage", OTHER)
     tree.add_traits(OTHER, "MISC_SHARES_VIA_AGGREGATE")
     assert client.update(tree).ok
-    assert world.stranger.traits(OTHER) == {"MISC_SHARES_VIA_AGGREGATE"}
+    assert nova.stranger.traits(OTHER) == {"MISC_SHARES_VIA_AGGREGATE"}
 
 
-def test_what_owns_forbids_is_not_changed_where_it_was_created_meanwhile(world: World) -> None:
-    client = Client(world.api, owns=lambda provider: provider.name == "mine")
+def test_what_owns_forbids_is_not_changed_where_it_was_created_meanwhile(nova: World) -> None:
+    client = Client(nova.api, owns=lambda provider: provider.name == "mine")
     tree = client.tree(ROOT)
     tree.new_child("mine", ROOT, OTHER)
-    world.stranger.create_child(ROOT, "theirs", OTHER)
+    nova.stranger.create_child(ROOT, "theirs", OTHER)
     with pytest.raises(NotOwned, match=r"theirs .* is owned by another service$"):
         client.update(tree)
-    assert world.truth().get(OTHER).name == "theirs"
+    assert nova.truth().get(OTHER).name == "theirs"
 
 
 def test_a_parent_that_was_deleted_meanwhile_is_a_conflict_until_it_is_back(
-    world: World, client: Client
+    nova: World, client: Client
 ) -> None:
     tree = client.tree(ROOT)
     tree.new_child("card", SECOND, OTHER)
-    world.stranger.delete_provider(SECOND)
+    nova.stranger.delete_provider(SECOND)
     for _ in range(2):
         with pytest.raises(Conflict, match="no such parent"):
             client.update(tree)
-    world.stranger.create_child(ROOT, "second", SECOND)
+    nova.stranger.create_child(ROOT, "second", SECOND)
     client.stale(ROOT)
     assert client.update(tree).ok
-    assert world.truth().get(OTHER).parent_uuid == SECOND
+    assert nova.truth().get(OTHER).parent_uuid == SECOND
 
 
 def test_a_move_below_a_provider_that_was_moved_below_it_is_a_conflict(
-    world: World, client: Client
+    nova: World, client: Client
 ) -> None:
     tree = client.tree(ROOT)
     tree.move(CHILD, SECOND)
-    world.stranger.move(SECOND, CHILD)
+    nova.stranger.move(SECOND, CHILD)
     with pytest.raises(Conflict, match="below itself"):
         client.update(tree)
-    assert world.truth().get(CHILD).parent_uuid == ROOT
+    assert nova.truth().get(CHILD).parent_uuid == ROOT
 
 
 @pytest.mark.parametrize("traits", [[], ["HW_CPU_X86_AVX"]])
 def test_a_removal_that_leaves_a_provider_to_its_strange_child_is_not_ok(
-    world: World, client: Client, traits: list[str]
+    nova: World, client: Client, traits: list[str]
 ) -> None:
     tree = client.tree(ROOT)
     tree.remove(SECOND)
     tree.add_traits(GRANDCHILD, *traits)
-    world.stranger.create_child(SECOND, "theirs", OTHER)
+    nova.stranger.create_child(SECOND, "theirs", OTHER)
     result = client.update(tree)
     assert not result.ok and [problem.uuid for problem in result.problems] == [SECOND]
     assert "not removed: another client" in str(result.problems[0])
-    assert SECOND in world.truth() and world.truth().get(GRANDCHILD).traits == set(traits)
+    assert SECOND in nova.truth() and nova.truth().get(GRANDCHILD).traits == set(traits)
 
 
-def test_a_root_is_named_by_its_uuid_in_any_notation(world: World, client: Client) -> None:
+def test_a_root_is_named_by_its_uuid_in_any_notation(nova: World, client: Client) -> None:
     uuid = "AB000000-0000-4000-8000-00000000000F"
     assert client.update(client.tree(uuid, name="pool")).ok
-    world.stranger.create_child(uuid.lower(), "card")
+    nova.stranger.create_child(uuid.lower(), "card")
     client.stale(uuid)
     assert client.tree(uuid.replace("-", "")).exists("card")
     assert client.edit(uuid, lambda tree: tree.add_traits(uuid, "HW_CPU_X86_AVX")).ok
-    assert world.stranger.traits(uuid.lower()) == {"HW_CPU_X86_AVX"}
-    assert Client(world.api).edit(uuid, lambda tree: tree.remove("card")).ok
+    assert nova.stranger.traits(uuid.lower()) == {"HW_CPU_X86_AVX"}
+    assert Client(nova.api).edit(uuid, lambda tree: tree.remove("card")).ok
     assert client.allocations(uuid) == {} and client.delete(uuid).ok
     for call in (client.tree, client.stale, client.delete, client.allocations):
         with pytest.raises(ValueError, match="root: 'compute1' is not a UUID"):
             call("compute1")
 
 
-def test_a_child_in_the_place_of_a_root_is_told_from_one(world: World, client: Client) -> None:
+def test_a_child_in_the_place_of_a_root_is_told_from_one(nova: World, client: Client) -> None:
     text = rf"provider port \({GRANDCHILD}\) is not a root: it is below {CHILD}"
     with pytest.raises(Rejected, match=text):
         client.tree(GRANDCHILD)

@@ -10,6 +10,7 @@ from reportclient.errors import (
     Conflict,
     InUse,
     NameTaken,
+    NotFound,
     UnknownNames,
     Unreachable,
 )
@@ -135,6 +136,15 @@ def test_it_is_looked_up_by_its_uuid_with_its_usage(world: World, one: OneProvid
         with pytest.raises(InUse):
             remove()
     assert world.truth().get(OTHER).inventory == {"CUSTOM_RESERVATION": full(4)}
+
+
+@pytest.mark.parametrize("method", ["add_traits", "remove_traits"])
+@pytest.mark.parametrize("traits", [(), ("CUSTOM_RESERVED",)])
+def test_a_change_of_an_unknown_provider_is_refused(
+    one: OneProvider, method: str, traits: tuple[str, ...]
+) -> None:
+    with pytest.raises(NotFound):
+        getattr(one, method)(*traits)
 
 
 def test_what_can_not_be_created_says_why(world: World, one: OneProvider) -> None:

@@ -41,30 +41,7 @@ def names(any_placement: Any, root: str = ROOT) -> set[str]:
     return {item["name"] for item in listed["resource_providers"]}
 
 
-# -- quiet
-
-
-def test_a_quiet_verification_is_one_get_and_nothing_is_asked_in_between(
-    any_placement: Any,
-) -> None:
-    agent = Agent(any_placement, Small(inventory()), Small(devices(DEVICE)))
-    agent.settle()
-    for _ in range(3):
-        assert agent.calls_of(agent.period) == [f"GET /resource_providers?in_tree={ROOT}"]
-        for _ in range(4):
-            assert agent.calls_of(lambda: agent.period(after=10.0)) == []
-    assert agent.period().calls == 1
-
-
-def test_one_changed_inventory_is_one_put(any_placement: Any) -> None:
-    driver = Small(inventory(8))
-    agent = Agent(any_placement, driver, Small(devices(DEVICE)))
-    agent.settle()
-    driver.body = inventory(16)
-    assert agent.calls_of(lambda: agent.period(after=10.0)) == [
-        f"PUT /resource_providers/{ROOT}/inventories"
-    ]
-    assert agent.calls_of(lambda: agent.period(after=10.0)) == []
+# -- verified
 
 
 def test_verification_can_be_switched_off(any_placement: Any) -> None:
@@ -91,15 +68,6 @@ def test_what_a_stranger_undid_is_done_again_at_the_next_verification(
     agent.settle()
     assert {"COMPUTE_VOLUME_MULTI_ATTACH", "COMPUTE_NODE"} <= any_placement.stranger.traits(ROOT)
     assert totals(any_placement) == {"VCPU": 8}
-
-
-def test_a_restart_writes_nothing(any_placement: Any) -> None:
-    drivers = [Small(inventory()), Small(devices(DEVICE))]
-    Agent(any_placement, *drivers).settle()
-    calls = Agent(any_placement, *drivers)
-    report = calls.period()
-    assert report.ok and not report.done
-    assert report.calls == 3 * 2 + 1
 
 
 # -- what is a stranger's
@@ -257,18 +225,6 @@ def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
     report = agent.period(disabled=True)
     assert report.driver_errors and not report.done
     assert names(any_placement) == set()
-
-
-def test_a_driver_that_is_not_ready_leaves_everything_as_it_was(any_placement: Any) -> None:
-    driver = Small(devices(DEVICE))
-    agent = Agent(any_placement, driver)
-    agent.settle()
-    generation = any_placement.stranger.provider(child_uuid(DEVICE))["generation"]
-    driver.body = fails(DriverNotReady("reconnecting"))
-    for _ in range(3):
-        report = agent.period(after=10.0)
-        assert not report.done and report.calls == 0
-    assert any_placement.stranger.provider(child_uuid(DEVICE))["generation"] == generation
 
 
 def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any) -> None:
@@ -474,29 +430,27 @@ def test_one_node_that_fails_stops_no_other(any_placement: Any) -> None:
     assert {item["name"] for item in listed} == {"bm1", "bm3"}
 
 
+def second_root(tree: Any, nodename: str, allocations: Any = None) -> None:
+    inventory()(tree, nodename)
+    if not tree.exists("storage"):
+        tree.new_root("storage", STORAGE)
+    tree.update_inventory("storage", {"DISK_GB": {"total": 100}})
+
+
 def test_a_second_root_that_a_driver_adds_is_made_once(any_placement: Any) -> None:
-    def with_storage(tree, nodename, allocations=None):
-        inventory()(tree, nodename)
-        if not tree.exists("storage"):
-            tree.new_root("storage", STORAGE)
-        tree.update_inventory("storage", {"DISK_GB": {"total": 100}})
+    def shared(tree, nodename, allocations=None):
+        second_root(tree, nodename)
         tree.update_traits("storage", ["MISC_SHARES_VIA_AGGREGATE", OWNER])
         tree.update_aggregates("storage", [AGG])
         tree.update_aggregates(nodename, [AGG])
 
-    agent = Agent(any_placement, Small(with_storage))
+    agent = Agent(any_placement, Small(shared))
     agent.settle()
     assert totals(any_placement, STORAGE) == {"DISK_GB": 100}
 
 
 def test_a_second_root_that_shares_nothing_is_not_made_and_told(any_placement: Any) -> None:
-    def with_another(tree, nodename, allocations=None):
-        inventory()(tree, nodename)
-        if not tree.exists("another"):
-            tree.new_root("another", STORAGE)
-        tree.update_inventory("another", {"DISK_GB": {"total": 100}})
-
-    agent = Agent(any_placement, Small(with_another))
+    agent = Agent(any_placement, Small(second_root))
     assert "a second root provider has to be a sharing provider" in str(agent.period().texts())
     assert names(any_placement) == {NODE}
 

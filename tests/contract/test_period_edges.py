@@ -373,21 +373,10 @@ def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_faile
 
 
 def test_an_own_pool_without_its_owner_trait_is_still_the_agents(fake_placement) -> None:
-    def shares(total: int) -> Any:
-        def body(tree: Any, nodename: str, _allocations: Any = None) -> None:
-            if not tree.exists("pool"):
-                tree.new_root("pool", POOL)
-            tree.update_inventory("pool", {"DISK_GB": {"total": total}})
-            tree.add_traits("pool", "MISC_SHARES_VIA_AGGREGATE")
-            for name in ("pool", nodename):
-                tree.update_aggregates(name, [AGGREGATE])
-
-        return body
-
-    agent = Agent(fake_placement, Small(shares(10)))
+    agent = Agent(fake_placement, Small(pool("pool", POOL, AGGREGATE, DISK_GB=10)))
     agent.settle()
     fake_placement.stranger.remove_trait(POOL, OWNER)
-    agent.drivers[0].body = shares(20)
+    agent.drivers[0].body = pool("pool", POOL, AGGREGATE, DISK_GB=20)
     assert agent.period().ok
     assert OWNER in fake_placement.stranger.traits(POOL)
     assert fake_placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 20

@@ -267,10 +267,15 @@ def test_an_ill_formed_name_is_named_and_all_others_are_sent(name: str, world: W
 # -- what is in use
 
 
-def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) -> None:
-    view = world.settled(host())
+def with_a_guest(world: World, tree: ProviderTree) -> tuple[View, str]:
+    """The view once a guest uses the grandchild of this tree, and the guest."""
+    view = world.settled(tree)
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    return world.read(view), guest
+
+
+def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) -> None:
+    view, guest = with_a_guest(world, host())
     tree = view.edit()
     tree.update_inventory(GRANDCHILD, {})
     tree.update_inventory(ROOT, {"VCPU": {"total": 4}})
@@ -287,9 +292,7 @@ def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) 
 
 
 def test_a_provider_in_use_stays_with_all_above_it_and_others_go(world: World) -> None:
-    view = world.settled(host())
-    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, _ = with_a_guest(world, host())
     tree = view.edit()
     tree.remove(CHILD)
     tree.remove(SECOND)
@@ -326,17 +329,18 @@ def test_a_root_whose_name_is_taken_leaves_everything_as_it_was(world: World) ->
 # -- somebody else writes
 
 
-def trait_beside(world: World, uuid: str) -> None:
-    world.stranger.add_trait(uuid, "CUSTOM_FOREIGN")
+def edited_beside_a_stranger(world: World) -> tuple[View, ProviderTree]:
+    """A view of a host, a child of which then gets a trait, and a tree to edit."""
+    view = world.settled(host())
+    world.stranger.add_trait(CHILD, "CUSTOM_FOREIGN")
+    return view, view.edit()
 
 
 @pytest.mark.parametrize("what", ["traits", "aggregates", "inventory"])
 def test_a_conflict_stops_the_plan_is_read_and_loses_nothing_of_the_strangers(
     what: str, world: World
 ) -> None:
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     change(tree, what)
     outcome = world.applied(view, tree)
     assert isinstance(outcome.stopped_by, Conflict)
@@ -374,9 +378,7 @@ def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
     what: str, world: World
 ) -> None:
     """Its reply shows the generation of now; under that we have read nothing yet."""
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     if what == "rename":
         tree.rename(CHILD, "renamed")
     else:
@@ -388,9 +390,7 @@ def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
 
 
 def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(world: World) -> None:
-    view = world.settled(host())
-    trait_beside(world, CHILD)
-    tree = view.edit()
+    view, tree = edited_beside_a_stranger(world)
     tree.rename(CHILD, "renamed")
     view = world.applied(view, tree).view
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
@@ -411,7 +411,7 @@ def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(
     world: World,
 ) -> None:
     view = world.settled(host())
-    trait_beside(world, ROOT)
+    world.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     view = world.read(view)
     guest = world.stranger.put_allocation({ROOT: {"VCPU": 1}})
     again = world.read(view)
@@ -536,7 +536,7 @@ def test_a_lost_rename_move_or_delete_is_read_first(
 
 def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
     view = world.settled(host())
-    trait_beside(world, CHILD)
+    world.stranger.add_trait(CHILD, "CUSTOM_FOREIGN")
     for path in ("in_tree", "/inventories$", "/traits$", "/aggregates$", "member_of"):
         world.api.fail_next("GET", path, Unreachable("broken off"))
         with pytest.raises(PlacementError, match="broken off"):
@@ -545,44 +545,12 @@ def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
     assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
 
 
-# -- what it costs
-
-
-def test_a_cold_start_costs_one_call_for_each_thing(world: World) -> None:
-    calls = Counter(kinds(world.calls_of(lambda: world.settled(host()))))
-    assert calls == {
-        "GET in_tree": 1,
-        "POST provider": 4,  # N
-        "PUT inventories": 2,  # I
-        "PUT traits": 2 + 1,  # T, and K: the custom trait
-        "PUT aggregates": 1,  # A
-        "PUT resource_classes": 1,  # X
-    }
-
-
-def test_a_restart_without_a_saved_view_reads_three_things_of_each(world: World) -> None:
-    world.settled(host())
-    assert Counter(kinds(world.calls_of(world.read))) == {
-        "GET in_tree": 1,
-        "GET inventories": 4,
-        "GET traits": 4,
-        "GET aggregates": 4,
-        "GET member_of": 1,
-    }
-
-
-def test_a_quiet_verification_is_one_call_or_two(world: World) -> None:
-    view = world.settled(host())
-    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree", "GET member_of"]
-    tree = view.edit()
-    tree.update_aggregates(ROOT, [])
-    view = world.applied(view, tree).view
-    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree"]
+# -- what is read again
 
 
 def test_only_what_moved_is_read_again(world: World) -> None:
     view = world.settled(host())
-    trait_beside(world, SECOND)
+    world.stranger.add_trait(SECOND, "CUSTOM_FOREIGN")
     world.stranger.rename(CHILD, "renamed by an operator")
     calls = world.calls_of(lambda: world.read(view))
     touched = {path.split("/")[2] for _, path in calls if path.count("/") == 3}
@@ -660,9 +628,7 @@ def held_by(world: World, guest: str) -> dict[str, dict[str, int]]:
 
 def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
     """Else a guest could land there before it is deleted."""
-    view = world.settled(host())
-    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, guest = with_a_guest(world, host())
     moved = dict(LazyAllocations(view, world.api))
     tree = view.edit()
     tree.remove(GRANDCHILD)
@@ -682,9 +648,7 @@ def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
 
 def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
     """All of it would be refused: it is drained afterwards."""
-    view = world.settled(host())
-    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, _ = with_a_guest(world, host())
     tree = view.edit()
     tree.remove(GRANDCHILD)
     tree.update_inventory(SECOND, {"VGPU": {"total": 2}})
@@ -698,9 +662,7 @@ def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
 def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
     tree = host()
     tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
-    view = world.settled(tree)
-    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    view = world.read(view)
+    view, guest = with_a_guest(world, tree)
     moved = dict(LazyAllocations(view, world.api))
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 

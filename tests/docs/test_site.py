@@ -57,7 +57,7 @@ def test_a_search_finds_the_page_of_a_storage(site: Path) -> None:
     assert index["docnames"][index["titleterms"]["ceph"]] == "libvirt/disk"
 
 
-@pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+@pytest.mark.needs("browser")
 def test_a_search_for_disabling_a_host_finds_the_page_of_switching_first(site: Path) -> None:
     with browser.Browser() as tab:
         tab.open(f"{(site / 'search.html').as_uri()}?q=disable+host")
@@ -162,7 +162,7 @@ def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
     assert len(page.read_text().split()) <= LONGEST
 
 
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 @pytest.mark.parametrize("diagram", sorted(DOCS.glob("diagrams/*.dot")), ids=lambda path: path.stem)
 def test_a_diagram_is_what_graphviz_draws_now(diagram: Path) -> None:
     drawn = svg_of(diagram.read_text())

@@ -12,7 +12,6 @@ pytest.register_assert_rewrite("tests.faults.scenario")
 
 from tests.faults.scenario import Scene, after, before
 from tests.faults.site import Site
-from tests.servers import rabbitmq
 from tests.servers.backup import back_up, restore
 from tests.servers.databases import MariaDB
 from tests.servers.fault_proxy import FaultProxy
@@ -67,14 +66,10 @@ def site(tmp_path: Path, placement: RealPlacement) -> Iterator[Site]:
 @pytest.fixture
 def broker(own_broker: RabbitMQ) -> RabbitMQ:
     """Broken in each test, so another one in each."""
-    if missing := rabbitmq.missing():
-        pytest.skip(missing)
     return own_broker
 
 
 @pytest.fixture
 def mariadb() -> Iterator[MariaDB]:
-    if missing := MariaDB.missing():
-        pytest.skip(missing)
     with MariaDB() as database:
         yield database

@@ -15,8 +15,6 @@ from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryError
 from tests.faults.site import Site
 from tests.integration.switched import eventually, has_trait
-from tests.servers import rabbitmq
-from tests.servers.databases import MariaDB
 from tests.servers.registry import RegistryProcess
 from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
 
@@ -72,8 +70,6 @@ class Centre:
 def centre(
     site: Site, authority: Authority, tmp_path: Path, transport: Callable[[str], Any]
 ) -> Iterator[Centre]:
-    if missing := rabbitmq.missing() or MariaDB.missing():
-        pytest.skip(missing)
     other = Authority(tmp_path / "other")
     (tmp_path / "registry").mkdir()
     with (
@@ -96,6 +92,7 @@ def centre(
 
 
 @pytest.mark.parametrize("whose", ["broker", "database"])
+@pytest.mark.needs("rabbitmq", "mariadb")
 def test_that_of_the_broker_and_of_the_registrys_database(
     site: Site, centre: Centre, whose: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ SOURCE = Path(__file__).with_name("wrong_clock.c")
 HOUR = 3600
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+    pytest.mark.needs("gcc"),
 ]
 
 

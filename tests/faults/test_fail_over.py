@@ -14,10 +14,9 @@ from tests.servers.databases import ReplicatedMariaDB
 from tests.servers.forwarder import Forwarder
 from tests.servers.placement_workers import PlacementWorkers
 
-MISSING = ReplicatedMariaDB.missing()
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+    pytest.mark.needs("mariadb"),
 ]
 
 

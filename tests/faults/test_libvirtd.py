@@ -6,7 +6,6 @@ QEMU, and has the same of everything else.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,14 +19,12 @@ from drivers.libvirt.facts.guest_models import IGB, VIRTIO_SOUND
 from tests.integration.foreign import FOREIGN_AGGREGATE, tree_of
 from tests.integration.switched import root_of, status_of
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 
-MISSING = missing() or (None if shutil.which("gcc") else "gcc is not installed")
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+    pytest.mark.needs("gcc"),
 ]
 
 SOURCE = Path(__file__).with_name("other_versions.c")

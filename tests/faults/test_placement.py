@@ -45,10 +45,7 @@ def test_its_database_is_emptied_under_a_running_agent(site: Site) -> None:
     site.begin()
     site.placement.empty()
     site.converges(foreign=False)  # theirs is for them to make again
-    assert site.root in {
-        each["uuid"]
-        for each in site.placement.request("GET", "/resource_providers")["resource_providers"]
-    }
+    assert site.root in {each["uuid"] for each in site.placement.providers()}
 
 
 def kill(placement: RealPlacement) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +12,7 @@ from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
-from tests.full_disk import no_space
+from tests.full_disk import full_disk
 
 FLIPS = 16
 STAYS = "their owner is unknown since the ledger was lost"
@@ -123,10 +122,9 @@ def test_half_a_write_leaves_the_old_view(done, caplog):
     assert warnings(caplog) == []
 
 
-def test_on_a_full_disk_nothing_is_claimed_until_there_is_space(scene, monkeypatch):
+def test_on_a_full_disk_nothing_is_claimed_until_there_is_space(scene):
     agent = scene.agent()
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         report = agent.period()
         written = {type(one).__name__ for one in report.done}
         assert written == {"DeleteProvider", "SetTraits", "SetInventory"}, "kept right"
@@ -136,11 +134,10 @@ def test_on_a_full_disk_nothing_is_claimed_until_there_is_space(scene, monkeypat
     assert scene.agent().period().calls == 2
 
 
-def test_a_view_that_a_full_disk_did_not_take_is_kept_once_there_is_space(done, monkeypatch):
+def test_a_view_that_a_full_disk_did_not_take_is_kept_once_there_is_space(done):
     agent = done.agent()
     assert agent.period().ok
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         done.placement.stranger.add_trait(done.strangers_child, "HW_CPU_X86_AVX")
         agent.period(2 * VERIFY)
         assert not loaded(done).generations, "an old view is worse than none"

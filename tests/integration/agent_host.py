@@ -10,11 +10,13 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 from computectl.app import ComputeCtl
 
+DOWN_AFTER = 3600
+"""Seconds: who was up stays up, however long the commands take."""
 CONFIGURATION = """\
 [DEFAULT]
 host = {host}
@@ -27,6 +29,17 @@ token = {token}
 [fake]
 script = {directory}/script.yaml
 {more}
+"""
+
+
+def gpus_on_children(vcpus: int, vgpus: int) -> str:
+    """A script in which two GPUs have the VGPUs that were the root's: a reshape."""
+    return f"""
+nodes:
+  "{{host}}":
+    inventory: {{VCPU: {vcpus}}}
+    children: {{"gpu{{n}}": {{count: 2, inventory: {{VGPU: {vgpus}}}}}}}
+    moves: [VGPU]
 """
 
 
@@ -85,8 +98,27 @@ class AgentHost:
         )
         self.config.write_text(text)
 
+    @classmethod
+    def configured(cls, directory: Path, url: str) -> Self:
+        """A host with its configuration and nothing else."""
+        host = cls(directory, url)
+        host.configure()
+        return host
+
+    def join_fleet(self, bus: str) -> None:
+        """Have its commands call the registry on this message bus."""
+        self.configure(
+            more=f"[registry]\naccess = rpc\nservice_down_time = {DOWN_AFTER}\n"
+            f"[DEFAULT]\ntransport_url = {bus}"
+        )
+
     def script(self, text: str) -> None:
         (self.directory / "script.yaml").write_text(text)
+
+    def report(self, script: str) -> None:
+        """Have the agent report once what this script says."""
+        self.script(script)
+        assert self.agent().code == 0
 
     def agent(self, *args: str) -> Said:
         return self._run("agent.main", "--config-file", str(self.config), "--once", *args)

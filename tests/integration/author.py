@@ -6,11 +6,12 @@ import os
 import site
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.waiting import eventually
 
 COMMANDS = {
     "compute-agent": "from agent.main import main; main()",
@@ -87,11 +88,9 @@ class Author:
                 executable=str(self._venv / "bin" / words.split()[0]),
             )
         self.running.append(process)
-        give_up = time.monotonic() + seconds
-        while not until(log.read_text()):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < give_up, log.read_text()
-            time.sleep(0.05)
+        eventually(
+            lambda: until(log.read_text()), seconds, process=process, otherwise=log.read_text
+        )
 
     def stop(self) -> None:
         """Ctrl-C; what does not end is killed."""

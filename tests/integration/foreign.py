@@ -14,7 +14,7 @@ Tree = dict[str, Any]
 
 def tree_of(placement: RealPlacement, root: str) -> Tree:
     """All of it, by name; only what differs between two runs by right is left out."""
-    members = placement.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
+    members = placement.providers(f"?in_tree={root}")
     names = {member["uuid"]: member["name"] for member in members}
     assert len(set(names.values())) == len(members), "a name is there twice"
     stranger = placement.stranger

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from computectl.drawing.text_tree import draw_tree
-from computectl.shared.screen import Screen
-from tests.agents import ROOT, Agent
+from tests.agents import Agent
+from tests.integration import libvirt_hosts
 from tests.integration.transcripts import block
 
 NOT_SHOWN = ("COMPUTE_", "CUSTOM_OWNER", "HW_CPU_")
@@ -19,12 +18,7 @@ def shown(name: str) -> str:
 
 
 def drawn(agent: Agent) -> str:
-    """The tree without the traits that say what any compute node with libvirt can do."""
-    tree = agent.nodes.trackers[ROOT].view.edit()
-    for uuid in tree.get_provider_uuids(ROOT):
-        general = [t for t in tree.data(uuid).traits if t.startswith(NOT_SHOWN)]
-        tree.remove_traits(uuid, *general)
-    return draw_tree(tree.freeze(), ROOT, screen=Screen(width=88))
+    return libvirt_hosts.drawn(agent, NOT_SHOWN)
 
 
 def comparable(text: str) -> list[str]:

@@ -49,18 +49,18 @@ class DocumentedHost(FakeHost):
         return agent
 
 
-def drawn(agent: Agent) -> str:
-    """The tree without the traits that say what any compute node with libvirt can do."""
+def drawn(agent: Agent, without: tuple[str, ...] = ("COMPUTE_", "CUSTOM_OWNER")) -> str:
+    """The tree, without traits that begin so: they say what any compute node with libvirt can do."""
     tree = agent.nodes.trackers[ROOT].view.edit()
     for uuid in tree.get_provider_uuids(ROOT):
-        general = [t for t in tree.data(uuid).traits if t.startswith(("COMPUTE_", "CUSTOM_OWNER"))]
+        general = [t for t in tree.data(uuid).traits if t.startswith(without)]
         tree.remove_traits(uuid, *general)
     return draw_tree(tree.freeze(), ROOT, screen=Screen(width=88))
 
 
 def providers(placement: RealPlacement) -> dict[str, dict[str, Any]]:
     """All of this host by name, with ``inventory`` totals and ``parent`` name."""
-    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")["resource_providers"]
+    found = placement.providers(f"?in_tree={ROOT}")
     names = {one["uuid"]: one["name"] for one in found}
     return {
         one["name"]: {

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-import types
 from typing import Any
 
 from nova import conf, context, objects  # type: ignore[import-not-found]
@@ -22,7 +21,7 @@ from nova.pci import manager as pci  # type: ignore[import-not-found]
 from nova.scheduler.client import report  # type: ignore[import-not-found]
 from nova.virt import driver  # type: ignore[import-not-found]
 
-from benchmarks.reference import Clock, configure
+from benchmarks.reference import begin
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 
@@ -76,12 +75,7 @@ def pci_tracker(node: Any) -> Any:
 
 def main(argv: list[str]) -> None:
     """One period for each line."""
-    configure(argv[1])
-    objects.register_all()
-    service = types.SimpleNamespace(disabled=False)
-    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
-    clock = Clock()
-    report.time = clock
+    clock, service = begin(argv[1])
     mine = NovaDriver(virtapi=None)
     client = report.SchedulerReportClient()
     tracker = resource_tracker.ResourceTracker(NODE, mine, reportclient=client)

@@ -9,7 +9,7 @@ from agent.period.traits import tag_of
 from agent.reporting.reports import Report
 from drivers.api import ComputeDriver
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import OWNER, ROOT, VERIFY, Agent
+from tests.agents import OWNER, ROOT, Agent
 from tests.servers.placement import RealPlacement
 
 HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
@@ -55,12 +55,6 @@ class Host(Agent):
 
     def periods(self, after: float = 10.0, **options: Any) -> list[Report]:
         return super().periods(after, **options)
-
-    def settle(self) -> None:
-        for _ in range(3):
-            reports = self.periods(2 * VERIFY)
-            assert all(report.ok for report in reports), [one.texts() for one in reports]
-        assert not any(report.done for report in reports)
 
     def custom(self, uuid: str = ROOT) -> set[str]:
         """Custom traits, but for the owner's and the mark of a service with many nodes."""

@@ -21,8 +21,6 @@ from agent.bus.signing import host_key
 from agent.ownership.policy import DISABLED
 from tests.integration.switched import root_of, status_of
 from tests.integration.test_keystone import PlacementWithKeystone
-from tests.servers import keystone as real_keystone
-from tests.servers import rabbitmq
 from tests.servers.agent import AgentProcess
 from tests.servers.databases import MariaDB
 from tests.servers.keystone import PASSWORD, REGION, Keystone, authtoken
@@ -30,8 +28,7 @@ from tests.servers.ports import free_port
 from tests.servers.registry import RegistryProcess, fetch
 from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
 
-MISSING = real_keystone.missing() or rabbitmq.missing() or MariaDB.missing()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+pytestmark = pytest.mark.needs("keystone", "rabbitmq", "mariadb")
 
 SECRETS = {
     "broker": "s3cret-of-the-broker",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from html import unescape
 from pathlib import Path
@@ -95,7 +94,7 @@ def test_a_bound_has_to_be_positive(ctl: Here) -> None:
     assert (said.code, "--limit" in said.err) == (2, True)
 
 
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_a_picture_of_the_fleet_is_a_few_boxes(ctl: Here) -> None:
     said = ctl.ctl("tree", "--all", "host0*", "--limit", "30", "-f", "svg")
     assert f"{host(0)} … {host(29)}  ×30" in unescape(said.out).replace("\xa0", " ")  # noqa: RUF001
@@ -104,7 +103,7 @@ def test_a_picture_of_the_fleet_is_a_few_boxes(ctl: Here) -> None:
     assert "70 of 100 trees are left out" in second
 
 
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_the_one_that_is_asked_for_stands_out(ctl: Here) -> None:
     said = ctl.ctl("tree", f"{host(199)}_pf1", "--format", "svg")
     assert "disabled, takes no new guests" in said.out
@@ -113,7 +112,7 @@ def test_the_one_that_is_asked_for_stands_out(ctl: Here) -> None:
     assert ">host199_pf1</text>" in marked
 
 
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_an_svg_is_one(ctl: Here) -> None:
     said = ctl.ctl("tree", host(1), "-f", "svg")
     assert (said.code, said.err) == (0, "")

@@ -7,9 +7,8 @@ import os
 import re
 import subprocess
 import sys
-import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,13 @@ from tests.servers.databases import MariaDB
 from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real_systemd, pytest.mark.faults]
+pytestmark = [
+    pytest.mark.real_systemd,
+    pytest.mark.faults,
+    pytest.mark.needs("rabbitmq", "mariadb"),
+]
 
 ROLES = REPOSITORY / "deploy" / "ansible"
 TOOLS = REPOSITORY / "build" / "ansible"
@@ -118,17 +122,11 @@ class Site:
     def log(self, host: str, unit: str = "compute-agent") -> str:
         return self.hosts[host].run("journalctl", "-u", unit, "-o", "cat", "--no-pager")
 
-    def until(self, condition: Callable[[], Any], otherwise: Callable[[], str]) -> None:
-        give_up = time.monotonic() + 90
-        while not condition():
-            assert time.monotonic() < give_up, otherwise()
-            time.sleep(0.2)
-
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> None:
     """ansible-core, and the packages of this source."""
-    reason = missing(tmp_path_factory.mktemp("try")) or rabbitmq.missing() or MariaDB.missing()
+    reason = missing(tmp_path_factory.mktemp("try"))
     if reason is not None:
         pytest.skip(reason)
     if not (TOOLS / "bin" / "ansible-playbook").exists():
@@ -193,7 +191,7 @@ def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     site.play("site.yml")
     roots = {
         one["name"]: one["uuid"]
-        for one in placement_server.request("GET", "/resource_providers")["resource_providers"]
+        for one in placement_server.providers()
         if one["name"] in site.hosts
     }
     assert roots.keys() == site.hosts.keys()
@@ -201,9 +199,10 @@ def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     assert "host_key" in site.hosts["host2"].run("cat", key)
 
     for host in site.hosts:
-        site.until(
+        eventually(
             lambda host=host: f"agent-{host}" in site.broker.control("list_connections", "user"),
-            lambda host=host: site.log(host)[-3000:],
+            within=90,
+            otherwise=lambda host=host: site.log(host)[-3000:],
         )
     permissions = site.broker.control("list_user_topic_permissions", "agent-host2")
     assert r"compute\.host2" in permissions.replace("\\\\", "\\"), permissions
@@ -223,9 +222,10 @@ def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
     )
     site.play("site.yml")
     assert {host: site.show(host, "MainPID") for host in site.hosts} == before, "reloaded"
-    site.until(
+    eventually(
         lambda: "Option DEFAULT.update_resources_interval changed" in site.log("host2"),
-        lambda: site.log("host2")[-3000:],
+        within=90,
+        otherwise=lambda: site.log("host2")[-3000:],
     )
 
     site.conf["agent"]["DEFAULT"]["periodic_fuzzy_delay"] = 1

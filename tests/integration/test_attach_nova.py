@@ -15,10 +15,7 @@ from tests.servers.reference import NovaBeside, reference_python
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 
-pytestmark = pytest.mark.skipif(
-    reference_python() is None,
-    reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-)
+pytestmark = pytest.mark.needs("nova")
 
 
 class Cards(ComputeDriver):
@@ -87,8 +84,7 @@ class Both:
         return len([r for r in self.placement.since(mark) if r.method == "GET"])
 
     def names(self) -> set[str]:
-        listed = self.placement.request("GET", f"/resource_providers?in_tree={ROOT}")
-        return {item["name"] for item in listed["resource_providers"]}
+        return {*self.placement.uuids(f"?in_tree={ROOT}")}
 
     def _writes(self, mark: int) -> list[str]:
         asked = self.placement.since(mark)
@@ -136,7 +132,11 @@ def test_neither_undoes_the_other(both: Both) -> None:
     both.settle()
     assert both.names() == {NODE, f"{NODE}_pci_0", "card1", "card2"}
     assert "COMPUTE_STATUS_DISABLED" not in stranger.traits(ROOT)
-    cards = [item for item in _listed(both.placement) if item["name"].startswith("card")]
+    cards = [
+        item
+        for item in both.placement.providers(f"?in_tree={ROOT}")
+        if item["name"].startswith("card")
+    ]
     assert all(stranger.inventory(item["uuid"])["FPGA"]["total"] == 1 for item in cards)
     assert all(stranger.traits(item["uuid"]) == {"CUSTOM_CARD"} for item in cards)
 
@@ -146,7 +146,7 @@ def test_nova_leaves_pci_devices_that_it_does_not_manage(both: Both) -> None:
     both.driver.traits = ["COMPUTE_MANAGED_PCI_DEVICE"]  # as the libvirt driver does
     both.driver.cards = {"card1", "card2", "card3"}
     both.agents_turn()
-    cards = {item["name"]: item["uuid"] for item in _listed(both.placement)}
+    cards = both.placement.uuids(f"?in_tree={ROOT}")
     guest = both.placement.stranger.put_allocation({cards["card3"]: {"FPGA": 1}})
     both.nova.wish.update(pci=True)
     both.settle()
@@ -162,7 +162,7 @@ def test_a_child_that_goes_breaks_none_of_novas_updates(both: Both) -> None:
     both.driver.cards, both.driver.traits = {"card1", "card2"}, []
     both.settle()
     both.minutes(20)  # what went before is deleted
-    card = {item["name"]: item["uuid"] for item in _listed(both.placement)}["card1"]
+    card = both.placement.uuids(f"?in_tree={ROOT}")["card1"]
     path = f"/resource_providers/{card}"
     for _ in range(3):  # the copy is of another age each time
         assert both.minutes(3) == []
@@ -187,8 +187,3 @@ def test_what_a_child_costs_nova(both: Both) -> None:
     both.agents_turn()
     assert both.gets_of_nova(later=400.0) == refresh + 1 + 3
     assert both.gets_of_nova(later=60.0) == quiet + 1
-
-
-def _listed(placement: RealPlacement) -> list[dict[str, Any]]:
-    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
-    return list(found["resource_providers"])

@@ -46,7 +46,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
         placement.stranger.create_provider("testhost", ROOT)
         placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
         agent.until_logged("resolved: waiting for")
-        agent.until(lambda: len(_members(placement)) == 2)
+        agent.until(lambda: len(placement.uuids(f"?in_tree={ROOT}")) == 2)
         assert agent.stop() == 0
     assert agent.log.count("WARNING compute_agent.") == 1, "told once"
     assert not (agent.state_path / "compute_id").exists()
@@ -71,8 +71,3 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3
     assert "testhost_card0" in computectl(agent, "tree").stdout
     assert computectl(agent, "reshape").returncode == 0
-
-
-def _members(placement: RealPlacement) -> list[str]:
-    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
-    return [item["name"] for item in found["resource_providers"]]

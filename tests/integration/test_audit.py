@@ -2,9 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -19,43 +17,20 @@ from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from reportclient.http import PlacementAPI, token_adapter
 from tests import registries
-from tests.integration.agent_host import Here, Said
+from tests.integration.agent_host import DOWN_AFTER, Here, Said
 from tests.servers import records
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import RabbitMQ
 
 OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"
 DISABLED, SHARES = "COMPUTE_STATUS_DISABLED", "MISC_SHARES_VIA_AGGREGATE"
-DOWN_AFTER = 3600
 AGGREGATE = "7a0e6a3c-0000-4000-8000-000000000001"
-
-
-@pytest.fixture
-def host(placement: RealPlacement, tmp_path: Path) -> Here:
-    """Its commands only; nothing was reported yet."""
-    made = Here(tmp_path, placement.url)
-    made.configure()
-    (tmp_path / "state").mkdir()
-    return made
-
-
-@pytest.fixture
-def registry(host: Here, broker: RabbitMQ, tmp_path: Path) -> Iterator[SqlRegistry]:
-    """That of the fleet, which the host's commands call."""
-    host.configure(
-        more=f"[registry]\naccess = rpc\nservice_down_time = {DOWN_AFTER}\n"
-        f"[DEFAULT]\ntransport_url = {broker.url}"
-    )
-    with registries.served(tmp_path, broker, DOWN_AFTER) as store:
-        yield store
 
 
 @pytest.fixture
 def reported(host: Here, registry: SqlRegistry, placement: RealPlacement) -> Here:
     """Two cells with cards and storage that it shares; and its record."""
-    host.script(DEFAULT_SCRIPT.read_text())
-    assert host.agent().code == 0
-    registry.heartbeat(checks.Report("host1", "here", "6.5", [uuid(placement, "host1")]))
+    host.report(DEFAULT_SCRIPT.read_text())
+    registry.heartbeat(checks.Report("host1", "here", "6.5", [placement.uuids()["host1"]]))
     return host
 
 
@@ -65,11 +40,6 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
         placement.request("PUT", f"/traits/{trait}") if trait.startswith("CUSTOM_") else None
         placement.stranger.add_trait(made, trait)
     return made
-
-
-def uuid(placement: RealPlacement, name: str) -> str:
-    [found] = placement.request("GET", f"/resource_providers?name={name}")["resource_providers"]
-    return str(found["uuid"])
 
 
 def silence(registry: SqlRegistry, name: str) -> None:
@@ -276,8 +246,7 @@ def test_a_host_that_has_just_reported_is_well_by_one_call_and_one_for_each_prov
 
 def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) -> None:
     node = "a0d17000-0000-4000-8000-000000000001"
-    host.script(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
-    assert host.agent().code == 0
+    host.report(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
     registry.heartbeat(checks.Report("host1", "here", "6.5", [node]))
     said = host.ctl("audit")
     assert (said.code, said.err) == (0, ""), said
@@ -300,7 +269,8 @@ def test_the_uuid_that_a_host_had_before_an_adoption_is_no_root_that_is_missed(
 
 
 def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
-    numa0, numa1 = uuid(placement, "host1_numa0"), uuid(placement, "host1_numa1")
+    uuids = placement.uuids()
+    numa0, numa1 = uuids["host1_numa0"], uuids["host1_numa1"]
     placement.stranger.add_trait(numa0, "HW_CPU_X86_MMX")
     placement.stranger.create_child(numa1, "neutrons")
     records = placement.request("GET", f"/resource_providers/{numa1}/inventories")["inventories"]
@@ -349,7 +319,8 @@ def test_an_agent_that_runs_is_not_to_be_started(
 
 
 def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, placement) -> None:
-    root, numa0 = uuid(placement, "host1"), uuid(placement, "host1_numa0")
+    uuids = placement.uuids()
+    root, numa0 = uuids["host1"], uuids["host1_numa0"]
     placement.request("PUT", "/traits/CUSTOM_RACK_7")
     for trait in ("CUSTOM_RACK_7", "OWNER_NOVA", "HW_CPU_X86_MMX"):
         placement.stranger.add_trait(root, trait)

@@ -23,13 +23,11 @@ from agent.registry.client import RegistryClient
 from agent.registry.errors import SignatureRefused
 from agent.registry.permission import AgentPermissions
 from compute_registry.broker_users import commands
-from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RecordingAgent, RegistryProcess, recording_agent
 from tests.waiting import eventually
 
-needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 MASTER = "a long random text"
 HOSTS = ("host1", "host2")
 CALLS = Exchange("nova", type="topic", passive=True)
@@ -52,7 +50,6 @@ def url(broker: RabbitMQ, user: str) -> str:
     return f"rabbit://{user}:secret@127.0.0.1:{broker.port}/"
 
 
-@needs_rabbitmq
 def test_with_the_documented_users_all_works_and_no_host_switches_or_records_another(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -151,20 +148,17 @@ ATTEMPTS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@needs_rabbitmq
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_the_broker_refuses_an_agent_the_calls_of_others(channel: Any, attempt: str) -> None:
     with pytest.raises(AccessRefused):
         ATTEMPTS[attempt](channel)
 
 
-@needs_rabbitmq
 def test_an_agents_user_gets_the_calls_to_its_own_host(channel: Any) -> None:
     for key in ("compute", "compute.host2"):
         bound(channel, key)
 
 
-@needs_rabbitmq
 def test_whoever_gets_a_call_of_another_host_can_not_answer_it(
     own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:

@@ -12,7 +12,6 @@ from tests.ansible_modules import load_module
 from tests.servers import rabbitmq
 from tests.servers.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 CONTROL = next(rabbitmq.SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl"), None)
 
 

@@ -68,8 +68,8 @@ def test_three_services_report_beneath_novas_root_and_leave_all_else(
     }
     for command in run:
         assert said(command, **environment) == command.output, command.words
-    listed = placement.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
     agent = "compute1:Open vSwitch agent"
+    listed = placement.providers(f"?in_tree={root}")
     assert {row["name"] for row in listed} == {
         "compute1",
         "theirs",
@@ -187,7 +187,7 @@ print([result.calls for result in results])
 
 
 @pytest.mark.faults
-@pytest.mark.skipif(reference_python() is None, reason="no environment with nova")
+@pytest.mark.needs("nova")
 def test_novas_quiet_period_is_one_call_when_allocations_are_read_lazily() -> None:
     [command] = [one for one in steps(PAGE) if isinstance(one, Command) and "lazily" in one.words]
     words = command.words.replace(".venv-nova/bin/python", str(reference_python()))

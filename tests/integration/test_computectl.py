@@ -23,7 +23,7 @@ from drivers.api import DriverContext
 from reportclient.http import PlacementAPI
 from reportclient.root import BulkWrites
 from tests.agents import Agent
-from tests.integration.agent_host import AgentHost, Said, one_line
+from tests.integration.agent_host import AgentHost, Said, gpus_on_children, one_line
 from tests.servers.placement import RealPlacement
 
 NUMA_HOST = """
@@ -36,19 +36,11 @@ nodes:
         count: 2
         inventory: {SRIOV_NET_VF: 8}
 """
-RESHAPED = """
-nodes:
-  "{host}":
-    inventory: {VCPU: 8}
-    children: {"gpu{n}": {count: 2, inventory: {VGPU: 4}}}
-    moves: [VGPU]
-"""
 
 
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
-    host = AgentHost(tmp_path, placement.url)
-    host.configure()
+    host = AgentHost.configured(tmp_path, placement.url)
     host.script(NUMA_HOST)
     return host
 
@@ -102,8 +94,7 @@ def test_another_hosts_tree_is_drawn_without_a_compute_id(
 def test_every_root_of_a_host_with_many_nodes_is_drawn_without_asking_the_driver(
     host: AgentHost,
 ) -> None:
-    host.script("nodes: {n1: {inventory: {VCPU: 1}}, n2: {inventory: {VCPU: 2}}}")
-    assert host.agent().code == 0
+    host.report("nodes: {n1: {inventory: {VCPU: 1}}, n2: {inventory: {VCPU: 2}}}")
     host.script("this is no script: [")
     rows = host.ctl("tree", "-f", "json").json()
     assert sorted(row["provider"] for row in rows) == ["n1", "n2"]
@@ -200,7 +191,7 @@ def test_a_reshape_is_pending_and_is_shown_at_the_start(
     host.agent()
     uuid = host.compute_id.read_text().strip()
     placement.stranger.put_allocation({uuid: {"VGPU": 2}})
-    host.script(RESHAPED)
+    host.script(gpus_on_children(vcpus=8, vgpus=4))
     pending = host.ctl("plan")
     assert pending.code == 1
     assert "needs a reshape" in pending.err and "--at-start" in pending.err

@@ -12,20 +12,13 @@ from agent.registry.access import open_registry
 from agent.registry.checks import Report
 from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
-from tests.integration.agent_host import AgentHost
+from tests.integration.agent_host import AgentHost, gpus_on_children
 from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.placement import RealPlacement
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "computectl.rst"
 ONE_GPU_HOST = """
 nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}
-"""
-GPUS_OF_THEIR_OWN = """
-nodes:
-  "{host}":
-    inventory: {VCPU: 16}
-    children: {"gpu{n}": {count: 2, inventory: {VGPU: 4}}}
-    moves: [VGPU]
 """
 
 
@@ -72,7 +65,7 @@ class Story:
         self.host.script(ONE_GPU_HOST)
         self.report()
         self.placement.stranger.put_allocation({self._uuid("host1"): {"VCPU": 4, "VGPU": 2}})
-        self.host.script(GPUS_OF_THEIR_OWN)
+        self.host.script(gpus_on_children(vcpus=16, vgpus=4))
 
     def lose(self) -> None:
         self.host.compute_id.unlink()
@@ -101,10 +94,7 @@ class Story:
         return text.replace(self.placement.url, "http://placement.example")
 
     def _uuid(self, name: str) -> str:
-        [found] = self.placement.request("GET", f"/resource_providers?name={name}")[
-            "resource_providers"
-        ]
-        return found["uuid"]
+        return self.placement.uuids()[name]
 
 
 def test_the_document_has_transcripts() -> None:

@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.integration.dashboard import panels, watched_fleet
-from tests.servers import prometheus, rabbitmq
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
-MISSING = prometheus.missing() or rabbitmq.missing()
 pytest.importorskip("libvirt")
 
 
 @pytest.mark.faults  # a broker, a registry, two agents, and Prometheus's own pace
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.needs("prometheus")
 def test_each_query_of_each_panel_is_answered_by_what_agents_and_a_registry_have_counted(
     tmp_path: Path, placement: RealPlacement, own_broker: RabbitMQ
 ) -> None:

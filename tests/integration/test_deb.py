@@ -127,7 +127,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, now: str) -> Iterator[Host]:
 
 
 def in_placement(placement: RealPlacement) -> dict[str, int]:
-    found = placement.request("GET", "/resource_providers")["resource_providers"]
+    found = placement.providers()
     return {one["uuid"]: one["generation"] for one in found}
 
 

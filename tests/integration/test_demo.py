@@ -10,14 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_readme import block, plain
-from tests.servers.libvirtd import missing
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "tools" / "demo.sh"
@@ -111,8 +110,7 @@ def test_a_scripted_host_is_shown_as_the_readme_has_it_and_a_second_run_writes_n
     assert demo.left_running() == []
 
 
-@pytest.mark.real_libvirt
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.needs("libvirtd")
 def test_this_machine_is_shown_by_a_libvirtd_of_its_own_and_everything_stops(demo):
     first = demo.run("--once")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -130,10 +128,7 @@ def test_this_machine_is_shown_by_a_libvirtd_of_its_own_and_everything_stops(dem
 
 def test_ctrl_c_ends_it_and_all_that_it_started(demo):
     process = demo.start("--driver", "fake")
-    give_up = time.monotonic() + 120
-    while "Ask more: " not in demo.out:
-        assert process.poll() is None and time.monotonic() < give_up, demo.out
-        time.sleep(0.05)
+    eventually(lambda: "Ask more: " in demo.out, 120, process=process, otherwise=lambda: demo.out)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 0
     assert demo.left_running() == []

@@ -22,8 +22,7 @@ def test_a_directory_in_the_place_of_a_file_is_named(
     files = tmp_path / "files"
     files.mkdir()
     host.configure(more=f"[compute]\nprovider_config_location = {files}\n")
-    host.script(SCRIPT)
-    assert host.agent().code == 0
+    host.report(SCRIPT)
     state = host.compute_id.parent
     name = root_path(state, host.compute_id.read_text().strip()).name if name == "root" else name
     (state / name).unlink(missing_ok=True)

@@ -91,11 +91,6 @@ def test_the_readme_about_ironic_says_what_happens(ironic: Author) -> None:
     follow(ironic, {"serve": lambda: serve_stub(ironic)})
 
 
-def uuid_of(placement: RealPlacement, name: str) -> str | None:
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
-    return next((each["uuid"] for each in listed if each["name"] == name), None)
-
-
 def test_an_accelerator_that_a_guest_has_is_kept_from_others_until_it_is_free(
     accelerators: Author, placement: RealPlacement
 ) -> None:
@@ -103,7 +98,7 @@ def test_an_accelerator_that_a_guest_has_is_kept_from_others_until_it_is_free(
     path.write_text(CONFIGURATION.format(url=placement.url, state=accelerators.cwd / "real"))
     period = f"compute-agent --once --config-file {path}"
     accelerators.run(period)
-    device = uuid_of(placement, DEVICE)
+    device = placement.uuids().get(DEVICE)
     assert device is not None
     consumer = placement.stranger.put_allocation({device: {"CUSTOM_PCI_144D_A80A": 1}})
     (accelerators.cwd / "host/sys/bus/pci/devices/0000:81:00.0").unlink()
@@ -113,4 +108,4 @@ def test_an_accelerator_that_a_guest_has_is_kept_from_others_until_it_is_free(
     assert record["reserved"] == record["total"] == 1
     placement.request("DELETE", f"/allocations/{consumer}")
     accelerators.run(period)
-    assert uuid_of(placement, DEVICE) is None
+    assert placement.uuids().get(DEVICE) is None

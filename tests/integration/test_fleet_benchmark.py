@@ -10,8 +10,6 @@ import pytest
 from benchmarks.fleet import nova
 from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
 from benchmarks.fleet.page import page, runs
-from tests.servers import rabbitmq
-from tests.servers.databases import MariaDB, PostgreSQL
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTS = (
@@ -68,9 +66,7 @@ def test_the_page_that_is_shipped_is_made_of_the_results_that_are_shipped():
 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
-@pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
-@pytest.mark.skipif(bool(PostgreSQL.missing()), reason=str(PostgreSQL.missing()))
+@pytest.mark.needs("rabbitmq", "mariadb", "postgresql")
 def test_the_smallest_fleet_goes_through_all_scenarios_and_ends_right(tmp_path):
     out = tmp_path / "measured.json"
     small = ("--hosts", "6", "--rack", "2", "--quiet-minutes", "2", "--processes", "2")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from textwrap import dedent
 
 import pytest
@@ -16,7 +15,6 @@ from tests.integration.transcripts import PAGES, replayed, steps
 from tests.servers.placement import RealPlacement
 
 CANDIDATES, PICTURES = ((PAGES / f"{name}.rst").read_text() for name in ("candidates", "pictures"))
-needs_graphviz = pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 
 
 def code(language: str) -> str:
@@ -35,7 +33,7 @@ def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFacto
     "page",
     [
         pytest.param(CANDIDATES, id="candidates"),
-        pytest.param(PICTURES, id="pictures", marks=needs_graphviz),
+        pytest.param(PICTURES, id="pictures", marks=pytest.mark.needs("dot")),
     ],
 )
 def test_every_command_says_what_the_document_says(

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from compute_registry.database.tables import ROOTS, SERVICES
 from driverkit.placement.server import TOKEN
 from tests.registries import url_in
-from tests.servers import browser, fleet_pages
+from tests.servers import fleet_pages
 from tests.servers.browser import Browser
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
 from tests.servers.registry import RegistryProcess, fetch
 
-pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+pytestmark = pytest.mark.needs("browser")
 
 HOSTS = 1000
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"

@@ -10,20 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.agent_host import AgentHost
-from tests.integration.test_there_and_back import BESIDE, INSTEAD, NODE, OWNER, ROOT, listed, names
+from tests.integration.test_there_and_back import BESIDE, INSTEAD, NODE, OWNER, ROOT
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.reference import NovaBeside, reference_python
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 QUICK = "[DEFAULT]\nupdate_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        reference_python() is None,
-        reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("nova")]
 
 
 class Walk:
@@ -93,11 +87,11 @@ def test_beside_nova_and_back(walk: Walk) -> None:
     walk.start_nova()
     walk.host.configure(more=QUICK + "[compute]\nroot_provider = attach\n")
     walk.host.script(BESIDE)
-    before = names(walk.placement)
+    before = walk.placement.uuids().keys()
     walk.run("from-nova.rst", "beside")
     assert f"{NODE}_card" in walk.output
     walk.run("from-nova.rst", "beside-back")
-    assert names(walk.placement) == before
+    assert walk.placement.uuids().keys() == before
     assert walk.nova is not None
     walk.nova.period()
 
@@ -119,8 +113,7 @@ def test_instead_of_nova_and_back_with_a_guest(walk: Walk) -> None:
 
 def test_a_reinstalled_host_takes_its_providers_over(walk: Walk) -> None:
     walk.host.configure(more=QUICK)
-    walk.host.script(INSTEAD)
-    assert walk.host.agent().code == 0
+    walk.host.report(INSTEAD)
     before = uuids(walk.placement)
     shutil.rmtree(walk.agent.state_path)
     walk.agent.state_path.mkdir()
@@ -132,4 +125,4 @@ def test_a_reinstalled_host_takes_its_providers_over(walk: Walk) -> None:
 
 
 def uuids(placement: RealPlacement) -> set[str]:
-    return {each["uuid"] for each in listed(placement)}
+    return {*placement.uuids().values()}

@@ -20,14 +20,9 @@ from tests.integration.switched import (
     status_of,
 )
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
+from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.waiting import eventually
-
-pytestmark = [
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
 
 LIBVIRT = """
 {group}

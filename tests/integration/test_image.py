@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers import libvirtd as libvirtds
 from tests.servers.agent import REPOSITORY
 from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import eventually
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.timeout(3600),
+    pytest.mark.needs("libvirtd", "podman"),
+]
 
 IMAGE = REPOSITORY / "build" / "image" / "tested.tar"
 WAYS = (
@@ -100,10 +101,7 @@ class Podman:
 
     def until(self, name: str, condition: Callable[[], Any]) -> None:
         """Wait for it; what the container logged explains why it did not come."""
-        give_up = time.monotonic() + 90
-        while not condition():
-            assert time.monotonic() < give_up, self.log(name)
-            time.sleep(0.2)
+        eventually(condition, 90, 0.2, otherwise=lambda: self.log(name))
 
     def state(self, name: str) -> dict[str, Any]:
         """What podman says of a container's process."""
@@ -121,11 +119,6 @@ class Podman:
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """With the image, which is built from the source as it is."""
-    if os.geteuid() != 0 or shutil.which("podman") is None:
-        pytest.skip("podman is not installed, or this is not root")
-    reason = libvirtds.missing()
-    if reason is not None:
-        pytest.skip(reason)
     built = subprocess.run(
         [REPOSITORY / "tools" / "image.sh", "--output", IMAGE], capture_output=True, text=True
     )
@@ -174,7 +167,7 @@ def test_the_agent_reports_survives_a_kill_and_keeps_its_state_over_an_upgrade(
     )
 
     def roots() -> dict[str, str]:
-        listed = placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = placement.providers()
         return {one["name"]: one["uuid"] for one in listed}
 
     podman.start("agent", *words)

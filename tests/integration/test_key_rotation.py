@@ -21,14 +21,12 @@ from agent.bus.signing import Operator
 from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from tests.integration.switched import options
-from tests.servers import rabbitmq
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import START, RegistryProcess
 from tests.waiting import eventually
 
-needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 HOSTS = ("host1", "host2", "host3")
 CHANGED = "master_key changed"
 
@@ -132,7 +130,7 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-@needs_rabbitmq
+@pytest.mark.needs("rabbitmq")
 def test_master_and_host_keys_are_replaced_and_no_call_is_refused(
     fleet: Fleet, transport: Callable[[str], Any]
 ) -> None:

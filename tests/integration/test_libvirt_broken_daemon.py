@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +17,8 @@ from drivers.errors import DriverNotReady
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import context
 from tests.integration.test_libvirt_real import report
-from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
-from tests.waiting import eventually
-
-pytestmark = [
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
+from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
+from tests.waiting import eventually, without_error
 
 DEADLINE = 1.0
 
@@ -57,6 +51,14 @@ def driver(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[LibvirtDriver]
     driver.cleanup_host("host")
 
 
+@pytest.fixture
+def cold(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[LibvirtDriver]:
+    """One that has not connected yet."""
+    driver = make(libvirtd, tmp_path)
+    yield driver
+    driver.cleanup_host("host")
+
+
 def failure(driver: LibvirtDriver) -> str:
     """What a period says."""
     with pytest.raises(DriverNotReady) as caught:
@@ -65,16 +67,7 @@ def failure(driver: LibvirtDriver) -> str:
 
 
 def recovers(driver: LibvirtDriver) -> None:
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            report(driver)
-        except DriverNotReady:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+    without_error(lambda: report(driver), DriverNotReady)
 
 
 def workers() -> int:
@@ -94,13 +87,11 @@ def test_killed_and_started_again(libvirtd, driver):
     one_worker_remains()
 
 
-def test_a_daemon_that_is_started_after_the_agent(libvirtd, tmp_path):
-    driver = make(libvirtd, tmp_path)
+def test_a_daemon_that_is_started_after_the_agent(libvirtd, cold):
     libvirtd.stop()
-    assert "no connection to libvirt" in failure(driver)
+    assert "no connection to libvirt" in failure(cold)
     libvirtd.start()
-    recovers(driver)
-    driver.cleanup_host("host")
+    recovers(cold)
 
 
 def test_hung_within_a_call_and_running_again(libvirtd, driver):
@@ -114,14 +105,12 @@ def test_hung_within_a_call_and_running_again(libvirtd, driver):
     one_worker_remains()
 
 
-def test_hung_before_the_first_connection(libvirtd, tmp_path):
-    driver = make(libvirtd, tmp_path)
+def test_hung_before_the_first_connection(libvirtd, cold):
     libvirtd.sigstop()
-    assert "connection" in failure(driver)
-    assert "still waiting" in failure(driver)
+    assert "connection" in failure(cold)
+    assert "still waiting" in failure(cold)
     libvirtd.sigcont()
-    recovers(driver)
-    driver.cleanup_host("host")
+    recovers(cold)
 
 
 def test_hung_then_killed_and_started_again(libvirtd, driver):

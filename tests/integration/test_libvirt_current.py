@@ -24,7 +24,7 @@ from tests.hosts import context
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_kept_current import QUIET
 from tests.waiting import eventually
@@ -125,8 +125,6 @@ def images(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[Path]:
     in_its_mounts(libvirtd, "umount", "-l", str(path))
 
 
-@pytest.mark.real_libvirt
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_a_pool_and_its_new_size_are_in_placement_at_once(
     libvirtd: PrivateLibvirtd, images: Path, placement: RealPlacement, tmp_path: Path
 ) -> None:
@@ -183,8 +181,6 @@ class Counting:
         return found
 
 
-@pytest.mark.real_libvirt
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_a_quiet_period_costs_a_handful_of_calls(libvirtd: PrivateLibvirtd, tmp_path: Path) -> None:
     calls: list[str] = []
     host = Host(libvirtd.uri, Counting(load_binding(), calls), Deadlines(20, 60))

@@ -24,12 +24,9 @@ from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.report import capabilities
 from tests.hosts import context
-from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing
+from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd
 
-pytestmark = [
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
+pytestmark = pytest.mark.needs("libvirtd")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, net, pci
 
 pytest.importorskip("libvirt")
-pytestmark = pytest.mark.real_libvirt
 
 PF, VFS, GPU_AT = "0000:81:00.0", [f"0000:81:02.{n}" for n in range(2)], "0000:84:00.0"
 COMPUTER = """<device><name>computer</name><capability type='system'>

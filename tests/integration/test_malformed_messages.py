@@ -17,11 +17,9 @@ from agent.registry.client import RegistryClient
 from agent.registry.permission import AgentPermissions
 from agent.reporting.logs import REASONS
 from tests.malformed import enveloped, messages
-from tests.servers import rabbitmq
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, recording_agent
 
-pytestmark = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 MASTER = "a long random text"
 WITHIN = 10.0
 """Seconds for a call: an agent's time-out."""

@@ -29,14 +29,13 @@ from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import saved_status, status_document
 from tests.integration.switched import DISABLED
-from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.fleet import Fleet
 from tests.servers.fleet_hosts import CALLED
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
-from tests.waiting import eventually
+from tests.waiting import eventually, without_error
 
 HOSTS = 1000
 OPERATORS = 8
@@ -49,8 +48,7 @@ SLOW = f"report_interval = 20\nservice_down_time = {DOWN_AFTER}\n"
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.faults,
-    pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing())),
-    pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing())),
+    pytest.mark.needs("rabbitmq", "mariadb"),
 ]
 
 
@@ -102,12 +100,8 @@ class World:
 
     def records(self) -> dict[str, ServiceRecord]:
         """Of a registry that is there; one that is just busy is asked again."""
-        give_up = time.monotonic() + 120
-        while True:
-            try:
-                return {record.host: record for record in self.client.list_services()}
-            except RegistryUnavailable:
-                assert time.monotonic() < give_up, "the registry never came back"
+        services = without_error(self.client.list_services, RegistryUnavailable, within=120)
+        return {record.host: record for record in services}
 
     def are_all_up(self) -> bool:
         found = self.records().values()
@@ -119,10 +113,9 @@ class World:
     def with_trait(self) -> set[str]:
         """Roots, read from Placement; none if so many hosts keep it busy."""
         try:
-            found = self.placement.request("GET", f"/resource_providers?required={DISABLED}")
+            return {*self.placement.uuids(f"?required={DISABLED}").values()}
         except TimeoutError:
             return set()
-        return {each["uuid"] for each in found["resource_providers"]}
 
     def candidates(self) -> set[str]:
         query = f"/allocation_candidates?resources=VCPU:1&root_required=!{DISABLED}"

@@ -27,10 +27,8 @@ from tests.integration.switched import (
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import SERVERS, RabbitMQ, missing
+from tests.servers.rabbitmq import SERVERS, RabbitMQ
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 @pytest.fixture

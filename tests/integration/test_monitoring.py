@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.switched import Caller, root_of, status_of
@@ -16,9 +15,8 @@ from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
-from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.rabbitmq import RabbitMQ
 
-needs_broker = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 TREE = """
 nodes:
   testhost:
@@ -68,7 +66,6 @@ def watched(directory: Path, url: str, options: str = "", groups: str = "") -> W
     return agent
 
 
-@needs_broker
 def test_what_an_agent_does_is_in_its_numbers(
     tmp_path: Path, placement: RealPlacement, own_broker: RabbitMQ
 ) -> None:

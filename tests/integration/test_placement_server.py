@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from driverkit.placement.server import PlacementServerError
 from reportclient.errors import Forbidden, NotFound, TooOld
 from tests.servers.placement import RealPlacement, Request
+from tests.waiting import eventually
 
 UUID = "00000000-0000-4000-8000-000000000001"
 PROVIDER = f"/resource_providers/{UUID}"
@@ -80,7 +80,7 @@ def test_emptying_forgets_all_that_clients_wrote(placement: RealPlacement) -> No
     stranger.set_inventory(child, {"CUSTOM_Y": {"total": 1}})
     consumer = stranger.put_allocation({child: {"CUSTOM_Y": 1}})
     placement.empty()
-    assert placement.request("GET", "/resource_providers")["resource_providers"] == []
+    assert placement.providers() == []
     assert stranger.allocation(consumer) == {"allocations": {}}
     for name in ("/traits/CUSTOM_X", "/resource_classes/CUSTOM_Y"):
         with pytest.raises(NotFound):
@@ -143,15 +143,15 @@ def test_the_server_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         pid, port = map(int, parent.stdout.readline().split())
         assert answers(port)
         parent.kill()
-        wait_until(lambda: not answers(port))
-    wait_until(lambda: not exists(pid))
+        eventually(lambda: not answers(port))
+    eventually(lambda: not exists(pid))
 
 
 def test_killed_in_the_middle_it_comes_back_whole(own_placement: RealPlacement) -> None:
     own_placement.start()
     own_placement.request("POST", "/resource_providers", json=NEW_PROVIDER)
     os.kill(own_placement.pid, signal.SIGKILL)
-    wait_until(lambda: own_placement.pid is None)
+    eventually(lambda: own_placement.pid is None)
     own_placement.start()
     assert own_placement.request("GET", PROVIDER)["generation"] == 0
 
@@ -177,10 +177,3 @@ def exists(pid: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
-
-
-def wait_until(condition, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

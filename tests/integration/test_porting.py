@@ -61,8 +61,7 @@ def test_the_driver_after_reports_and_reshapes_in_a_real_placement(placement, tm
     )
     report = agent.period(VERIFY, disabled=False)
     assert report.ok, report.texts()
-    listed = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
-    uuids = {each["name"]: each["uuid"] for each in listed["resource_providers"]}
+    uuids = placement.uuids(f"?in_tree={ROOT}")
     assert set(uuids) == {"host1", "host1_board0", "host1_board1"}
     root = stranger.inventory(ROOT)
     assert set(root) == {"VCPU"}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import prometheus, rabbitmq
 from tests.servers.databases import MariaDB, PostgreSQL
 from tests.servers.process import Server
 from tests.servers.prometheus import Prometheus
@@ -17,11 +16,11 @@ from tests.servers.rabbitmq import RabbitMQ
 
 DEFAULT_PORTS = (3306, 4369, 5432, 5672, 9090, 25672, *range(35672, 35683))
 """Of MariaDB, epmd, PostgreSQL, AMQP, Prometheus, and RabbitMQ's nodes and commands."""
-SERVERS: dict[str, tuple[Callable[[Path], Server], str | None]] = {
-    "RabbitMQ": (lambda _: RabbitMQ(), rabbitmq.missing()),
-    "MariaDB": (lambda _: MariaDB(), MariaDB.missing()),
-    "PostgreSQL": (lambda _: PostgreSQL(), PostgreSQL.missing()),
-    "Prometheus": (lambda directory: Prometheus(directory, {}), prometheus.missing()),
+SERVERS: dict[str, Callable[[Path], Server]] = {
+    "rabbitmq": lambda _: RabbitMQ(),
+    "mariadb": lambda _: MariaDB(),
+    "postgresql": lambda _: PostgreSQL(),
+    "prometheus": lambda directory: Prometheus(directory, {}),
 }
 
 
@@ -37,13 +36,12 @@ def _taken() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(name)) for name in SERVERS]
+)
 def test_a_private_server_starts_while_the_default_ports_are_taken(
     name: str, tmp_path: Path
 ) -> None:
-    make, lacking = SERVERS[name]
-    if lacking:
-        pytest.skip(lacking)
-    with make(tmp_path) as server:
+    with SERVERS[name](tmp_path) as server:
         if isinstance(server, RabbitMQ):
             assert "guest" in server.control("list_users")

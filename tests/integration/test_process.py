@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -82,30 +83,27 @@ def test_a_second_once_writes_nothing(agent: AgentProcess, placement: RealPlacem
     assert placement.since(mark)
 
 
+def assert_ended(done: subprocess.CompletedProcess[str], code: int, said: str) -> None:
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_once_without_placement_exits_1(agent: AgentProcess) -> None:
     agent.placement_url = f"http://127.0.0.1:{free_port()}"
-    done = agent.once()
-    assert done.returncode == 1
-    assert "no answer to GET /resource_providers" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_ended(agent.once(), 1, "no answer to GET /resource_providers")
 
 
 def test_once_with_a_driver_that_raises_exits_1_and_names_it(agent: AgentProcess) -> None:
     agent.script += "error: a screw is loose\n"
-    done = agent.once()
-    assert done.returncode == 1
-    assert "driver fake: ScriptedError: a screw is loose" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_ended(agent.once(), 1, "driver fake: ScriptedError: a screw is loose")
 
 
 def test_a_driver_that_can_not_start_now_exits_1_and_may_clean_up(stuck: AgentProcess) -> None:
     stuck.compute_driver = "notyet"
     done = stuck.once()
-    assert done.returncode == 1
-    assert (
-        "driver notyet could not start: ConnectionRefusedError: nobody at the other end"
-        in done.stderr
-    )
+    said = "driver notyet could not start: ConnectionRefusedError: nobody at the other end"
+    assert_ended(done, 1, said)
     assert "cleaned up" in done.stdout
 
 
@@ -126,9 +124,7 @@ def test_a_bad_configuration_exits_2_and_says_where(
     agent.options = options
     mark = placement.mark()
     done = agent.once()
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_ended(done, 2, said)
     assert placement.since(mark) == []
 
 
@@ -140,48 +136,44 @@ def test_what_resembles_nothing_of_ours_is_somebody_elses(agent: AgentProcess) -
 def test_a_typo_in_the_login_exits_2_and_says_where(agent: AgentProcess) -> None:
     agent.write()
     agent.config.write_text(agent.config.read_text().replace("\nendpoint =", "\nendpiont ="))
-    done = agent.once()
-    assert done.returncode == 2
-    assert ":12: no option endpiont in [placement]; is endpoint meant?" in done.stderr
+    assert_ended(agent.once(), 2, ":12: no option endpiont in [placement]; is endpoint meant?")
 
 
 def test_a_configuration_file_that_is_not_there_exits_2(agent: AgentProcess) -> None:
-    done = agent.once("--config-file", "/nonexistent/agent.conf")
-    assert done.returncode == 2
-    assert "no such configuration file: /nonexistent/agent.conf" in done.stderr
+    assert_ended(
+        agent.once("--config-file", "/nonexistent/agent.conf"),
+        2,
+        "no such configuration file: /nonexistent/agent.conf",
+    )
 
 
 def test_an_unknown_driver_exits_2_and_lists_those_there_are(agent: AgentProcess) -> None:
     agent.compute_driver = "libvrit"
     done = agent.once()
-    assert done.returncode == 2
-    assert "no driver 'libvrit' is installed; did you mean 'libvirt'?" in done.stderr
+    assert_ended(done, 2, "no driver 'libvrit' is installed; did you mean 'libvirt'?")
     assert "fake, libvirt" in done.stderr
 
 
 def test_no_way_to_log_in_exits_2(agent: AgentProcess) -> None:
     agent.write()
     agent.config.write_text(agent.config.read_text().partition("[placement]")[0])
-    done = agent.once()
-    assert done.returncode == 2
-    assert "[placement] auth_type is not set" in done.stderr
+    assert_ended(agent.once(), 2, "[placement] auth_type is not set")
 
 
 def test_a_damaged_compute_id_exits_2_and_is_left_alone(agent: AgentProcess) -> None:
     agent.write()
     (agent.state_path / FILE_NAME).write_text("1234\n")
-    done = agent.once()
-    assert done.returncode == 2
-    assert str(agent.state_path / FILE_NAME) in done.stderr
+    assert_ended(agent.once(), 2, str(agent.state_path / FILE_NAME))
     assert (agent.state_path / FILE_NAME).read_text() == "1234\n"
 
 
 def test_a_state_path_that_can_not_be_written_exits_2(agent: AgentProcess) -> None:
     # A file where the directory should be stops root as well.
-    done = agent.once("--state-path", str(agent.config))
-    assert done.returncode == 2
-    assert f"{agent.config / FILE_NAME} can't be written: Not a directory" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_ended(
+        agent.once("--state-path", str(agent.config)),
+        2,
+        f"{agent.config / FILE_NAME} can't be written: Not a directory",
+    )
 
 
 # -- the running process

@@ -66,16 +66,14 @@ def test_the_driver_in_ten_lines_reports_a_tree(placement, tmp_path):
     agent.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(source)])
     said = agent.once()
     assert said.returncode == 0, said.stderr
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
     disks = os.listdir("/sys/block")
-    assert {p["name"] for p in listed} == {"testhost", *(f"testhost_disk_{d}" for d in disks)}
+    assert placement.uuids().keys() == {"testhost", *(f"testhost_disk_{d}" for d in disks)}
 
     (tmp_path / "block" / "only").mkdir(parents=True)
     (source / "mydriver.py").write_text(code.replace("/sys/block", f"{tmp_path}/block"))
     said = agent.once()
     assert said.returncode == 0, said.stderr
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
-    assert {p["name"] for p in listed} == {"testhost", "testhost_disk_only"}
+    assert placement.uuids().keys() == {"testhost", "testhost_disk_only"}
 
 
 @pytest.mark.parametrize("path", re.findall(r"<((?:docs/)?[\w./-]+\.(?:rst|md))>", README))

@@ -16,21 +16,19 @@ from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from tests.integration.switched import has_trait, options, root_of
+from tests.needs import DATABASES
 from tests.servers import databases
 from tests.servers.agent import REPOSITORY, AgentProcess
-from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.servers.databases import DatabaseServer, MariaDB
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 from tests.waiting import eventually
 
 PAGE = (REPOSITORY / "docs" / "registry-backup.rst").read_text()
 NAMES = ("host1", "host2", "host3")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
+pytestmark = pytest.mark.slow
 
 
 class Fleet:
@@ -113,13 +111,11 @@ class Fleet:
         self.transport.cleanup()
 
 
-@pytest.fixture(params=[MariaDB, PostgreSQL], ids=["mariadb", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def fleet(
     request: pytest.FixtureRequest, tmp_path: Path, own_broker: RabbitMQ, placement: RealPlacement
 ) -> Iterator[Fleet]:
     kind: type[DatabaseServer] = request.param
-    if kind.missing() is not None:
-        pytest.skip(str(kind.missing()))
     with kind() as database:
         fleet = Fleet(tmp_path, database, own_broker, placement)
         yield fleet

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +15,15 @@ from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
-from tests.integration.agent_host import AgentHost, one_line
-from tests.servers import rabbitmq, records
+from tests.integration.agent_host import DOWN_AFTER, AgentHost, one_line
+from tests.servers import records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
+from tests.waiting import eventually
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
 REMOVED = "3f0f6bb0-4d6a-4c0e-9f3c-5d8c1a0f6b22"
-DOWN_AFTER = 3600
-"""Seconds: who was up stays up, however long the commands take."""
-
-
-@pytest.fixture
-def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
-    host = AgentHost(tmp_path, placement.url)
-    host.configure()
-    (tmp_path / "state").mkdir()
-    return host
-
-
-@pytest.fixture
-def registry(host: AgentHost, broker: RabbitMQ, tmp_path: Path) -> Iterator[SqlRegistry]:
-    configure(host, broker)
-    with registries.served(tmp_path, broker, DOWN_AFTER) as store:
-        yield store
-
-
-def configure(host: AgentHost, broker: RabbitMQ) -> None:
-    host.configure(
-        more=f"[registry]\naccess = rpc\nservice_down_time = {DOWN_AFTER}\n"
-        f"[DEFAULT]\ntransport_url = {broker.url}"
-    )
 
 
 def root(placement: RealPlacement, name: str, *traits: str) -> str:
@@ -216,7 +192,6 @@ def test_a_record_that_cant_be_read_is_said(host: AgentHost) -> None:
 SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
 
 
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_command_ends(
     host: AgentHost, placement: RealPlacement, broker: RabbitMQ, tmp_path: Path
 ) -> None:
@@ -252,7 +227,6 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
             agent.wait(60)
 
 
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
     host: AgentHost, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -281,11 +255,10 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
 
 def wait_for_service(host: AgentHost) -> dict[str, Any]:
     """Until its heartbeats say which roots it has, and that it can be called."""
-    give_up = time.monotonic() + 90
-    while True:
+
+    def service() -> dict[str, Any] | None:
         said = host.ctl("service", "list", "-f", "json")
         rows = said.json() if said.code == 0 else []
-        if rows and rows[0]["roots"] and rows[0]["rpc_version"]:
-            return rows[0]
-        assert time.monotonic() < give_up, said
-        time.sleep(0.2)
+        return rows[0] if rows and rows[0]["roots"] and rows[0]["rpc_version"] else None
+
+    return eventually(service, 90)

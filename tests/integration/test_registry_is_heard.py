@@ -13,7 +13,6 @@ import pytest
 from agent.registry.checks import Report
 from agent.registry.client import RegistryClient
 from tests.registries import registry, url_in
-from tests.servers import rabbitmq
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
@@ -33,7 +32,6 @@ OUTAGES: dict[str, tuple[Callable[[RabbitMQ], object], Callable[[RabbitMQ], obje
 }
 
 
-@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_no_host_is_down_because_the_broker_delivers_nothing(
     own_broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any], outage: str

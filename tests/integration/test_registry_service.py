@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -29,16 +30,14 @@ from agent.switching.host_status import HostStatus, status_document
 from compute_registry.rest import server
 from compute_registry.store import SqlRegistry
 from tests import registries
-from tests.servers import rabbitmq, records
-from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.needs import DATABASES
+from tests.servers import records
+from tests.servers.databases import DatabaseServer, MariaDB
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
-from tests.waiting import eventually
-
-needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
-needs_mariadb = pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
+from tests.waiting import eventually, without_error
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +53,12 @@ def directory(path: Path) -> Path:
 
 def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
-    give_up = time.monotonic() + timeout
-    while True:
-        try:
-            return done()
-        except RegistryUnavailable:
-            if time.monotonic() > give_up:
-                raise
+    return without_error(done, RegistryUnavailable, within=timeout)
 
 
 # -- over the bus
 
 
-@needs_rabbitmq
-@needs_mariadb
 def test_two_instances_serve_a_fleet_and_one_may_die(
     broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -104,35 +95,42 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
             each.stop()
 
 
-@needs_rabbitmq
+@pytest.fixture
+def client(own_broker: RabbitMQ, transport: Callable[[str], Any]) -> RegistryClient:
+    return RegistryClient.over(transport(own_broker.url), timeout=2)
+
+
+@pytest.fixture
+def one_host(
+    own_broker: RabbitMQ, client: RegistryClient, tmp_path: Path
+) -> Iterator[RegistryProcess]:
+    """A registry that knows host1."""
+    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
+        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
+        yield registry
+
+
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
-    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
+    own_broker: RabbitMQ, client: RegistryClient, one_host: RegistryProcess
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
-    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
-        registry.kill9()
-        assert_it_fails(client)
-        registry.start()
-        assert until(lambda: client.get_service("host1")).host == "host1"
-        own_broker.kill9()
-        assert_it_fails(client)
-        own_broker.start()
-        assert until(lambda: client.get_service("host1"), 60).host == "host1"
+    one_host.kill9()
+    assert_it_fails(client)
+    one_host.start()
+    assert until(lambda: client.get_service("host1")).host == "host1"
+    own_broker.kill9()
+    assert_it_fails(client)
+    own_broker.start()
+    assert until(lambda: client.get_service("host1"), 60).host == "host1"
 
 
-@needs_rabbitmq
 def test_a_heartbeat_that_no_registry_fetches_in_time_is_dropped_by_the_broker(
-    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
+    own_broker: RabbitMQ, client: RegistryClient, one_host: RegistryProcess
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
-    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        assert until(lambda: client.heartbeat(Report("host1", "a", "6.5", []))).host == "host1"
-        registry.kill9()
-        queued = ("list_queues", "--no-table-headers", "name", "messages")
-        for _ in range(3):
-            assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
-        eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
+    one_host.kill9()
+    queued = ("list_queues", "--no-table-headers", "name", "messages")
+    for _ in range(3):
+        assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
+    eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
 
 
 DOWN_AFTER = 20.0
@@ -168,8 +166,7 @@ def host(client: RegistryClient, directory: Path) -> Heartbeat:
 
 
 @pytest.mark.faults
-@needs_rabbitmq
-@needs_mariadb
+@pytest.mark.needs("mariadb")
 def test_no_host_flaps_while_registries_or_their_database_are_away_or_restarted(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -221,7 +218,6 @@ def assert_it_fails(client: RegistryClient) -> None:
 
 
 @pytest.mark.faults
-@needs_rabbitmq
 def test_a_call_that_could_not_be_sent_is_not_sent_late(
     own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
@@ -233,24 +229,13 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
         with pytest.raises(errors.TransportUnavailable):
             caller.set_host_enabled("host1", enabled=False)
     own_broker.start()
-    assert until_answered(used) == "enabled"
+    enable = functools.partial(used.set_host_enabled, "host1", enabled=True)
+    assert without_error(enable, errors.MessagingError) == "enabled"
     time.sleep(2.0)  # for what would come late
     assert False not in agent.asked
     server.stop()
 
 
-def until_answered(api: ComputeAgentAPI) -> str:
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            return api.set_host_enabled("host1", enabled=True)
-        except errors.MessagingError:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.2)
-
-
-@needs_rabbitmq
 def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time(
     tmp_path: Path,
 ) -> None:
@@ -477,7 +462,6 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
     assert openstack.listed() == {}
 
 
-@needs_rabbitmq
 def test_a_disable_by_rest_calls_the_agent_that_is_up(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
@@ -504,12 +488,10 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
         server.stop()
 
 
-@pytest.mark.parametrize("kind", [MariaDB, PostgreSQL])
+@pytest.mark.parametrize("kind", DATABASES)
 def test_a_database_that_hangs_is_a_503_with_a_sentence_and_heals_by_itself(
     kind: type[DatabaseServer], tmp_path: Path
 ) -> None:
-    if kind.missing():
-        pytest.skip(kind.missing())
     port = free_port()
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
     with kind() as database:
@@ -605,7 +587,6 @@ def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
             store.get_service("host1")
 
 
-@needs_rabbitmq
 def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
     tmp_path: Path, own_broker: RabbitMQ
 ) -> None:

@@ -17,12 +17,10 @@ from agent.bus.server import RpcServer
 from agent.registry.checks import Report
 from compute_registry.rest import server
 from tests.registries import registry_at
-from tests.servers import rabbitmq
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, fetch, recording_agent
 
-needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
 NOAUTH = "auth_strategy = noauth"
 
 
@@ -70,7 +68,6 @@ def switched(port: int, uuid: str, status: str) -> tuple[int, dict[str, str], An
     return code, headers, json.loads(text)
 
 
-@needs_rabbitmq
 def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
     tmp_path: Path,
     own_broker: RabbitMQ,

@@ -13,37 +13,25 @@ from tests.servers.placement import RealPlacement
 from tests.waiting import eventually
 
 
-def names(placement: RealPlacement) -> set[str]:
-    found = placement.request("GET", "/resource_providers")["resource_providers"]
-    return {one["name"] for one in found}
-
-
-def uuid(placement: RealPlacement, name: str) -> str:
-    [found] = placement.request("GET", f"/resource_providers?name={name}")["resource_providers"]
-    return str(found["uuid"])
-
-
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path) -> AgentHost:
     """Two cells with a card each, and storage that it shares; reported once."""
-    host = AgentHost(tmp_path, placement.url)
-    host.configure()
-    host.script(DEFAULT_SCRIPT.read_text())
-    assert host.agent().code == 0
+    host = AgentHost.configured(tmp_path, placement.url)
+    host.report(DEFAULT_SCRIPT.read_text())
     return host
 
 
 def test_all_of_the_host_goes_and_comes_back_under_the_same_uuid(host, placement) -> None:
-    before, root = names(placement), uuid(placement, "host1")
+    before = placement.uuids()
     placement.stranger.create_provider("elsewhere")
     said = host.ctl("retire", "--yes")
     assert (said.code, said.err) == (0, "")
     assert "8 providers are removed" in said.out
-    assert names(placement) == {"elsewhere"}
+    assert placement.uuids().keys() == {"elsewhere"}
     assert host.ctl("retire", "--yes").out == "Placement has nothing of this host\n"
     assert host.agent().code == 0
-    assert names(placement) == {"elsewhere", *before}
-    assert uuid(placement, "host1") == root
+    assert placement.uuids().keys() == {"elsewhere", *before}
+    assert placement.uuids()["host1"] == before["host1"]
 
 
 def test_without_a_yes_it_only_shows(host, placement) -> None:
@@ -61,7 +49,7 @@ def test_on_a_terminal_it_shows_once_asks_and_does_what_is_answered(host, placem
     pytest.importorskip("pyte", reason="the terminal is read with pyte")
     from tests.servers.terminal import Terminal
 
-    before = names(placement)
+    before = placement.uuids().keys()
     for answer, code, left, last in (
         ("n\n", 1, before, "computectl: nothing was removed"),
         ("\x04", 1, before, "computectl: nothing was removed"),
@@ -73,37 +61,37 @@ def test_on_a_terminal_it_shows_once_asks_and_does_what_is_answered(host, placem
             assert terminal.ended() == code
             eventually(lambda: last in terminal.text.splitlines())
             assert terminal.text.count("  remove host1_numa0_pf0") == 1
-        assert names(placement) == left
+        assert placement.uuids().keys() == left
 
 
 def test_nothing_goes_while_a_guest_is_there(host, placement) -> None:
-    before = names(placement)
-    guest = placement.stranger.put_allocation({uuid(placement, "host1_numa1"): {"VCPU": 1}})
+    before = placement.uuids()
+    guest = placement.stranger.put_allocation({placement.uuids()["host1_numa1"]: {"VCPU": 1}})
     said = host.ctl("retire", "--yes")
     assert said.code == 1
     assert f"is in use by {guest}" in said.err
     assert "nothing was removed" in said.err
     assert "  not removed: host1_numa0_pf0 (" in said.out and "  remove " not in said.out
-    assert names(placement) == before
+    assert placement.uuids() == before
 
 
 def test_nothing_goes_from_above_a_strangers_provider(host, placement) -> None:
-    before = names(placement)
-    strange = placement.stranger.create_child(uuid(placement, "host1_numa0"), "strange")
+    before = placement.uuids()
+    strange = placement.stranger.create_child(placement.uuids()["host1_numa0"], "strange")
     said = host.ctl("retire", "--yes")
     assert said.code == 1
     assert f"computectl adopt {strange}" in said.err
-    assert names(placement) == {"strange", *before}
+    assert placement.uuids().keys() == {"strange", *before}
 
 
 def test_what_other_hosts_share_stays(host, placement, tmp_path) -> None:
-    aggregates = placement.stranger.aggregates(uuid(placement, "host1_nfs"))
+    aggregates = placement.stranger.aggregates(placement.uuids()["host1_nfs"])
     other = placement.stranger.create_provider("host2")
     placement.stranger.set_aggregates(other, aggregates)
     said = host.ctl("retire", "--yes")
     assert (said.code, said.err) == (0, "")
     assert "keep, other hosts use it too: host1_nfs" in said.out
-    assert names(placement) == {"host2", "host1_nfs"}
+    assert placement.uuids().keys() == {"host2", "host1_nfs"}
 
 
 def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
@@ -117,10 +105,10 @@ def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
     root = placement.stranger.create_provider("nova1")
     placement.stranger.add_trait(root, "HW_CPU_X86_VMX")
     assert host.agent().code == 0
-    assert len(names(placement)) == 2
+    assert len(placement.uuids()) == 2
     said = host.ctl("retire", "--yes", "--nova-stopped")
     assert (said.code, said.err) == (0, "")
-    assert names(placement) == {"nova1"}
+    assert placement.uuids().keys() == {"nova1"}
     assert placement.stranger.traits(root) == {"HW_CPU_X86_VMX"}
     again, audited = host.ctl("retire", "--yes"), host.ctl("audit")
     assert (again.code, again.out) == (0, "Placement has nothing of this host\n")
@@ -128,7 +116,7 @@ def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
 
 
 def test_a_running_agent_is_in_the_way(host, placement) -> None:
-    before = names(placement)
+    before = placement.uuids()
     state = os.open(host.directory / "state", os.O_RDONLY)
     try:
         fcntl.flock(state, fcntl.LOCK_EX)
@@ -137,7 +125,7 @@ def test_a_running_agent_is_in_the_way(host, placement) -> None:
         os.close(state)
     assert said.code == 2
     assert "stop compute-agent, and disable it" in said.err
-    assert names(placement) == before
+    assert placement.uuids() == before
 
 
 def test_a_host_that_never_reported_has_nothing_to_retire(placement, tmp_path) -> None:

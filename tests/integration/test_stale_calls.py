@@ -23,14 +23,11 @@ from tests.integration.switched import (
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.reference import REPOSITORY, reference_python
 from tests.waiting import eventually
 
-pytestmark = [
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-    pytest.mark.skipif(reference_python() is None, reason="Nova is not installed beside"),
-]
+pytestmark = pytest.mark.needs("nova")
 QUEUE = "compute.testhost"
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from agent.reporting.status import ENDED, started_at
 from agent.state.root_file import root_path
 from tests.servers.agent import AgentProcess
+from tests.waiting import eventually
 
 COMPUTECTL = [sys.executable, "-c", "from computectl.app import main; main()"]
 
@@ -75,11 +75,9 @@ def test_status_after_the_agent_was_killed(agent):
 def test_status_of_an_agent_that_is_stuck(agent):
     begin(agent)
     agent.send(signal.SIGSTOP)
-    give_up = time.monotonic() + 60
-    while (said := computectl(agent, "status")).returncode == 0:
-        assert time.monotonic() < give_up
+    eventually(lambda: computectl(agent, "status").returncode == 1)
+    said = computectl(agent, "status")
     agent.send(signal.SIGCONT)
-    assert said.returncode == 1
     assert "stuck" in said.stderr and "see the log" in said.stderr
 
 
@@ -88,9 +86,7 @@ def test_an_agent_that_nobody_has_buried_is_not_running(agent):
     begin(agent)
     pid = written(agent)["pid"]
     os.kill(pid, signal.SIGKILL)
-    give_up = time.monotonic() + 60
-    while started_at(pid) != ENDED:
-        assert time.monotonic() < give_up
+    eventually(lambda: started_at(pid) == ENDED)
     said = computectl(agent, "status")
     assert said.returncode == 1
     assert "not running" in said.stderr
@@ -154,8 +150,7 @@ def test_a_second_node_leaves_the_first_its_provider_and_computectl_knows(agent,
     planned = json.loads(computectl(agent, "plan", "-f", "json").stdout)
     said = agent.once()
     assert said.returncode == 0, said.stderr
-    roots = placement.request("GET", "/resource_providers")["resource_providers"]
-    uuids = {root["name"]: root["uuid"] for root in roots}
+    uuids = placement.uuids()
     assert uuids.keys() == {"testhost", "other"}
     assert uuids["testhost"] == own
     assert uuids["other"] in json.dumps(planned)
@@ -206,8 +201,7 @@ def test_a_provider_below_the_root_is_adopted_while_no_agent_runs(agent, placeme
     assert "already" in computectl(agent, "adopt", theirs).stdout
     assert placement.stranger.inventory(theirs), "Placement is only read"
     assert agent.once().returncode == 0
-    listed = placement.request("GET", f"/resource_providers?in_tree={own}")["resource_providers"]
-    assert {item["uuid"] for item in listed} == {own, other}
+    assert {*placement.uuids(f"?in_tree={own}").values()} == {own, other}
 
 
 def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):

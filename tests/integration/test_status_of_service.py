@@ -20,10 +20,8 @@ TRAIT = "COMPUTE_STATUS_DISABLED"
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
     """One that has reported once, enabled."""
-    host = AgentHost(tmp_path, placement.url)
-    host.configure()
-    host.script('nodes: {"{host}": {inventory: {VCPU: 8}}}\n')
-    assert host.agent().code == 0
+    host = AgentHost.configured(tmp_path, placement.url)
+    host.report('nodes: {"{host}": {inventory: {VCPU: 8}}}\n')
     return host
 
 

@@ -26,11 +26,9 @@ from tests.integration.switched import (
 from tests.registries import host_record
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 from tests.waiting import eventually
-
-needs_rabbitmq = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 @pytest.fixture
@@ -63,7 +61,6 @@ def started(agent: AgentProcess) -> None:
     agent.until_reported()
 
 
-@needs_rabbitmq
 def test_a_host_follows_the_registry(agent, registry, client, placement) -> None:
     started(agent)
     root = root_of(agent)
@@ -75,7 +72,6 @@ def test_a_host_follows_the_registry(agent, registry, client, placement) -> None
     eventually(lambda: not has_trait(placement, root))
 
 
-@needs_rabbitmq
 def test_the_status_is_known_before_the_first_report(agent, registry, client, placement) -> None:
     client.heartbeat(Report("testhost", "an agent that is gone", None, []))
     client.set_status(StatusChange("testhost", disabled=True, reason="not ready"))
@@ -104,7 +100,6 @@ def _silent(record: ServiceRecord) -> bool:
     return record.silent_for is not None
 
 
-@needs_rabbitmq
 def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -> None:
     started(agent)
     root = root_of(agent)
@@ -128,7 +123,6 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     eventually(lambda: not has_trait(placement, root))
 
 
-@needs_rabbitmq
 def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> None:
     started(agent)
     assert status_of(agent)["nodes"][0]["ok"]
@@ -136,7 +130,6 @@ def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> Non
     assert not has_trait(placement, root_of(agent))
 
 
-@needs_rabbitmq
 def test_two_agents_with_one_name_and_both_addresses_are_said(
     tmp_path, placement, registry, broker
 ) -> None:

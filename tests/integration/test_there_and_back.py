@@ -24,10 +24,7 @@ ATTACHED = (
     "resource_provider_association_refresh = 1\n"
 )
 
-pytestmark = pytest.mark.skipif(
-    reference_python() is None,
-    reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-)
+pytestmark = pytest.mark.needs("nova")
 
 
 @pytest.fixture
@@ -84,7 +81,7 @@ def test_a_host_goes_to_the_agent_and_back_with_its_guests(
     said = host.ctl("retire", "--yes")
     words = " ".join(said.out.split())
     assert f"{ROOT} is not removed: it has COMPUTE_NODE, but no owner trait" in words
-    assert ROOT in {one["uuid"] for one in listed(placement)}
+    assert ROOT in placement.uuids().values()
 
     # And to the agent once more, with the state of then.
     instead(host)
@@ -118,24 +115,12 @@ def test_retiring_an_attached_host_takes_the_steps_of_a_child_that_goes(
     """nova-compute, which has the children in its copy, never fails."""
     host.compute_id.unlink()
     host.configure(more=ATTACHED)
-    host.script(BESIDE)
-    assert host.agent().code == 0
+    host.report(BESIDE)
     nova.period()
-    assert f"{NODE}_card" in names(placement)
+    assert f"{NODE}_card" in placement.uuids()
     said = host.ctl("retire", "--yes")
     assert said.code == 0, said
     assert "1 provider stays outside the tree, emptied, for" in said.err
-    assert f"{NODE}_card" not in " ".join(names(placement))
+    assert f"{NODE}_card" not in " ".join(placement.uuids())
     assert "CUSTOM_CARDS" not in placement.stranger.traits(ROOT)
     nova.period()
-
-
-def listed(placement: RealPlacement) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = placement.request("GET", "/resource_providers")[
-        "resource_providers"
-    ]
-    return found
-
-
-def names(placement: RealPlacement) -> set[str]:
-    return {one["name"] for one in listed(placement)}

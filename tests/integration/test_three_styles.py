@@ -71,8 +71,7 @@ def test_three_styles_are_reported_side_by_side(placement, tmp_path, library) ->
     for style, done in said.items():
         assert done.returncode == 0, f"{style}: {done.stderr}"
         assert done.stderr.count("deprecated") == (0 if style == "tree" else 1)
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
-    uuids = {each["name"]: each["uuid"] for each in listed}
+    uuids = placement.uuids()
     assert set(uuids) == {"testhost-tree", "board", "testhost-inventory", "testhost-resource"}
 
     def amounts(name: str) -> dict[str, tuple[int, int, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 from reportclient.transport import LIMIT
 from tests.servers.systemd_host import PROGRAMS, UNITS
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
+pytestmark = pytest.mark.needs("systemd-analyze")
 
 
 @pytest.fixture(params=sorted(path.name for path in UNITS.glob("*.service")))

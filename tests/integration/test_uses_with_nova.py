@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.databases import MariaDB
 from tests.servers.nova import Nova
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.reference import reference_python
 
 PAGE = (REPOSITORY / "docs" / "uses.rst").read_text()
 LICENCE = "CUSTOM_LICENCE"
@@ -25,12 +23,7 @@ NO_HOST = "No valid host was found"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        reference_python() is None,
-        reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
-    ),
-    pytest.mark.skipif(rabbitmq.missing() is not None, reason=str(rabbitmq.missing())),
-    pytest.mark.skipif(MariaDB.missing() is not None, reason=str(MariaDB.missing())),
+    pytest.mark.needs("nova", "rabbitmq", "mariadb"),
 ]
 
 
@@ -77,7 +70,7 @@ class Host:
 
     def providers(self) -> dict[str, str]:
         """The UUIDs of this host's tree, by name."""
-        listed = self.placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = self.placement.providers()
         roots = {one["uuid"] for one in listed if one["name"] == self.name}
         return {one["name"]: one["uuid"] for one in listed if one["root_provider_uuid"] in roots}
 
@@ -114,7 +107,7 @@ class Cloud:
 
     def allocation(self, guest: str) -> dict[str, dict[str, int]]:
         """What a guest has, by the provider's name."""
-        listed = self.placement.request("GET", "/resource_providers")["resource_providers"]
+        listed = self.placement.providers()
         names = {one["uuid"]: one["name"] for one in listed}
         found = self.placement.request("GET", f"/allocations/{guest}")["allocations"]
         return {names[uuid]: each["resources"] for uuid, each in found.items()}

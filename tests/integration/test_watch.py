@@ -9,7 +9,7 @@ import pytest
 from agent.registry.checks import Report, StatusChange
 from compute_registry.store import SqlRegistry
 from tests import registries
-from tests.integration.agent_host import AgentHost
+from tests.integration.agent_host import DOWN_AFTER, AgentHost
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
@@ -58,7 +58,7 @@ def test_a_host_is_watched_while_its_agent_works(placement: RealPlacement, tmp_p
 
 @pytest.fixture
 def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[SqlRegistry]:
-    with registries.served(tmp_path, broker, down_after=3600) as store:
+    with registries.served(tmp_path, broker, down_after=DOWN_AFTER) as store:
         yield store
 
 
@@ -67,11 +67,8 @@ def fleet(
     placement: RealPlacement, tmp_path: Path, broker: RabbitMQ, registry: SqlRegistry
 ) -> AgentHost:
     """Three hosts, one of which is disabled by its record only."""
-    host = AgentHost(tmp_path, placement.url)
-    host.configure(
-        more="[registry]\naccess = rpc\nservice_down_time = 3600\n"
-        f"[DEFAULT]\ntransport_url = {broker.url}"
-    )
+    host = AgentHost.configured(tmp_path, placement.url)
+    host.join_fleet(broker.url)
     (tmp_path / "state").mkdir()
     for name in ("rack1-a", "rack1-b", "rack2-a"):
         root = placement.stranger.create_provider(name)

@@ -38,6 +38,17 @@ def breaks(rule: str, *words: str, **more: Any):
     return note
 
 
+class Also(GoodDriver):
+    """The good driver, which does one thing more after each report."""
+
+    def report(self, tree, node, cards, allocations):
+        super().report(tree, node, cards, allocations)
+        self.also(tree, node, cards)
+
+    def also(self, tree, node, cards):
+        raise NotImplementedError
+
+
 @breaks("answers", "update_provider_tree for node host1 raised KeyError", "bad.py", "in cards")
 class Crashes(GoodDriver):
     def cards(self, nodename):
@@ -115,60 +126,52 @@ class RenamesTheRoot(GoodDriver):
 
 
 @breaks("root-stays", "provider host1_cards (", "is a second root beside host1")
-class MakesASecondRoot(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class MakesASecondRoot(Also):
+    def also(self, tree, node, cards):
         if not tree.exists("host1_cards"):
             tree.new_root("host1_cards", "6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e55")
 
 
 @breaks("valid", "provider host1_0000:84:00.0 (", "inventory of VGPU: total is 0")
-class TotalOfNothing(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class TotalOfNothing(Also):
+    def also(self, tree, node, cards):
         tree.update_inventory(f"{node}_{cards[0]}", {"VGPU": {"total": 0}})
 
 
 @breaks("valid", "inventory of VCPU: reserved is 9")
-class ReservesTooMuch(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class ReservesTooMuch(Also):
+    def also(self, tree, node, cards):
         tree.update_inventory(node, {"VCPU": {"total": 8, "reserved": 9}})
 
 
 @breaks("valid", "trait HW_CPU_X86_AVX9000 is unknown to this Placement", "CUSTOM_")
-class UnknownTrait(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class UnknownTrait(Also):
+    def also(self, tree, node, cards):
         tree.add_traits(node, "HW_CPU_X86_AVX9000")
 
 
 @breaks("valid", "trait 'custom-gold' is not a valid name")
-class MisspeltTrait(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class MisspeltTrait(Also):
+    def also(self, tree, node, cards):
         tree.add_traits(node, "custom-gold")
 
 
 @breaks("valid", "resource class GPUS is unknown to this Placement")
-class UnknownClass(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class UnknownClass(Also):
+    def also(self, tree, node, cards):
         tree.update_inventory(node, {"GPUS": {"total": 8}})
 
 
 @breaks("valid", "host1host1", "a provider's name has at most 200 characters")
-class LongProviderName(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class LongProviderName(Also):
+    def also(self, tree, node, cards):
         if not tree.exists(node * 52):
             tree.new_child(node * 52, node)
 
 
-@breaks("valid", "raised ValueError", "'first' is not a UUID", "in report")
-class NoUuid(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+@breaks("valid", "raised ValueError", "'first' is not a UUID", "in also")
+class NoUuid(Also):
+    def also(self, tree, node, cards):
         tree.new_child(f"{node}_first", node, uuid="first")
 
 
@@ -181,19 +184,17 @@ class PlainAddresses(GoodDriver):
 @breaks(
     "own-names", "node host2", "node host1 has provider rack-host1_disk", nodes=("host1", "host2")
 )
-class OneNameForAllNodes(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class OneNameForAllNodes(Also):
+    def also(self, tree, node, cards):
         if not tree.exists("rack-host1_disk"):
             tree.new_child("rack-host1_disk", node)
 
 
 @breaks("second-period", "set inventory of VCPU on host1: reserved 2 -> 3")
-class ReportsWhatIsFree(GoodDriver):
+class ReportsWhatIsFree(Also):
     calls = 0
 
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+    def also(self, tree, node, cards):
         self.calls += 1
         tree.update_inventory(node, {"VCPU": {"total": 16, "reserved": 1 + self.calls}})
 
@@ -233,11 +234,10 @@ class RemembersWhatItAdded(GoodDriver):
 
 
 @breaks("restart", "remove trait CUSTOM_WARMED_UP on ")
-class NeedsToWarmUp(GoodDriver):
+class NeedsToWarmUp(Also):
     calls = 0
 
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+    def also(self, tree, node, cards):
         self.calls += 1
         (tree.add_traits if self.calls > 1 else tree.remove_traits)(node, "CUSTOM_WARMED_UP")
 
@@ -255,9 +255,8 @@ class NeedsToWarmUp(GoodDriver):
 
 
 @breaks("any-order", "the reported tree, then the same tree in another order", "CUSTOM_FIRST_CARD")
-class MarksTheFirstInTheTree(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class MarksTheFirstInTheTree(Also):
+    def also(self, tree, node, cards):
         first, *rest = tree.get_provider_uuids(node)[1:]
         tree.add_traits(first, "CUSTOM_FIRST_CARD")
         for other in rest:
@@ -317,16 +316,14 @@ class RemovesSharedOnes(GoodDriver):
     "CUSTOM_DRIVER_KIT_FOREIGN",
     "add_traits",
 )
-class SetsAllTraits(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class SetsAllTraits(Also):
+    def also(self, tree, node, cards):
         tree.update_traits(node, ["HW_CPU_X86_AVX2", "CUSTOM_GOOD"])
 
 
 @breaks("foreign-aggregates", "aggregate 7d0f5f52-", "of provider host1 (", "add_aggregates")
-class SetsAllAggregates(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class SetsAllAggregates(Also):
+    def also(self, tree, node, cards):
         tree.update_aggregates(node, [])
 
 
@@ -571,16 +568,14 @@ class NeverTriesAgain(GoodDriver):
 
 
 @breaks("status-trait", "COMPUTE_STATUS_DISABLED was set on host1")
-class DisablesItself(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class DisablesItself(Also):
+    def also(self, tree, node, cards):
         tree.add_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
 @breaks("foreign-traits", "trait COMPUTE_STATUS_DISABLED of provider host1")
-class EnablesItself(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+class EnablesItself(Also):
+    def also(self, tree, node, cards):
         tree.remove_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
@@ -639,13 +634,12 @@ class KeepsDocuments(GoodDriver):
 
 
 @breaks("steady-memory", "12 quiet periods left", "bad.py")
-class KeepsAHistory(GoodDriver):
+class KeepsAHistory(Also):
     def __init__(self, context, backend):
         super().__init__(context, backend)
         self.history: list[Any] = []
 
-    def report(self, tree, node, cards, allocations):
-        super().report(tree, node, cards, allocations)
+    def also(self, tree, node, cards):
         self.history.append([tree.data(child) for child in tree.get_provider_uuids(node)])
 
 

@@ -12,10 +12,8 @@ from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import capabilities, cell
+from tests.unit.libvirt.hosts import NODE, ROOT, capabilities, cell
 
-NODE = "node-1"
-ROOT = "c0ffee00-0000-4000-8000-000000000001"
 GUESTS = ("5cb3a1ba-7e31-4f6b-a6c1-9d4c5f6e7a01", "5cb3a1ba-7e31-4f6b-a6c1-9d4c5f6e7a02")
 EVERYTHING = """
 [compute]

@@ -6,12 +6,7 @@ import pytest
 
 from driverkit.testing import DriverContract
 from drivers.libvirt.driver import LibvirtDriver
-from tests.servers.libvirtd import PrivateLibvirtd, missing
-
-pytestmark = [
-    pytest.mark.real_libvirt,
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-]
+from tests.servers.libvirtd import PrivateLibvirtd
 
 
 class TestLibvirtDriver(DriverContract):

@@ -38,10 +38,7 @@ TREES = {
 
 def told_by(module: str) -> dict:
     """What a module prints in Nova's environment."""
-    python = reference_python()
-    if python is None:
-        pytest.skip("needs an environment with Nova")
-    words = [str(python), "-W", "ignore", "-m", module]
+    words = [str(reference_python()), "-W", "ignore", "-m", module]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -57,10 +54,12 @@ def trees() -> dict:
     return told_by("tests.kit.nova_trees")
 
 
+@pytest.mark.needs("nova")
 def test_the_same_calls_on_novas_tree_and_on_ours_give_the_same(trees: dict) -> None:
     assert trees["ours"] == trees["nova"]
 
 
+@pytest.mark.needs("nova")
 def test_what_novas_tree_and_its_live_providers_have_in_public_is_here(trees: dict) -> None:
     assert set(trees["tree"]) <= set(dir(ProviderTree))
     # These are the tree's own hands: a driver says new_child and remove.
@@ -68,6 +67,7 @@ def test_what_novas_tree_and_its_live_providers_have_in_public_is_here(trees: di
     assert set(trees["node"]) - live == {"add_child", "from_dict", "remove_child"}
 
 
+@pytest.mark.needs("nova")
 @pytest.mark.parametrize("driver", TREES)
 def test_a_body_of_novas_runs_unchanged_and_repeats_itself(told: dict, driver: str) -> None:
     first, *later = told[driver]
@@ -113,14 +113,6 @@ def test_reshape_failed_is_raised_as_novas_drivers_raise_it() -> None:
     assert str(ReshapeFailed(error="guest1 is not there")) == "guest1 is not there"
     assert str(ReshapeFailed("guest1 is not there")) == "guest1 is not there"
     assert str(ReshapeFailed()) == ""
-
-
-def test_no_traits_for_a_provider_that_is_not_there_are_nothing() -> None:
-    tree = ProviderTree()
-    tree.add_traits("nowhere")
-    tree.remove_traits("nowhere")
-    with pytest.raises(ValueError, match="nowhere"):
-        tree.add_traits("nowhere", "CUSTOM_GOLD")
 
 
 def test_the_lock_is_one_object_of_all_trees_also_after_a_refused_population() -> None:

@@ -16,6 +16,8 @@ from drivers.opts import register
 from tests.kit.test_nova_bodies import told_by
 from tests.servers.reference import REPOSITORY, reference_python
 
+pytestmark = pytest.mark.needs("nova")
+
 LIBVIRT, DRIVER = "virt/libvirt/driver.py", "virt/driver.py"
 PLACES = {
     "_host": ("virt/libvirt/host.py",),
@@ -110,8 +112,7 @@ class Nova:
 def read() -> set[str]:
     """The options that Nova reads to decide what it reports, as ``group.name``."""
     python = reference_python()
-    if python is None:
-        pytest.skip("needs an environment with Nova")
+    assert python is not None
     (source,) = (python.parents[1] / "lib").glob("python*/site-packages/nova")
     nova = Nova(source)
     for file, name in BEGINNINGS:

@@ -12,6 +12,7 @@ from driverkit.scripted import FakeDriver
 from driverkit.testing import DriverContract
 from drivers.api import Device, DeviceDriver, DriverContext, ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
+from tests.integration.agent_host import gpus_on_children
 from tests.integration.test_readme import block
 
 SCRIPT = """
@@ -30,13 +31,6 @@ nodes:
 LOST = SCRIPT + "not_ready: the hypervisor is restarting\n"
 ONE_CARD_LESS = SCRIPT.replace("count: 2", "count: 1")
 MANY_CARDS = SCRIPT.replace("count: 2", "count: {devices}")
-MOVED = """
-nodes:
-  "{host}":
-    inventory: {VCPU: 16}
-    children: {"gpu{n}": {count: 2, inventory: {VGPU: 8}}}
-    moves: [VGPU]
-"""
 OLD_ROOT = "6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e02"
 GUEST = "5cb3a1ba-7e31-4f6b-a6c1-9d4c5f6e7a01"
 
@@ -93,7 +87,7 @@ class TestFakeDriver(DriverContract):
 
     @pytest.fixture
     def reshape_case(self, script: Script):
-        script.write(MOVED)
+        script.write(gpus_on_children(vcpus=16, vgpus=8))
         tree = ProviderTree()
         tree.new_root("host1", OLD_ROOT)
         tree.update_inventory("host1", {"VCPU": {"total": 16}, "VGPU": {"total": 16}})

@@ -6,13 +6,13 @@ import itertools
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.servers.lab import CARD, NODE
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 CARD_DRAWN = f"{NODE}_{CARD}"
@@ -56,11 +56,7 @@ def card_in_trees(said: str) -> list[bool]:
 
 
 def until(demo: Demo, running: subprocess.Popen[bytes], condition: Callable[[str], bool]) -> None:
-    give_up = time.monotonic() + 120
-    while not condition(demo.said()):
-        assert running.poll() is None, demo.said()
-        assert time.monotonic() < give_up, demo.said()
-        time.sleep(0.1)
+    eventually(lambda: condition(demo.said()), 120, process=running, otherwise=demo.said)
 
 
 def test_a_card_comes_and_goes_until_ctrl_c_and_so_it_does_again(demo):

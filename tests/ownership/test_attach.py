@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.state.root_file import RootFile, root_path
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient import errors
-from reportclient.errors import Rejected
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests import agents
+from tests.agents import Small
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -22,19 +21,13 @@ MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
 Body = Callable[[Any], None]
 
 
-class Devices(ComputeDriver):
-    capabilities = {"supports_multiattach": True}
-
+class Devices(Small):
     def __init__(self, body: Body, nodes: list[str]) -> None:
-        super().__init__(DriverContext(NODE, Path("/nonexistent")))
-        self.body, self.nodes = body, nodes
-
-    def get_available_nodes(self):
-        return self.nodes
+        super().__init__(body, nodes, supports_multiattach=True)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         assert provider_tree.data(nodename).parent_uuid is None
-        self.body(provider_tree)
+        super().update_provider_tree(provider_tree, nodename, allocations)
 
 
 def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
@@ -50,9 +43,6 @@ def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
         tree.add_traits(NODE, *traits)
 
     return body
-
-
-REFUSED = Rejected("not allowed")
 
 
 class Agent(agents.Agent):

@@ -21,6 +21,7 @@ from tests.ownership.world import (
     own,
     pool,
     removes,
+    settled_host,
     silent,
     traits,
 )
@@ -47,8 +48,7 @@ def device(tree: Any) -> None:
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_what_another_one_removes_is_put_back_whole(placement, order: str) -> None:
     bodies: dict[str, Body] = {"a": device, "b": silent}
-    host = Host(placement, {name: bodies[name] for name in order})
-    host.settled()
+    host = settled_host(placement, {name: bodies[name] for name in order})
     before = host.everything()
     host.says(b=removes("port", "card"))
     report = host.period(SOON)
@@ -59,8 +59,7 @@ def test_what_another_one_removes_is_put_back_whole(placement, order: str) -> No
 def test_what_is_put_back_below_what_goes_keeps_its_holder_empty(placement) -> None:
     """It can be below nothing else, and what holds it offers nothing any more."""
     holder = both(child("cell", CUSTOM_CELL=2), traits("CUSTOM_NEAR", provider="cell"))
-    host = Host(placement, {"a": holder, "b": child("card", parent="cell", CUSTOM_SLOT=4)})
-    host.settled()
+    host = settled_host(placement, {"a": holder, "b": child("card", parent="cell", CUSTOM_SLOT=4)})
     host.says(a=removes("cell"))
     assert (
         "not removed, nor its parent, which a driver removed: driver b still reports it"
@@ -75,7 +74,7 @@ def test_what_is_put_back_below_what_goes_keeps_its_holder_empty(placement) -> N
 
 
 def test_another_ones_provider_below_another_ones_comes_back_with_both(placement) -> None:
-    host = Host(
+    host = settled_host(
         placement,
         {
             "a": child("cell", CUSTOM_CELL=2),
@@ -83,7 +82,6 @@ def test_another_ones_provider_below_another_ones_comes_back_with_both(placement
             "c": silent,
         },
     )
-    host.settled()
     before = host.everything()
     host.says(c=removes("cell", "card"))
     assert not host.period(SOON).done
@@ -91,8 +89,7 @@ def test_another_ones_provider_below_another_ones_comes_back_with_both(placement
 
 
 def test_a_sharing_provider_that_another_one_removes_is_put_back(placement) -> None:
-    host = Host(placement, {"a": pool("pool", POOL, RACK, DISK_GB=900), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": pool("pool", POOL, RACK, DISK_GB=900), "b": silent})
     before = host.everything(POOL)
     host.says(b=removes(POOL))
     assert not host.period(SOON).done
@@ -100,8 +97,7 @@ def test_a_sharing_provider_that_another_one_removes_is_put_back(placement) -> N
 
 
 def test_what_another_one_moves_or_renames_is_where_it_was_and_told(placement) -> None:
-    host = Host(placement, {"a": both(child("cell"), device), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": both(child("cell"), device), "b": silent})
     before = host.everything()
     host.says(b=lambda tree: (tree.move("card", "cell"), tree.rename("port", "mine")))
     said = host.complaints(SOON)
@@ -110,8 +106,7 @@ def test_what_another_one_moves_or_renames_is_where_it_was_and_told(placement) -
 
 
 def test_ones_own_provider_can_be_moved_renamed_and_removed_beside_others(placement) -> None:
-    host = Host(placement, {"a": both(child("cell"), device), "b": inventory(FPGA=1)})
-    host.settled()
+    host = settled_host(placement, {"a": both(child("cell"), device), "b": inventory(FPGA=1)})
     host.says(a=lambda tree: (tree.move("card", "cell"), tree.rename("port", "port0")))
     report = host.period(SOON)
     assert report.ok, report.texts()
@@ -126,22 +121,28 @@ def test_ones_own_provider_can_be_moved_renamed_and_removed_beside_others(placem
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("said", "wrong"),
     [
-        lambda tree: tree.rename(NODE, "mine"),
-        lambda tree: tree.remove(NODE),
-        lambda tree: (tree.remove("card"), tree.new_child("card", NODE, POOL)),
+        ("renamed the root provider", lambda tree: tree.rename(NODE, "mine")),
+        ("removed the root provider", lambda tree: tree.remove(NODE)),
+        (
+            "the name card of a provider that another driver reports",
+            lambda tree: (tree.remove("card"), tree.new_child("card", NODE, POOL)),
+        ),
     ],
-    ids=["root renamed", "root removed", "another one's name taken"],
 )
-def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(placement, wrong) -> None:
+def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(
+    placement, said: str, wrong
+) -> None:
     """Nothing of the refused answer is used, not even what would be right by itself."""
-    host = Host(placement, {"a": both(child("card"), inventory(VCPU=8)), "b": child("b0", FPGA=2)})
-    host.settled()
+    host = settled_host(
+        placement, {"a": both(child("card"), inventory(VCPU=8)), "b": child("b0", FPGA=2)}
+    )
     host.says(a=both(child("card"), inventory(VCPU=16)))
     host.says(b=both(child("b0", FPGA=3), child("b1", FPGA=9), wrong))
     report = host.period(SOON)
     assert report.driver_errors.keys() == {"b"}
+    assert said in str(report.driver_errors["b"])
     assert host.totals() == {"VCPU": 16}
     assert host.names() == {NODE, "card", "b0"}
     assert host.totals("b0") == {"FPGA": 2}
@@ -151,8 +152,9 @@ def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(placement, 
 
 
 def test_the_first_one_refused_is_not_taken_for_one_that_gave_all_up(placement) -> None:
-    host = Host(placement, {"a": both(inventory(VCPU=8), child("cell")), "b": inventory(FPGA=2)})
-    host.settled()
+    host = settled_host(
+        placement, {"a": both(inventory(VCPU=8), child("cell")), "b": inventory(FPGA=2)}
+    )
     before = host.everything()
     host.says(a=lambda tree: tree.rename(NODE, "mine"))
     report = host.period(SOON)
@@ -176,8 +178,7 @@ def only(*names: str) -> Body:
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_an_aggregate_stays_while_one_of_those_who_set_it_does(placement, order: str) -> None:
     bodies = {"a": only(RACK, ROW), "b": only(ROW)}
-    host = Host(placement, {name: bodies[name] for name in order})
-    host.settled()
+    host = settled_host(placement, {name: bodies[name] for name in order})
     assert host.aggregates() == {RACK, ROW}
     host.says(a=only())
     host.settled()
@@ -188,8 +189,7 @@ def test_an_aggregate_stays_while_one_of_those_who_set_it_does(placement, order:
 
 
 def test_one_that_replaces_all_aggregates_and_traits_takes_none_of_anothers(placement) -> None:
-    host = Host(placement, {"a": both(aggregates(RACK), traits("CUSTOM_A")), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": both(aggregates(RACK), traits("CUSTOM_A")), "b": silent})
     host.says(b=lambda tree: (tree.update_aggregates(NODE, [ROW]), tree.update_traits(NODE, [])))
     host.settled()
     assert host.aggregates() == {RACK, ROW}
@@ -197,14 +197,13 @@ def test_one_that_replaces_all_aggregates_and_traits_takes_none_of_anothers(plac
 
 
 def test_aggregates_and_traits_of_one_that_can_not_be_asked_stay(placement) -> None:
-    host = Host(
+    host = settled_host(
         placement,
         {
             "a": both(aggregates(RACK), traits("CUSTOM_A", "CUSTOM_A2")),
             "b": both(aggregates(ROW), traits("CUSTOM_B")),
         },
     )
-    host.settled()
     wipes = lambda tree: (tree.update_aggregates(NODE, []), tree.update_traits(NODE, []))  # noqa: E731
     host.says(a=both(wipes, traits("CUSTOM_A")), b=fails)
     assert host.period(SOON).driver_errors.keys() == {"b"}
@@ -213,8 +212,7 @@ def test_aggregates_and_traits_of_one_that_can_not_be_asked_stay(placement) -> N
 
 
 def test_what_is_nobodys_stays_while_one_can_not_be_asked(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8), "b": silent})
     stranger = host.stranger
     stranger.add_trait(ROOT, "CUSTOM_STRANGE")
     stranger.set_aggregates(ROOT, [THEIRS])
@@ -249,8 +247,7 @@ def test_each_is_shown_its_own_classes_and_nobodys(placement) -> None:
 
         return body
 
-    host = Host(placement, {"a": reads("a", VCPU=8), "b": reads("b", FPGA=2)})
-    host.settled()
+    host = settled_host(placement, {"a": reads("a", VCPU=8), "b": reads("b", FPGA=2)})
     assert shown == {"a": {"VCPU"}, "b": {"FPGA"}}
     host.says(a=inventory(MEMORY_MB=512))
     host.settled()
@@ -273,8 +270,7 @@ def test_of_three_the_first_that_says_a_class_counts_and_the_next_inherits_it(pl
 
 
 def test_a_later_one_does_not_get_a_class_of_one_that_can_not_be_asked(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8), "b": silent})
     host.says(a=fails, b=inventory(VCPU=4))
     assert "VCPU of driver b ignored: driver a" in host.complaints(SOON)
     assert host.totals() == {"VCPU": 8}
@@ -283,14 +279,13 @@ def test_a_later_one_does_not_get_a_class_of_one_that_can_not_be_asked(placement
 def test_same_record_in_other_words_is_no_contest(placement) -> None:
     """Defaults that one spells out and the other leaves unsaid."""
     full = {"total": 8, "reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
-    host = Host(
+    settled_host(
         placement,
         {
             "a": inventory(VCPU=8),
             "b": lambda tree: tree.update_inventory(NODE, {"VCPU": full}),
         },
     )
-    host.settled()
 
 
 # -- a driver that left the configuration
@@ -329,8 +324,7 @@ def test_all_kinds_that_one_that_left_asserted_go_and_what_others_said_too_stays
         "b": both(common, inventory(FPGA=2), aggregates(RACK), traits("CUSTOM_B"), device),
     }
     Host(placement, parts, tmp_path).settled()
-    host = Host(placement, {"a": parts["a"]}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": parts["a"]}, tmp_path)
     assert host.names() == {NODE, "cell"}
     assert (host.totals(), host.aggregates(), host.custom()) == (
         {"VCPU": 8},
@@ -372,8 +366,7 @@ def test_another_ones_provider_below_one_that_left_outlives_it(placement, tmp_pa
 
 def test_one_that_comes_back_has_its_part_again(placement, tmp_path: Path) -> None:
     parts = {"a": inventory(VCPU=8), "b": both(inventory(FPGA=2), aggregates(RACK), device)}
-    host = Host(placement, parts, tmp_path)
-    host.settled()
+    host = settled_host(placement, parts, tmp_path)
     before = host.everything()
     host.restart(a=parts["a"])
     host.settled()
@@ -385,8 +378,7 @@ def test_one_that_comes_back_has_its_part_again(placement, tmp_path: Path) -> No
 def test_what_of_one_that_left_was_never_there_is_forgotten(placement, tmp_path: Path) -> None:
     """Also what somebody else took away meanwhile, and put there again for himself."""
     Host(placement, {"a": silent, "b": traits("CUSTOM_B")}, tmp_path).settled()
-    host = Host(placement, {"a": silent}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": silent}, tmp_path)
     host.stranger.add_trait(ROOT, "CUSTOM_B")
     host.settled()
     assert host.custom() == {"CUSTOM_B"}, "this one is not ours"
@@ -411,8 +403,7 @@ def test_a_device_that_its_owner_gives_up_stays_while_one_with_a_part_in_it_is_s
         if tree.exists("card"):
             tree.add_traits("card", "CUSTOM_LIT")
 
-    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": adds})
-    host.settled()
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": adds})
     host.says(a=removes("card"), b=fails)
     host.period(SOON)
     assert (host.totals("card"), host.custom("card")) == ({}, {"CUSTOM_LIT"})

@@ -10,7 +10,7 @@ import pytest
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import SOON, Host, both, child, inventory
+from tests.ownership.world import SOON, Host, both, child, inventory, settled_host
 
 
 @pytest.fixture
@@ -43,9 +43,7 @@ def says(total: int) -> Callable[[Any], None]:
 
 @pytest.fixture
 def host() -> Host:
-    made = Host(FakePlacement(), {"one": says(1)})
-    made.settled()
-    return made
+    return settled_host(FakePlacement(), {"one": says(1)})
 
 
 def test_a_quiet_period_makes_nothing(host: Host, made: Counter[str]) -> None:

@@ -16,7 +16,8 @@ from drivers.libvirt.tree.reported import (
     ReportedProvider,
     merge_reports,
 )
-from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting, settled_host
 
 OLD, NEW, THIRD = (f"{NODE}_0000:8{n}:00.0" for n in (1, 2, 3))
 CPUS = {"VCPU": {"total": 8}}
@@ -44,10 +45,14 @@ def uses(host: Host, provider: str, **amounts: int) -> str:
     return host.stranger.put_allocation({host.uuid(provider): amounts})
 
 
+def with_a_guest(placement: FakePlacement, *cards: Any) -> tuple[Host, str]:
+    """A host with these cards, and the guest that uses the old one."""
+    host = settled_host(placement, {"libvirt": says(*cards)})
+    return host, uses(host, OLD, CUSTOM_SLOT=3)
+
+
 def test_allocations_follow_a_device_to_its_new_provider(placement) -> None:
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)))})
-    host.settled()
-    guest = uses(host, OLD, CUSTOM_SLOT=3)
+    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
     host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
     host.period()
     host.settled()
@@ -57,11 +62,10 @@ def test_allocations_follow_a_device_to_its_new_provider(placement) -> None:
 
 def test_a_device_in_use_gets_no_second_class_by_a_reshape_of_another(placement) -> None:
     other = f"{NODE}_0000:85:00.0"
-    host = Host(
+    host = settled_host(
         placement,
         {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), card(other, CUSTOM_A=slots(1)))},
     )
-    host.settled()
     moving, guest = uses(host, OLD, CUSTOM_SLOT=3), uses(host, other, CUSTOM_A=1)
     now = (card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)), card(other, CUSTOM_B=slots(1)))
     host.restart(libvirt=says(*now))
@@ -75,9 +79,7 @@ def test_a_device_in_use_gets_no_second_class_by_a_reshape_of_another(placement)
 
 
 def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -> None:
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)))})
-    host.settled()
-    guest = uses(host, OLD, CUSTOM_SLOT=3)
+    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
     host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4, max_unit=2), replaces=(OLD,))))
     report = host.period()
     assert report.fatal
@@ -89,9 +91,7 @@ def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -
 def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None:
     """That the old one still has some is left of an earlier change: it is drained."""
     both = (card(OLD, CUSTOM_SLOT=slots(4)), card(NEW, CUSTOM_SLOT=slots(4)))
-    host = Host(placement, {"libvirt": says(*both)})
-    host.settled()
-    guest = uses(host, OLD, CUSTOM_SLOT=3)
+    host, guest = with_a_guest(placement, *both)
     host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
     report = host.period()
     assert not report.reshape_pending and not report.driver_errors
@@ -105,9 +105,7 @@ def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None
 
 
 def test_nothing_moves_after_the_start_and_what_is_there_stays_meanwhile(placement) -> None:
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)))})
-    host.settled()
-    guest = uses(host, OLD, CUSTOM_SLOT=3)
+    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
     host.says(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
     report = host.period(SOON)
     assert report.reshape_pending == ("libvirt",)
@@ -118,8 +116,7 @@ def test_nothing_moves_after_the_start_and_what_is_there_stays_meanwhile(placeme
 def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placement) -> None:
     gone, other = f"{NODE}_0000:84:00.0", f"{NODE}_0000:85:00.0"
     first = (card(OLD, CUSTOM_SLOT=slots(4)), card(gone, CUSTOM_SLOT=slots(1)))
-    host = Host(placement, {"libvirt": says(*first, traits={"HW_CPU_X86_AVX": True})})
-    host.settled()
+    host = settled_host(placement, {"libvirt": says(*first, traits={"HW_CPU_X86_AVX": True})})
     guest = uses(host, OLD, CUSTOM_SLOT=3)
     heir = card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))
     more = card(other, CUSTOM_SLOT=slots(2))
@@ -142,8 +139,7 @@ def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placemen
 
 def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(placement) -> None:
     memory, disk = {"MEMORY_MB": {"total": 4096}}, {"DISK_GB": {"total": 10}}
-    host = Host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
-    host.settled()
+    host = settled_host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
     guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
     cells = {0: ReportedProvider(f"{NODE}_numa0", {**CPUS, **memory}, source=CELLS)}
     nested = HostReport({"DISK_GB": {"total": 20}}, cells, [card(NEW, cell=0, FPGA=slots(1))])
@@ -163,8 +159,7 @@ def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(pla
 
 def test_what_moves_of_one_driver_leaves_the_others_part_alone(placement, tmp_path) -> None:
     drivers = {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4))), "b": inventory(FPGA=2)}
-    host = Host(placement, drivers, tmp_path)
-    host.settled()
+    host = settled_host(placement, drivers, tmp_path)
     guest = host.stranger.put_allocation({host.uuid(OLD): {"CUSTOM_SLOT": 3}, ROOT: {"FPGA": 1}})
     moved = says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)))
     host.restart(libvirt=moved, b=fails)
@@ -185,8 +180,7 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
             tree.new_child(before, NODE, child_uuid(ROOT, before))
         tree.update_inventory(before, {"CUSTOM_SLOT": {"total": 4}})
 
-    host = Host(placement, {"libvirt": made_under_the_old_name}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"libvirt": made_under_the_old_name}, tmp_path)
     guest = uses(host, before, CUSTOM_SLOT=1)
     host.says(libvirt=says())
     host.period()
@@ -207,8 +201,7 @@ def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
     def fast(*names: str) -> ReportedProvider:
         return replace(card(OLD, CUSTOM_SLOT=slots(4)), traits=frozenset(names))
 
-    host = Host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
     host.stranger.add_trait(host.uuid(OLD), "CUSTOM_THEIRS")
     host.restart(libvirt=says(fast("CUSTOM_FAST")))
     host.settled()
@@ -222,8 +215,9 @@ def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     sev = ReportedProvider(
         f"{NODE}_amd_sev", {"MEM_ENCRYPTION_CONTEXT": slots(9)}, source=ENCRYPTION
     )
-    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), sev)}, tmp_path)
-    host.settled()
+    host = settled_host(
+        placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), sev)}, tmp_path
+    )
     silent = reporting(HostReport({"FPGA": {"total": 1}}, silent=frozenset({PCI})))
     if restart:
         host.restart(libvirt=silent)
@@ -252,8 +246,7 @@ def test_a_disk_that_was_never_read_keeps_its_own_part_and_nothing_else(
     placement, tmp_path, restart: bool
 ) -> None:
     disk, pmem = {"DISK_GB": slots(9)}, {"CUSTOM_PMEM_NAMESPACE_A": slots(1)}
-    host = Host(placement, {"libvirt": root_of(host=CPUS, disk=disk, pmem=pmem)}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"libvirt": root_of(host=CPUS, disk=disk, pmem=pmem)}, tmp_path)
     unread = root_of(host={"FPGA": slots(1)}, disk=None, pmem={})
     if restart:
         host.restart(libvirt=unread)
@@ -272,8 +265,7 @@ def test_what_nova_made_here_before_goes_but_not_while_nova_is_at_work(
     if attached:
         placement.stranger.create_provider(NODE, ROOT)
     children = reporting(HostReport({} if attached else CPUS))
-    host = Host(placement, {"libvirt": children}, tmp_path, attached=attached)
-    host.settled()
+    host = settled_host(placement, {"libvirt": children}, tmp_path, attached=attached)
     novas = host.stranger.create_child(ROOT, OLD)
     host.stranger.set_inventory(novas, {"CUSTOM_SLOT": slots(1)})
     host.stranger.add_trait(novas, "COMPUTE_MANAGED_PCI_DEVICE")

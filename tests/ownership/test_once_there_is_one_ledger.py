@@ -21,6 +21,7 @@ from tests.ownership.world import (
     inventory,
     pool,
     removes,
+    settled_host,
     silent,
     traits,
 )
@@ -58,8 +59,7 @@ def strange_device(host: Host) -> str:
 def test_one_driver_alone_does_not_change_a_strangers_provider(
     placement, change: Any, in_use: bool
 ) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     guest = strange_device(host)
     if not in_use:
         host.stranger.delete_allocation(guest)
@@ -71,8 +71,7 @@ def test_one_driver_alone_does_not_change_a_strangers_provider(
 
 def test_one_driver_alone_that_sets_all_traits_wipes_none_of_a_strangers(placement) -> None:
     sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])  # noqa: E731
-    host = Host(placement, {"a": sets_all})
-    host.settled()
+    host = settled_host(placement, {"a": sets_all})
     host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
     host.period()
     assert host.custom() == {"CUSTOM_A", "CUSTOM_STRANGE"}
@@ -86,8 +85,7 @@ def test_several_drivers_that_set_all_wipe_none_of_a_strangers(placement) -> Non
             removes("strange")(tree),
         )
 
-    host = Host(placement, {"a": sets_all("CUSTOM_A"), "b": sets_all("CUSTOM_B")})
-    host.settled()
+    host = settled_host(placement, {"a": sets_all("CUSTOM_A"), "b": sets_all("CUSTOM_B")})
     host.stranger.delete_allocation(strange_device(host))
     host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
     host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
@@ -103,8 +101,7 @@ def test_a_device_in_use_is_not_moved_below_another_root_and_comes_back_with_a_m
     good = both(
         inventory(VCPU=8), pool("pool", POOL, RACK, DISK_GB=900), child("card", CUSTOM_SLOT=4)
     )
-    host = Host(placement, {"a": good})
-    host.settled()
+    host = settled_host(placement, {"a": good})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
     host.says(a=both(good, lambda tree: tree.move("card", POOL)))
     assert "card" in host.complaints()
@@ -118,8 +115,7 @@ def test_a_device_that_is_below_another_root_comes_back_with_a_mended_driver(pla
     good = both(
         inventory(VCPU=8), pool("pool", POOL, RACK, DISK_GB=900), child("card", CUSTOM_SLOT=4)
     )
-    host = Host(placement, {"a": good})
-    host.settled()
+    host = settled_host(placement, {"a": good})
     host.says(a=both(good, lambda tree: tree.move("card", POOL)))
     host.period()
     host.says(a=both(good, lambda tree: tree.move("card", NODE)))
@@ -180,14 +176,13 @@ def test_children_of_an_attached_agent_outlive_a_node_that_vanishes(
     owner.periods()
     owner.periods()
     root = owner.uuid("n1")
-    beside = Host(
+    beside = settled_host(
         placement,
         {"cards": child("card", parent="n1", CUSTOM_SLOT=4)},
         attached=True,
         node="n1",
         root=root,
     )
-    beside.settled()
     owner.periods()
     owner.is_called("n0")
     for _ in range(4):
@@ -224,8 +219,7 @@ def test_a_device_drained_while_its_host_is_renamed_is_not_reserved_for_ever(
 
         return body
 
-    host = Host(placement, {"a": named("old")}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": named("old")}, tmp_path)
     guest = host.stranger.put_allocation({host.uuid("old_card"): {"CUSTOM_SLOT": 1}})
     host.says(a=removes("old_card"))
     host.period()
@@ -275,8 +269,7 @@ def test_while_a_reshape_is_pending_the_rest_of_that_driver_is_reported(placemen
         tree.update_inventory(NODE, {"VCPU": {"total": 8}, "VGPU": {"total": 4}}),
         child("card", CUSTOM_SLOT=8)(tree),
     )
-    host = Host(placement, {"a": plain})
-    host.settled()
+    host = settled_host(placement, {"a": plain})
     host.stranger.put_allocation({ROOT: {"VGPU": 1}})
     host.says(a=wants_reshape(16))
     report = host.period(SOON)
@@ -294,8 +287,7 @@ def test_one_of_two_that_names_an_aggregate_of_a_stranger_does_not_make_it_its_o
     """It set what was there already, as drivers do that read, add and set."""
     reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})  # noqa: E731
     only = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
-    host = Host(placement, {"a": reads, "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": reads, "b": silent})
     host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
     host.settled()
     host.says(a=only)
@@ -304,8 +296,7 @@ def test_one_of_two_that_names_an_aggregate_of_a_stranger_does_not_make_it_its_o
 
 
 def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
-    host = Host(placement, {"a": aggregates(RACK, ROW)})
-    host.settled()
+    host = settled_host(placement, {"a": aggregates(RACK, ROW)})
     host.stranger.set_aggregates(ROOT, [RACK, ROW, THEIRS])
     host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK]))
     host.period()
@@ -327,8 +318,7 @@ def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) 
 def test_what_one_released_goes_though_it_was_refused_first_and_another_is_not_ready(
     placement, path: str, said: Any, left: Any, there: str, error: errors.PlacementError
 ) -> None:
-    host = Host(placement, {"a": said, "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": said, "b": silent})
     host.says(a=left, b=fails)
     placement.fail_next("PUT", path, error)
     host.period()
@@ -351,8 +341,7 @@ def test_what_one_released_goes_though_it_was_refused_first_and_another_is_not_r
 def test_what_one_had_that_left_stays_while_another_can_not_be_asked(
     placement, tmp_path: Path, drops, reports, stays
 ) -> None:
-    host = Host(placement, {"a": drops, "b": silent, "c": reports}, tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": drops, "b": silent, "c": reports}, tmp_path)
     host.restart(a=drops, b=fails)
     host.period()
     assert stays(host), "it may as well be b's by now"
@@ -370,8 +359,7 @@ def test_one_that_was_alone_keeps_its_record_when_another_comes_and_it_can_not_b
 def test_a_drained_device_that_comes_back_is_opened_though_another_can_not_be_asked(
     placement,
 ) -> None:
-    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
-    host.settled()
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
     host.says(a=removes("card"))
     host.period()

@@ -22,6 +22,7 @@ from tests.ownership.world import (
     child,
     inventory,
     removes,
+    settled_host,
     traits,
 )
 
@@ -54,9 +55,7 @@ def untouched(tree) -> None:
 
 @pytest.fixture
 def host(tmp_path) -> Host:
-    host = Host(FakePlacement(), {"d": ALL}, tmp_path)
-    host.settled()
-    return host
+    return settled_host(FakePlacement(), {"d": ALL}, tmp_path)
 
 
 def backed_up(host: Host) -> Callable[[], None]:
@@ -208,9 +207,7 @@ def beside(tmp_path) -> Host:
     placement = FakePlacement()
     placement.stranger.create_provider(NODE, ROOT)
     before = both(card("CUSTOM_OLD", RACK, CUSTOM_SLOT=4), traits("CUSTOM_OLD"))
-    host = Host(placement, {"d": before}, tmp_path, attached=True)
-    host.settled()
-    return host
+    return settled_host(placement, {"d": before}, tmp_path, attached=True)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -14,7 +14,17 @@ import pytest
 from reportclient import errors
 from reportclient.client import Client
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, ROOT, VERIFY, Host, both, child, inventory, traits
+from tests.ownership.world import (
+    NODE,
+    ROOT,
+    VERIFY,
+    Host,
+    both,
+    child,
+    inventory,
+    settled_host,
+    traits,
+)
 
 PERIOD = 60.0
 CHILDREN = [f"child{n}" for n in range(6)]
@@ -77,8 +87,7 @@ def test_what_fails_steadily_costs_a_read_and_a_write_at_doubled_gaps(case: str,
 def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
     placement = Steady()
     reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
-    host = Host(placement, {"d": reports}, state=tmp_path, period=PERIOD)
-    host.settled()
+    host = settled_host(placement, {"d": reports}, state=tmp_path, period=PERIOD)
     placement.method, placement.path = "PUT", f"{host.uuid('child0')}/traits"
     placement.error = errors.ServerFault("500 made up")
     marks = [traits("CUSTOM_NEW", provider=name) for name in CHILDREN]
@@ -115,8 +124,7 @@ def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
 
 def test_a_disabled_host_is_tried_while_the_root_rests(tmp_path) -> None:
     placement = Steady(*EVERY_WRITE)
-    host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, period=PERIOD)
-    host.settled()
+    host = settled_host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, period=PERIOD)
     placement.error = errors.ServerFault("500 made up")
     host.says(d=inventory(VCPU=9))
     for _ in range(5):

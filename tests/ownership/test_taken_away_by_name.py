@@ -22,6 +22,7 @@ from tests.ownership.world import (
     entry,
     fails,
     inventory,
+    settled_host,
     silent,
     traits,
 )
@@ -48,8 +49,7 @@ def host(placement, tmp_path) -> Host:
     placement.stranger.add_trait(ROOT, "COMPUTE_NODE")
     placement.stranger.add_trait(ROOT, AVX2)
     placement.stranger.set_aggregates(ROOT, [RACK])
-    host = Host(placement, {"d": CPUS}, state=tmp_path)
-    host.settled()
+    host = settled_host(placement, {"d": CPUS}, state=tmp_path)
     host.says(d=both(CPUS, denies(AVX2, rack=RACK)))
     return host
 

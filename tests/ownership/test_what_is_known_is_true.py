@@ -22,6 +22,7 @@ from tests.ownership.world import (
     fails,
     inventory,
     removes,
+    settled_host,
     traits,
 )
 
@@ -55,8 +56,7 @@ TEARS = [
 
 @pytest.mark.parametrize(("before", "writes"), TEARS)
 def test_a_torn_read_is_not_taken_for_what_is_there(placement, before: str, writes: Any) -> None:
-    host = Host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
-    host.settled()
+    host = settled_host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
     host.stranger.set_traits(ROOT, host.traits() - {"CUSTOM_A"})  # so that it is read again
     host.between("GET", before, writes(host))
     host.period()
@@ -69,8 +69,7 @@ def test_a_torn_read_is_not_taken_for_what_is_there(placement, before: str, writ
 
 def test_a_torn_read_is_read_again_before_it_is_built_upon(placement) -> None:
     """The oldest of the three generations is the one that holds for all three."""
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
     host.between("GET", "/aggregates", writes_trait(host))
     host.period()
@@ -80,8 +79,7 @@ def test_a_torn_read_is_read_again_before_it_is_built_upon(placement) -> None:
 
 
 def test_a_torn_read_that_needs_no_write_is_seen_by_the_next_verification(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
     host.between("GET", "/aggregates", writes_inventory(host))
     host.period()
@@ -90,8 +88,7 @@ def test_a_torn_read_that_needs_no_write_is_seen_by_the_next_verification(placem
 
 
 def test_aggregates_that_somebody_sets_while_they_are_read_stay(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
     host.between("GET", "/traits", writes_aggregate(host))
     host.says(a=both(inventory(VCPU=9), traits("CUSTOM_A")))
@@ -102,8 +99,7 @@ def test_aggregates_that_somebody_sets_while_they_are_read_stay(placement) -> No
 
 
 def test_a_provider_that_vanishes_while_it_is_read_is_made_again(placement) -> None:
-    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
-    host.settled()
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4)})
     card = host.uuid("card")
     host.stranger.add_trait(card, "CUSTOM_STRANGE")
     host.between("GET", f"{card}/traits", lambda: host.stranger.delete_provider(card))
@@ -120,8 +116,7 @@ def test_after_a_reply_that_was_lost_nothing_is_believed_before_it_is_read(
     placement, error: Exception
 ) -> None:
     """The write was done; the driver goes back to what it said before, and that is true again."""
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.says(a=inventory(VCPU=16))
     placement.fail_next("PUT", "/inventories$", error, after=True)  # type: ignore[arg-type]
     assert not host.period(SOON).ok
@@ -132,8 +127,7 @@ def test_after_a_reply_that_was_lost_nothing_is_believed_before_it_is_read(
 
 
 def test_an_unexpected_failure_while_reading_is_told_and_read_again(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     placement.fail_next("GET", r"in_tree=", RuntimeError("garbled"))  # type: ignore[arg-type]
     assert "garbled" in host.complaints()
     assert host.calls_of(lambda: host.period(1)) == [f"GET /resource_providers?in_tree={ROOT}"]
@@ -143,8 +137,7 @@ def test_an_unexpected_failure_while_reading_is_told_and_read_again(placement) -
 
 
 def test_a_switch_after_a_lost_reply_reads_first_and_takes_nothing_along(placement) -> None:
-    host = Host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
-    host.settled()
+    host = settled_host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
     host.says(a=both(inventory(VCPU=8), traits("CUSTOM_A", "CUSTOM_B")))
     placement.fail_next("PUT", f"{ROOT}/traits$", errors.Unreachable("no reply"), after=True)
     assert not host.period(SOON).ok
@@ -198,8 +191,7 @@ def failures(placement: FakePlacement, count: int) -> None:
 
 
 def test_writes_that_placement_fails_at_hold_no_other(placement) -> None:
-    host = Host(placement, {"a": many(6, 1)})
-    host.settled()
+    host = settled_host(placement, {"a": many(6, 1)})
     host.says(a=many(6, 2))
     failures(placement, FAULTS)
     report = host.period(SOON)
@@ -212,8 +204,7 @@ def test_writes_that_placement_fails_at_hold_no_other(placement) -> None:
 def test_a_placement_that_fails_at_everything_is_left_alone_until_the_next_period(
     placement,
 ) -> None:
-    host = Host(placement, {"a": many(20, 1)})
-    host.settled()
+    host = settled_host(placement, {"a": many(20, 1)})
     host.says(a=many(20, 2))
     failures(placement, FAULTS + 1)
     mark = placement.mark()
@@ -226,8 +217,7 @@ def test_a_placement_that_fails_at_everything_is_left_alone_until_the_next_perio
 def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_answer(
     placement,
 ) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     busy = errors.Unreachable("503", retry_after=100.0)
     placement.fail_next("GET", "in_tree", busy)
     assert not host.period().ok
@@ -240,8 +230,7 @@ def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_ans
 
 def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> None:
     """Failures in a row count, not failures of a life."""
-    host = Host(placement, {"a": inventory(VCPU=8)}, nodes_at_once=2)
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)}, nodes_at_once=2)
     for _ in range(6):
         placement.fail_next("GET", "in_tree", errors.Unreachable("away"))
         report = host.period()
@@ -249,36 +238,33 @@ def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> 
     assert host.period().ok
 
 
-def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(
-    placement,
-) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
+@pytest.fixture
+def refused(placement) -> Host:
+    """A host with 8 VCPU, of which a write of 9 was refused."""
+    host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.says(a=inventory(VCPU=9))
     placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
     assert not host.period(SOON).ok
-    assert host.period(1).calls == 0
-    host.says(a=inventory(VCPU=10))
-    assert host.period(1).ok, "another wish is another question"
-    assert host.totals() == {"VCPU": 10}
+    return host
 
 
-def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)})
-    host.settled()
-    host.says(a=inventory(VCPU=9))
-    placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
-    assert not host.period(SOON).ok
-    host.says(a=inventory(VCPU=8))
-    assert host.period(1).ok
+def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(refused) -> None:
+    assert refused.period(1).calls == 0
+    refused.says(a=inventory(VCPU=10))
+    assert refused.period(1).ok, "another wish is another question"
+    assert refused.totals() == {"VCPU": 10}
+
+
+def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(refused) -> None:
+    refused.says(a=inventory(VCPU=8))
+    assert refused.period(1).ok
 
 
 # -- what is in use
 
 
 def test_what_is_drained_stays_drained_while_the_driver_can_not_be_asked(placement) -> None:
-    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
-    host.settled()
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4)})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
     host.says(a=removes("card"))
     host.period()
@@ -341,8 +327,7 @@ def test_a_value_that_another_service_set_is_overwritten_and_told_once(
     placement, tmp_path, caplog
 ) -> None:
     says = both(inventory(VCPU=8, MEMORY_MB=100), child("card", VGPU=7))
-    host = Host(placement, {"a": says}, state=tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": says}, state=tmp_path)
     for uuid, records in ((ROOT, {"VCPU": 5, "MEMORY_MB": 90}), (host.uuid("card"), {"VGPU": 5})):
         host.stranger.set_inventory(uuid, {n: {"total": t} for n, t in records.items()})
     caplog.clear()
@@ -358,8 +343,7 @@ def test_a_value_that_another_service_set_is_overwritten_and_told_once(
 def test_a_class_that_an_operator_made_and_a_driver_begins_to_report_is_told(
     placement, tmp_path, caplog
 ) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
     records = {name: {"total": one["total"]} for name, one in host.records().items()}
     host.stranger.set_inventory(ROOT, {**records, "CUSTOM_LICENSE": {"total": 5}})
     host.settled()
@@ -375,8 +359,7 @@ def test_what_is_taken_over_and_what_the_driver_changes_itself_is_not_told(
     placement.stranger.create_provider(NODE, ROOT)
     placement.stranger.add_trait(ROOT, "COMPUTE_NODE")
     placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
-    host = Host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
-    host.settled()
+    host = settled_host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
     host.says(a=inventory(VCPU=9))
     host.settled()
     assert "overwrote" not in caplog.text
@@ -384,8 +367,9 @@ def test_what_is_taken_over_and_what_the_driver_changes_itself_is_not_told(
 
 def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_path) -> None:
     """What is there is kept right, and what it would add waits."""
-    host = Host(placement, {"a": both(inventory(VCPU=8), child("card", VGPU=7))}, state=tmp_path)
-    host.settled()
+    host = settled_host(
+        placement, {"a": both(inventory(VCPU=8), child("card", VGPU=7))}, state=tmp_path
+    )
     host.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
     journal = root_path(tmp_path, host.root)
     kept = journal.read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, Host, both, child, inventory, removes
+from tests.ownership.world import NODE, Host, both, child, inventory, removes, settled_host
 
 CELL, CARD = "cell", "card"
 WITH_CARD = both(inventory(VCPU=8), child(CELL, CUSTOM_CACHE=4), child(CARD, parent=CELL, VGPU=4))
@@ -13,9 +13,7 @@ WITH_CARD = both(inventory(VCPU=8), child(CELL, CUSTOM_CACHE=4), child(CARD, par
 
 @pytest.fixture
 def host() -> Host:
-    host = Host(FakePlacement(), {"a": WITH_CARD})
-    host.settled()
-    return host
+    return settled_host(FakePlacement(), {"a": WITH_CARD})
 
 
 def uses(host: Host, provider: str, **amounts: int) -> str:

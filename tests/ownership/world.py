@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.state.root_file import RootFile, root_path, saved_roots
+from agent.state.root_file import root_path
 from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
@@ -196,13 +196,6 @@ class Host(Agent):
 
     # -- what the agent keeps
 
-    def lose_ledger(self) -> None:
-        """Who reports what is forgotten; what Placement had is still known."""
-        assert self.state is not None
-        for root in saved_roots(self.state):
-            file = RootFile(root_path(self.state, root))
-            assert file.replace({key: one for key, one in file.read().items() if key[0] == "view"})
-
     def damage_ledger(self) -> None:
         lines = self._kept.read_bytes().splitlines(keepends=True)
         self._kept.write_bytes(b"".join(line[:-20] + b"x" + line[-19:] for line in lines))
@@ -269,6 +262,13 @@ class Host(Agent):
             )
             for name in self.names(root)
         }
+
+
+def settled_host(*args: Any, **options: Any) -> Host:
+    """A :class:`Host` that has reported, and has nothing more to write."""
+    host = Host(*args, **options)
+    host.settled()
+    return host
 
 
 def own(name: str, root: str = ROOT) -> str:

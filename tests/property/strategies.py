@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid as uuidlib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from hypothesis import strategies as st
 
@@ -64,9 +65,6 @@ def snapshots(
         )
         above.append(uuid)
     return Snapshot.build(providers)
-
-
-Step = Callable[[ProviderTree], Any]
 
 
 def _member(tree: ProviderTree, number: int) -> str | None:
@@ -156,3 +154,13 @@ def edited_snapshots(draw: st.DrawFn, **options: Any) -> tuple[Snapshot, Snapsho
     if draw(st.booleans()):
         return before, edited(before, draw(edits()))
     return before, draw(snapshots(**options))
+
+
+def element(
+    tag: str, text: str | None = None, children: Iterable[Any] = (), **attributes: str | None
+) -> Element:
+    """An element of a document of libvirt, without what is ``None``."""
+    made = Element(tag, {name: value for name, value in attributes.items() if value is not None})
+    made.text = text
+    made.extend(child for child in children if child is not None)
+    return made

@@ -24,6 +24,7 @@ from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples
+from tests.property.strategies import element
 from tests.unit.libvirt.devices import mdev, net, pci
 from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
 
@@ -36,13 +37,6 @@ NAMES = st.one_of(
     st.sampled_from(["pci_0000_00_01_0", "pci_0000_00_02_0", "eth0", "", "x" * 230, "ünï/cödé"]),
     st.text("abc_0é", max_size=5),
 )
-
-
-def element(tag, text=None, children=(), **attributes):
-    made = ET.Element(tag, {k: v for k, v in attributes.items() if v is not None})
-    made.text = text
-    made.extend(child for child in children if child is not None)
-    return made
 
 
 def maybe(found):

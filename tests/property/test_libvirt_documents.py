@@ -18,6 +18,7 @@ from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
+from tests.property.strategies import element
 from tests.unit.libvirt.hosts import new_tree, reading, written
 
 UNITS = st.sampled_from([None, "KiB", "KiB", "MiB", "GiB", "b", "bytes", "KB", "T", "nonsense"])
@@ -30,14 +31,6 @@ SIZES = st.sampled_from(
     ["4", "16", "64", "2048", "16384", "524288", "1048576", "16777216", "0", ""]
 )
 IDS = st.one_of(st.integers(0, 12).map(str), st.sampled_from(["", "x", "-1", "70000"]))
-
-
-def element(tag, text=None, children=(), **attributes):
-    made = ET.Element(tag, {k: v for k, v in attributes.items() if v is not None})
-    made.text = text
-    made.extend(children)
-    return made
-
 
 pages = st.builds(
     lambda size, unit, text: element("pages", text, size=size, unit=unit), SIZES, UNITS, AMOUNTS

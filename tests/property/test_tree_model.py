@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -159,21 +160,23 @@ class TreeMachine(RuleBasedStateMachine):
                 "remove": row[field] - values,
             }[how]
 
-    @rule(who=anyone, values=ours.traits)
-    def ask_traits(self, who: str, values: frozenset[str]) -> None:
-        row = self.model.find(who)
-        has = self.agree(row is not None, lambda: self.tree.has_traits(who, values))
-        other = self.agree(row is not None, lambda: self.tree.have_traits_changed(who, values))
-        if row:
-            assert (has, other) == (values <= row["traits"], values != row["traits"])
+    @rule(who=anyone, traits=ours.traits)
+    def ask_traits(self, who: str, traits: frozenset[str]) -> None:
+        self._ask_set(who, "traits", traits, self.tree.has_traits)
 
-    @rule(who=anyone, values=ours.aggregates)
-    def ask_aggregates(self, who: str, values: frozenset[str]) -> None:
+    @rule(who=anyone, members=ours.aggregates)
+    def ask_aggregates(self, who: str, members: frozenset[str]) -> None:
+        self._ask_set(who, "aggregates", members, self.tree.in_aggregates)
+
+    def _ask_set(
+        self, who: str, field: str, values: frozenset[str], has: Callable[..., bool]
+    ) -> None:
         row = self.model.find(who)
-        has = self.agree(row is not None, lambda: self.tree.in_aggregates(who, values))
-        other = self.agree(row is not None, lambda: self.tree.have_aggregates_changed(who, values))
+        contained = self.agree(row is not None, lambda: has(who, values))
+        changed = getattr(self.tree, f"have_{field}_changed")
+        other = self.agree(row is not None, lambda: changed(who, values))
         if row:
-            assert (has, other) == (values <= row["aggregates"], values != row["aggregates"])
+            assert (contained, other) == (values <= row[field], values != row[field])
 
     @rule(resource_class=st.sampled_from(ours.CLASSES))
     def ask_sharing(self, resource_class: str) -> None:

@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.waiting import eventually
 
 COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -109,11 +110,7 @@ class AgentProcess:
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for something that the running agent shall bring about."""
         assert self.process is not None
-        give_up = time.monotonic() + seconds
-        while not condition():
-            assert self.process.poll() is None, f"it ended: {self.log}"
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.05)
+        eventually(condition, seconds, process=self.process, otherwise=lambda: self.log)
 
     def until_logged(self, text: str, times: int = 1, seconds: float = 60.0) -> None:
         self.until(lambda: self.log.count(text) >= times, seconds)

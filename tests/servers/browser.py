@@ -27,7 +27,7 @@ def _program() -> str | None:
 
 
 def missing() -> str | None:
-    """Why there is none here, or ``None``: for ``pytest.mark.skipif``."""
+    """Why there is none here, or ``None``."""
     return None if _program() else "no Chromium is installed (chromium-headless-shell)"
 
 

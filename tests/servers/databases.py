@@ -42,7 +42,7 @@ class DatabaseServer(Server):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why it can't run here, or ``None``: for ``pytest.mark.skipif``."""
+        """Why it can't run here, or ``None``."""
         lacking = [name for name in cls.programs if _program(name) is None]
         return f"not installed: {', '.join(lacking)}" if lacking else None
 

@@ -43,7 +43,7 @@ password_hash_rounds = 4
 
 
 def missing() -> str | None:
-    """Why it can't run here, or ``None``: for ``pytest.mark.skipif``."""
+    """Why it can't run here, or ``None``."""
     return None if importlib.util.find_spec("keystone") else "keystone is not installed"
 
 

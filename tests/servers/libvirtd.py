@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "private-libvirtd.sh"
 
 
 def missing() -> str | None:
-    """Why a private libvirtd can't run here, or ``None``: for ``pytest.mark.skipif``."""
+    """Why a private libvirtd can't run here, or ``None``."""
     if os.geteuid() != 0:
         return "a private libvirtd needs root"
     if shutil.which("libvirtd", path=f"{os.environ['PATH']}:/usr/sbin") is None:

@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
 from tests.servers.process import Server, end, wait_for
 from tests.servers.reference import reference_python
+from tests.waiting import eventually
 
 IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"
 HEADERS = {
@@ -289,10 +289,7 @@ class Nova(Server):
 
     def until(self, condition: Any, otherwise: str, seconds: float = 120.0) -> None:
         """Wait for it; else fail with ``otherwise`` and the logs."""
-        give_up = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < give_up, f"{otherwise}:\n{self.logs()}"
-            time.sleep(0.2)
+        eventually(condition, seconds, 0.2, otherwise=lambda: f"{otherwise}:\n{self.logs()}")
 
 
 def _listens(port: int) -> bool:

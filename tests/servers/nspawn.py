@@ -6,6 +6,7 @@ becomes of the tests; the loopback network is shared, so servers of the test are
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from tests.servers.process import Server, children
+from tests.waiting import without_error
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Where a service can read them: its own /home, /root and /tmp may be hidden from it.
@@ -157,16 +159,7 @@ class Container(Server):
 def _remove(cgroup: Path) -> None:
     """It and those below it.  A process that was killed may be in it for a moment yet."""
     for below, _, _ in os.walk(cgroup, topdown=False):
-        give_up = time.monotonic() + 60
-        while True:
-            try:
-                os.rmdir(below)
-            except OSError:
-                if time.monotonic() > give_up:
-                    raise
-                time.sleep(0.05)
-            else:
-                break
+        without_error(functools.partial(os.rmdir, below), OSError)
 
 
 def _name(pid: int) -> str:

@@ -150,6 +150,17 @@ class RealPlacement(PlacementServer):
         )
         return answer(method, path, refused)
 
+    def providers(self, query: str = "") -> list[dict[str, Any]]:
+        """The providers of a listing, such as that of ``?in_tree=UUID``."""
+        listed: list[dict[str, Any]] = self.request("GET", f"/resource_providers{query}")[
+            "resource_providers"
+        ]
+        return listed
+
+    def uuids(self, query: str = "") -> dict[str, str]:
+        """The UUIDs of the providers of a listing, by name."""
+        return {each["name"]: each["uuid"] for each in self.providers(query)}
+
     @property
     def stranger(self) -> Stranger:
         """Somebody else who writes here; his requests are in the log as well."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from tests.waiting import eventually
+
 
 class Server:
     """A server as a context manager: one that does not come up is stopped."""
@@ -86,11 +88,10 @@ def children(pid: int) -> list[int]:
 
 def wait_until_gone(pids: Iterable[int], seconds: float = 60.0) -> None:
     """Wait for processes that somebody else will wait for, if not yet: zombies are gone."""
-    give_up = time.monotonic() + seconds
-    for pid in pids:
-        while _lives(pid):
-            assert time.monotonic() < give_up, f"process {pid} does not end"
-            time.sleep(0.02)
+    left = list(pids)
+    eventually(
+        lambda: not any(map(_lives, left)), seconds, otherwise=lambda: f"{left} do not all end"
+    )
 
 
 @contextmanager

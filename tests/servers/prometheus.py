@@ -20,7 +20,7 @@ JOB = "  - {{job_name: {job}, static_configs: [{{targets: {targets}}}]}}\n"
 
 
 def missing() -> str | None:
-    """Why none can run here, or ``None``: for ``pytest.mark.skipif``."""
+    """Why none can run here, or ``None``."""
     return None if shutil.which("prometheus") else "Debian's prometheus is not installed"
 
 

@@ -32,7 +32,7 @@ def _server() -> Path | None:
 
 
 def missing() -> str | None:
-    """Why a private RabbitMQ can't run here, or ``None``: for ``pytest.mark.skipif``."""
+    """Why a private RabbitMQ can't run here, or ``None``."""
     if _server() is None or shutil.which("epmd") is None:
         return "rabbitmq-server is not installed"
     return None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.servers.nspawn import CHECKOUT, LIBRARIES, PYTHON, REPOSITORY, Container
+from tests.waiting import eventually
 
 UNITS = REPOSITORY / "etc" / "systemd"
 PROGRAMS = "/opt/compute-agent/bin"
@@ -66,11 +64,11 @@ class SystemdHost:
 
     def until(self, name: str, condition: Callable[[], object], seconds: float = 120.0) -> None:
         """Wait for it; what the service logged explains why it did not come."""
-        give_up = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > give_up:
-                pytest.fail(f"{name}: {self.show(name, 'StatusText')}\n{self.log(name)[-4000:]}")
-            time.sleep(0.1)
+
+        def otherwise() -> str:
+            return f"{name}: {self.show(name, 'StatusText')}\n{self.log(name)[-4000:]}"
+
+        eventually(condition, seconds, otherwise=otherwise)
 
     def until_active(self, name: str) -> None:
         self.until(name, lambda: self.show(name, "ActiveState") == "active")

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyte
+
+from tests.waiting import eventually
 
 # It is the one that Ctrl-C comes from.
 START = (
@@ -94,12 +95,12 @@ class Terminal:
 
     def until(self, shown: Callable[[str], object], seconds: float = 60.0) -> str:
         """Wait until the screen says so."""
-        give_up = time.monotonic() + seconds
-        while not shown(text := self.text):
-            assert self.process.poll() is None, f"it ended: {text}"
-            assert time.monotonic() < give_up, text
-            time.sleep(0.05)
-        return text
+
+        def text() -> str | None:
+            found = self.text
+            return found if shown(found) else None
+
+        return eventually(text, seconds, process=self.process, otherwise=lambda: self.text)
 
     def ended(self) -> int:
         return self.process.wait(60)

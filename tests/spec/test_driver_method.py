@@ -218,10 +218,10 @@ def test_the_methods_that_may_be_useful_are_useful(placement: RealPlacement) -> 
     driver = Small(useful)
     agent = Agent(placement, driver)
     assert agent.period().ok
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
+    listed = placement.providers()
     assert {item["name"] for item in listed} == {"host1", "share", "numa0", "numa1"}
     assert agent.period().ok
-    listed = placement.request("GET", "/resource_providers")["resource_providers"]
+    listed = placement.providers()
     assert {item["name"] for item in listed} == {"host1", "share", "numa0"}
     assert placement.stranger.aggregates(shared) == {AGG[1]}
     assert driver.shown[-1][shared].parent_uuid is None

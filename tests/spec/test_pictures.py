@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from html import unescape
 
 import pytest
@@ -35,7 +34,7 @@ def test_every_picture_is_on_the_page() -> None:
     assert {file.stem for file in FOLDER.iterdir()} == set(SCENES)
 
 
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_graphviz_draws_what_is_in_the_documents() -> None:
     for name in SCENES:
         svg = svg_of((FOLDER / f"{name}.dot").read_text())

@@ -8,21 +8,14 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from drivers.api import ComputeDriver, DriverContext
+from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
+from tests.agents import Idle
 
 
-class Deaf(ComputeDriver):
-    def get_available_nodes(self):
-        return []
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        """Nothing."""
-
-
-class Hears(Deaf):
+class Hears(Idle):
     def __init__(self, fails: int = 0) -> None:
-        super().__init__(DriverContext("host1", None))
+        super().__init__()
         self.heard: list[bool] = []
         self.fails = fails
 
@@ -54,7 +47,7 @@ class NoNodes:
 
 def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path) -> None:
     driver, loop = Hears(), Loop(lambda: None)
-    nodes = NoNodes(Deaf(DriverContext("host1", None)), driver)
+    nodes = NoNodes(Idle(), driver)
     status = HostStatus(
         status_document(tmp_path),
         loop,

@@ -21,13 +21,14 @@ from agent.registry.checks import StatusChange
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
-from agent.state.document import Document, Unusable
+from agent.state.document import Unusable
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import MEMORY, STEADY, Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus, State, Verdict, verdict
 from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
+from tests.full_disk import full_disk
 from tests.registries import MemoryDatabase, registry_at
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
@@ -220,28 +221,21 @@ def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
     assert World(world.directory).status.disabled is None
 
 
-def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, monkeypatch, caplog) -> None:
-    def full(self, status):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Document, "save", full)
-    world.status.switch(disabled=True)
-    world.step()
-    assert world.placement
-    (condition,) = world.status.conditions()
-    assert condition.subject == "status file" and "No space left" in condition.text
-    told = f"would be lost at a restart: {world.status.unsaved}"
-    for _ in range(2):
-        assert [told in each for each in caplog.messages].count(True) == 1
-        world.status.period_done([], None)
+def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, caplog) -> None:
+    with full_disk():
+        world.status.switch(disabled=True)
+        world.step()
+        assert world.placement
+        (condition,) = world.status.conditions()
+        assert condition.subject == "status file" and "No space left" in condition.text
+        told = f"would be lost at a restart: {world.status.unsaved}"
+        for _ in range(2):
+            assert [told in each for each in caplog.messages].count(True) == 1
+            world.status.period_done([], None)
 
 
-def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> None:
-    def full(self, status):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Document, "save", full)
+def test_what_a_disk_did_not_take_is_kept_once_it_does(world) -> None:
+    with full_disk():
         world.status.switch(disabled=True)
         world.status.period_done([], None)
         assert world.status.unsaved
@@ -1021,24 +1015,18 @@ def _called(world, enabled, version=None, context=None):
     return answers.get(timeout=60)
 
 
-def test_the_endpoint_answers_though_the_loop_is_busy(world, caplog) -> None:
-    assert (
-        ComputeEndpoint(world.status, answer_within=0.05, registry_within=0).set_host_enabled(
-            {}, False
-        )
-        == "disabled"
-    )
+@pytest.mark.parametrize(
+    ("stops", "why"), [(False, "a period is running"), (True, "the agent stops")]
+)
+def test_the_endpoint_answers_though_the_loop_is_busy_or_the_agent_stops(
+    world, caplog, stops: bool, why: str
+) -> None:
+    if stops:
+        world.loop.stop()
+    endpoint = ComputeEndpoint(world.status, answer_within=0.05, registry_within=0)
+    assert endpoint.set_host_enabled({}, False) == "disabled"
     assert saved_status(status_document(world.directory)).disabled is True
-    assert "Answering 'disabled': a period is running" in caplog.text
-
-
-def test_the_endpoint_answers_though_the_agent_stops(world, caplog) -> None:
-    world.loop.stop()
-    assert (
-        ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
-    )
-    assert saved_status(status_document(world.directory)).disabled is True
-    assert "Answering 'disabled': the agent stops" in caplog.text
+    assert f"Answering 'disabled': {why}" in caplog.text
 
 
 def test_the_file_is_readable_by_people(world) -> None:

@@ -20,7 +20,7 @@ from agent.nodes.identity import (
     root_uuids,
     saved_compute_id,
 )
-from tests.full_disk import no_space
+from tests.full_disk import full_disk
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
 
@@ -101,9 +101,8 @@ def test_several_nodes_get_uuids_that_stay() -> None:
     assert root_uuids(["b", "c", "a"], OWN, {}, {})["a"] == found["a"]
 
 
-def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Path, monkeypatch):
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Path):
+    with full_disk():
         with pytest.raises(IdentityNotReady, match=r"No space left on device; .* some space left"):
             compute_id(tmp_path)
     assert list(tmp_path.iterdir()) == []

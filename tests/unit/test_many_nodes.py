@@ -440,9 +440,15 @@ def test_a_node_that_vanished_while_the_driver_named_none_goes_too(placement) ->
     assert not there(placement, "goes")
 
 
-def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_path) -> None:
+@pytest.mark.parametrize("outdated", [False, True])
+def test_a_node_that_vanished_while_the_agent_was_down_goes_too(
+    placement, tmp_path, outdated: bool
+) -> None:
+    """Also where only Placement knows of it, since a disk was full when it was last written to."""
     driver = Rack("stays", "goes")
     Service(placement, driver, state=tmp_path).calls()
+    if outdated:
+        (tmp_path / f"outdated-{uuid_of('goes')}").touch()
     driver.names = ["stays"]
     service = Service(placement, driver, state=tmp_path)
     service.calls()
@@ -484,21 +490,6 @@ def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
     service.calls()
     service = Service(placement, driver, state=tmp_path)
     service.calls()
-    service.calls(WAIT)
-    assert not there(placement, "goes")
-
-
-def test_a_node_that_vanished_of_which_only_placement_knows_goes_once_it_was_read(
-    placement, tmp_path
-) -> None:
-    """As where a disk was full when it was last written to."""
-    driver = Rack("stays", "goes")
-    Service(placement, driver, state=tmp_path).calls()
-    (tmp_path / f"outdated-{uuid_of('goes')}").touch()
-    driver.names = ["stays"]
-    service = Service(placement, driver, state=tmp_path)
-    service.calls()
-    assert there(placement, "goes")
     service.calls(WAIT)
     assert not there(placement, "goes")
 

@@ -26,12 +26,12 @@ from agent.state import files
 from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
-from drivers.api import ComputeDriver, DriverContext
+from drivers.api import ComputeDriver
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
-from tests.agents import Agent
-from tests.full_disk import no_space
+from tests.agents import Agent, Idle
+from tests.full_disk import full_disk
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())
@@ -41,28 +41,12 @@ def made(name: str) -> str:
     return str(uuid5(UUID(OWN), name))
 
 
-class Names(ComputeDriver):
-    """Has the nodes that a test wants, and all that can go wrong."""
-
-    def __init__(self, nodes: Any = (), error: BaseException | None = None) -> None:
-        super().__init__(DriverContext("host1", None))
-        self.nodes, self.error = nodes, error
-
-    def get_available_nodes(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.nodes
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
-        """Nothing."""
-
-
-class Told(Names):
+class Told(Idle):
     def get_nodenames_by_uuid(self) -> Any:
         raise SystemExit("bye")
 
 
-class Opens(Names):
+class Opens(Idle):
     def init_host(self, host: str) -> None:
         raise SystemExit(4)
 
@@ -93,11 +77,11 @@ def only_complaint(driver: ComputeDriver) -> str:
 @pytest.mark.parametrize(
     ("driver", "said"),
     [
-        (Names("host1"), "driver mine: get_available_nodes() returned 'host1'"),
-        (Names(["a", "a"]), "driver mine: get_available_nodes() returned ['a', 'a']"),
-        (Names([]), "driver mine: reported no node"),
-        (Names(error=SystemExit(3)), "driver mine: SystemExit: 3"),
-        (Names(error=Mute()), "driver mine: Mute"),
+        (Idle("host1"), "driver mine: get_available_nodes() returned 'host1'"),
+        (Idle(["a", "a"]), "driver mine: get_available_nodes() returned ['a', 'a']"),
+        (Idle([]), "driver mine: reported no node"),
+        (Idle(error=SystemExit(3)), "driver mine: SystemExit: 3"),
+        (Idle(error=Mute()), "driver mine: Mute"),
         (Told(["a"]), "driver mine: SystemExit: bye"),
     ],
 )
@@ -106,7 +90,7 @@ def test_a_driver_that_can_not_name_its_nodes_is_named(driver: ComputeDriver, sa
 
 
 def test_a_driver_without_nodes_is_not_reported_as_well() -> None:
-    assert service_of(Names([])).period() is False
+    assert service_of(Idle([])).period() is False
 
 
 def test_a_driver_that_refuses_to_start_is_named() -> None:
@@ -131,7 +115,7 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
 def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again(
     tmp_path,
 ) -> None:
-    class Later(Names):
+    class Later(Idle):
         calls: ClassVar[list[str]] = []
         backend = False
 
@@ -156,7 +140,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
         def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
             provider_tree.add_traits(nodename, "CUSTOM_BOARD")
 
-    class First(Names):
+    class First(Idle):
         def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
             provider_tree.add_traits(nodename, "CUSTOM_FIRST")
 
@@ -193,7 +177,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)
 
-    nodes = create_nodes(Names(["a"]))
+    nodes = create_nodes(Idle(["a"]))
     monkeypatch.setattr(Nodes, "current", lambda _: [Ends()])
     (report,) = nodes.period(0.0)
     assert "SystemExit: 5" in str(report.conditions()["error"])
@@ -260,7 +244,7 @@ def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: s
     with pytest.raises(IdentityError, match=str(tmp_path / FILE_NAME)):
         uuids(tmp_path, "a", "b")
     assert (tmp_path / FILE_NAME).read_text() == text
-    nodes = create_nodes(Names(["a", "b"]))
+    nodes = create_nodes(Idle(["a", "b"]))
     nodes.table = NodeTable.in_directory(tmp_path)
     (report,) = nodes.period(0.0)
     assert str(tmp_path / FILE_NAME) in str(report.conditions()["error"])
@@ -288,11 +272,10 @@ def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) ->
 
 
 def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = NodeTable.in_directory(tmp_path)
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         for _ in range(2):
             table.uuids(["a"], OWN, {})
     assert caplog.text.count("nodes.json can't be written (No space left on device)") == 1
@@ -326,13 +309,12 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
 
 
 def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
     file = SavedRoot.in_directory(tmp_path, OWN)
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         for _ in range(2):
             file.save_ledger(ledger)
         assert "No space left" in file.file.problem

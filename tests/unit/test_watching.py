@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,23 +11,16 @@ import pytest
 
 from agent.loop import Loop
 from agent.switching.hypervisor import Hypervisor
-from drivers.api import ComputeDriver, DriverContext, Notify
+from drivers.api import Notify
 from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import Agent
+from tests.agents import Agent, Idle
 
 
-class Watching(ComputeDriver):
-    def __init__(self, error: BaseException | None = None) -> None:
-        super().__init__(DriverContext("host1", Path("/nonexistent")))
-        self.error = error
-        self.tell: Callable[[str | None], None] | None = None
+class Watching(Idle):
+    """The error is that of the watch."""
 
-    def get_available_nodes(self):
-        return ["host1"]
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        """Nothing."""
+    tell: Callable[[str | None], None] | None = None
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
         if self.error is not None:
@@ -40,7 +32,7 @@ class Watching(ComputeDriver):
 def test_a_watch_that_raises_is_logged_and_the_other_drivers_are_watched(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad, good, loop = Watching(error), Watching(), Loop(lambda: None)
+    bad, good, loop = Watching(error=error), Watching(), Loop(lambda: None)
     loaded = [LoadedDriver.from_driver("bad", bad), LoadedDriver.from_driver("good", good)]
     status: Any = SimpleNamespace(hypervisor_lost=lambda why: None)
     hypervisor = Hypervisor(status, loop)
@@ -64,10 +56,7 @@ def test_a_driver_that_opens_later_is_watched_from_then_on() -> None:
     assert late.tell is not None
 
 
-class Rack(ComputeDriver):
-    def get_available_nodes(self):
-        return ["node1", "node2"]
-
+class Rack(Idle):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 
@@ -76,7 +65,7 @@ class Rack(ComputeDriver):
 
 
 def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakePlacement) -> None:
-    driver, loop = Rack(DriverContext("host1", Path("/nonexistent"))), Loop(lambda: None)
+    driver, loop = Rack(["node1", "node2"]), Loop(lambda: None)
     agent = Agent(placement, named={"rack": driver})
     agent.nodes.period(0.0, disabled=False)
     status: Any = SimpleNamespace()

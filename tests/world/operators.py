@@ -6,6 +6,7 @@ the host's agent, as Nova's API does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,14 @@ class Operators:
 
     def by_record(self, machine: Machine, *, disabled: bool) -> None:
         """Switch a host as ``computectl service`` does, one operator at a time for each host."""
+        self._alone(self._by_record, machine, disabled)
+
+    def _alone(
+        self, switch: Callable[[Machine, bool], None], machine: Machine, disabled: bool
+    ) -> None:
         if machine.host not in self._busy:
             self._busy.add(machine.host)
-            self._by_record(machine, disabled)
+            switch(machine, disabled)
             self._busy.discard(machine.host)
 
     def _by_record(self, machine: Machine, disabled: bool) -> None:
@@ -80,10 +86,7 @@ class Operators:
 
     def by_call(self, machine: Machine, *, disabled: bool) -> None:
         """Switch a host as Nova's ``openstack compute service set`` does, by a call to the agent."""
-        if machine.host not in self._busy:
-            self._busy.add(machine.host)
-            self._by_call(machine, disabled)
-            self._busy.discard(machine.host)
+        self._alone(self._by_call, machine, disabled)
 
     def _by_call(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores

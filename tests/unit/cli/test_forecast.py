@@ -7,22 +7,15 @@ from pathlib import Path
 import pytest
 
 from computectl.reading.forecast import forecast_root
-from drivers.api import ComputeDriver, DriverContext
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import Agent
+from tests.agents import Agent, Idle
 from tests.integration.agent_host import AgentHost
 from tests.kit.installed import SETS_ALL_TRAITS, install
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 
 
-class Unsure(ComputeDriver):
-    def __init__(self) -> None:
-        super().__init__(DriverContext(NODE, Path("/nonexistent")))
-
-    def get_available_nodes(self):
-        return [NODE]
-
+class Unsure(Idle):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 
@@ -32,7 +25,7 @@ class Unsure(ComputeDriver):
 
 def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     placement = FakePlacement()
-    nodes = Agent(placement, named={"unsure": Unsure()}, root=ROOT).nodes
+    nodes = Agent(placement, named={"unsure": Unsure([NODE])}, root=ROOT).nodes
     nodes.current()
     (tracker,) = nodes.trackers.values()
     foreseen = forecast_root(tracker, nodes, placement, False, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from html import unescape
 
 import pytest
@@ -251,7 +250,7 @@ def test_the_legend_shows_what_it_names() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_text_stays_in_its_box_whatever_the_font() -> None:
     named = provider("主机 with a long name" * 2, traits=["CUSTOM_MMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"])
     svg = svg_of(draw_dot(picture(Snapshot.build([named, *numa_host(pfs=8).walk()]))))
@@ -271,7 +270,7 @@ def test_text_stays_in_its_box_whatever_the_font() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_an_svg_shows_all_that_a_picture_has() -> None:
     drawn = Picture(
         boxes=(
@@ -298,7 +297,7 @@ def test_without_graphviz_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.needs("dot")
 def test_what_graphviz_complains_about_is_told() -> None:
     with pytest.raises(CommandError, match="syntax error"):
         svg_of("no graph")

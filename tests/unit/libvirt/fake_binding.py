@@ -66,7 +66,7 @@ class FakeLibvirt:
         self.refused: dict[str, FakeLibvirtError] = {}
         self.connections: list[FakeConnection] = []
         self.answers: dict[str, Any] = {
-            "getHostname": "node-1",
+            "getHostname": "host1",
             "getCapabilities": (DATA / "capabilities-x86_64.xml").read_text(),
             "getCPUMap": (2, [True, True], 2),
             "getInfo": ["x86_64", 1, 2, 2100, 1, 1, 2, 1],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from drivers.api import ProviderTree
+from drivers.api import ComputeDriver, ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host
@@ -146,6 +146,13 @@ def with_disk(host: Host, size: int) -> Host:
 def new_tree() -> ProviderTree:
     tree = ProviderTree()
     tree.new_root(NODE, ROOT)
+    return tree
+
+
+def update(driver: ComputeDriver, tree: ProviderTree | None = None) -> ProviderTree:
+    """Let a driver report its node into a tree, by default a new one, and return the tree."""
+    tree = new_tree() if tree is None else tree
+    driver.update_provider_tree(tree, *driver.get_available_nodes())
     return tree
 
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 import pytest
 
 from drivers.api import ProviderTree
-from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, guest, pci, sev
-from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeDomain, FakeLibvirt
-from tests.unit.libvirt.hosts import ROOT, capabilities, cell, totals
+from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeDomain
+from tests.unit.libvirt.hosts import NODE, capabilities, cell, new_tree, totals, update
 
-NODE = "node-1"
 A, B, CARD = "0000:04:00.0", "0000:05:00.0", "0000:84:00.0"
 PCI = (
     "[pci]\nreport_in_placement = true\n"
@@ -41,35 +39,26 @@ def whole_domain():
 
 
 @pytest.fixture
-def binding():
-    found = FakeLibvirt()
-    found.answers["getCapabilities"] = whole_host()
-    found.answers["getDomainCapabilities"] = whole_domain()
-    found.answers["getCPUMap"] = (4, [True] * 4, 4)
-    found.answers["getMemoryStats"] = {"total": 131072 * 1024}
-    found.answers["listAllStoragePools"] = [FakeDomain(POOL.format(50 * GIB), "vms")]
-    found.answers["listAllDomains"] = [FakeDomain(guest(A), "one")]
+def binding(binding):
+    binding.answers["getCapabilities"] = whole_host()
+    binding.answers["getDomainCapabilities"] = whole_domain()
+    binding.answers["getCPUMap"] = (4, [True] * 4, 4)
+    binding.answers["getMemoryStats"] = {"total": 131072 * 1024}
+    binding.answers["listAllStoragePools"] = [FakeDomain(POOL.format(50 * GIB), "vms")]
+    binding.answers["listAllDomains"] = [FakeDomain(guest(A), "one")]
     devices = pci(A), pci(B), pci(CARD, GPU, types={"t": 4})
-    found.answers["listAllDevices"] = [FakeDevice(one) for one in devices]
-    return found
+    binding.answers["listAllDevices"] = [FakeDevice(one) for one in devices]
+    return binding
 
 
 @pytest.fixture
-def start(binding, tmp_path):
-    host = FakeHost(tmp_path, binding)
-    yield lambda text=PCI: host.driver(text, state_path=tmp_path)
-    host.close()
+def start(fake_host):
+    return lambda text=PCI: fake_host.driver(text)
 
 
 def report(driver, tree=None):
     """The tree afterwards, as Placement would have it."""
-    if tree is None:
-        tree = ProviderTree()
-        tree.new_root(NODE, ROOT)
-    later = ProviderTree(tree.freeze())
-    driver.get_available_nodes()
-    driver.update_provider_tree(later, NODE)
-    return later
+    return update(driver, ProviderTree((tree or new_tree()).freeze()))
 
 
 def happen(binding):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ import pytest
 from drivers.api import ProviderTree
 from drivers.errors import DriverNotReady
 from drivers.libvirt.facts.ceph import CephCluster
-from tests.hosts import FakeHost
-from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt
-from tests.unit.libvirt.hosts import ROOT, totals
-from tests.unit.libvirt.test_broken_documents import NODE, happen, report
+from tests.servers.process import wait_until_gone
+from tests.unit.libvirt.fake_binding import FakeDomain
+from tests.unit.libvirt.hosts import NODE, ROOT, totals
+from tests.unit.libvirt.test_broken_documents import happen, report
 from tests.unit.libvirt.test_disk import pool
 
 pytestmark = pytest.mark.slow
@@ -67,15 +66,8 @@ def ceph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ceph:
 
 
 @pytest.fixture
-def binding() -> FakeLibvirt:
-    return FakeLibvirt()
-
-
-@pytest.fixture
-def make(tmp_path: Path, binding):
-    host = FakeHost(tmp_path, binding)
-    yield lambda text=OPTIONS: host.driver(text)
-    host.close()
+def make(fake_host):
+    return lambda text=OPTIONS: fake_host.driver(text)
 
 
 def disk_gb(tree) -> int | None:
@@ -170,8 +162,4 @@ def test_a_command_that_hangs_is_killed_with_its_children(ceph) -> None:
     ceph.does(f"sleep 600 & echo $! > {ceph.directory}/child; wait")
     with pytest.raises(DriverNotReady, match=r"was killed after 0\.5 s: check that this host"):
         CephCluster("vms", within=0.5).size()
-    child, give_up = (ceph.directory / "child").read_text().strip(), time.monotonic() + 60
-    stat = Path(f"/proc/{child}/stat")
-    while stat.exists() and stat.read_text().split()[2] != "Z":
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
+    wait_until_gone([int((ceph.directory / "child").read_text())])

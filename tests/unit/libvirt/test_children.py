@@ -10,6 +10,7 @@ from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.names import child_uuid
 from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, ReportedProvider
+from tests.unit.libvirt.hosts import new_tree
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -20,9 +21,7 @@ DISK = {"DISK_GB": {"total": 100}}
 
 @pytest.fixture
 def tree():
-    tree = ProviderTree()
-    tree.new_root(NODE, ROOT)
-    return tree
+    return new_tree()
 
 
 def device(n=0, cell=None, **fields):

@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import logging
 
-import pytest
-
-from drivers.api import ProviderTree
-from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
-from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import ROOT, capabilities, cell
+from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirtError
+from tests.unit.libvirt.hosts import NODE, capabilities, cell, update
 
-NODE = "node-1"
 A, B = "0000:84:00.0", "0000:85:00.0"
 PCI = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n'
 MDEV = "[devices]\nenabled_mdev_types = t\n"
-
-
-@pytest.fixture
-def binding():
-    return FakeLibvirt()
-
-
-@pytest.fixture
-def start(binding, tmp_path):
-    """A driver on that libvirt, with these options."""
-    host = FakeHost(tmp_path, binding)
-    yield lambda text, state=tmp_path: host.driver(text, state_path=state)
-    host.close()
-
-
-def report(driver, tree=None):
-    if tree is None:
-        tree = ProviderTree()
-        tree.new_root(NODE, ROOT)
-    driver.update_provider_tree(tree, NODE)
-    return tree
 
 
 def names(tree):
@@ -45,99 +19,99 @@ def names(tree):
     }
 
 
-def test_devices_are_listed_only_where_options_need_them(binding, start):
-    report(start('[pci]\ndevice_spec = {"vendor_id": "144d"}\n'))
+def test_devices_are_listed_only_where_options_need_them(binding, make):
+    update(make('[pci]\ndevice_spec = {"vendor_id": "144d"}\n'))
     assert "listAllDevices" not in binding.calls and "listAllDomains" not in binding.calls
-    report(start(PCI))
+    update(make(PCI))
     assert "listAllDevices" in binding.calls and "listAllDomains" not in binding.calls
 
 
-def test_entries_are_only_read_where_they_are_reported(start):
-    report(start("[pci]\ndevice_spec = another service's\n"))
+def test_entries_are_only_read_where_they_are_reported(make):
+    update(make("[pci]\ndevice_spec = another service's\n"))
 
 
-def test_a_device_that_vanishes_between_list_and_read_is_not_there(binding, start):
+def test_a_device_that_vanishes_between_list_and_read_is_not_there(binding, make):
     gone = FakeDevice(pci(B), FakeLibvirtError("no such device", binding.VIR_ERR_NO_NODE_DEVICE))
     binding.answers["listAllDevices"] = [FakeDevice(pci(A)), gone]
-    driver = start(PCI)
-    assert names(report(driver)) == {A}
+    driver = make(PCI)
+    assert names(update(driver)) == {A}
     assert driver.degraded("host1") == {}
 
 
-def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(binding, start):
+def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(binding, make):
     one = FakeDevice(pci(A))
     binding.answers["listAllDevices"] = [one, FakeDevice(pci(B))]
-    driver = start(PCI)
-    tree = report(driver)
+    driver = make(PCI)
+    tree = update(driver)
     one.problem = FakeLibvirtError("I/O error")
     binding.answers["listAllDevices"] = [one]
     binding.connections[0].happen("nodeDevice", 0, 1, 0)
-    assert names(report(driver, tree)) == {A}
+    assert names(update(driver, tree)) == {A}
 
 
-def test_one_that_could_never_be_read_is_named_and_nothing_is_removed(binding, start):
+def test_one_that_could_never_be_read_is_named_and_nothing_is_removed(binding, make):
     one, other = FakeDevice(pci(A)), FakeDevice(pci(B))
     binding.answers["listAllDevices"] = [one, other]
-    tree = report(start(PCI))
+    tree = update(make(PCI))
     one.problem = FakeLibvirtError("I/O error")
-    later = start(PCI)
-    report(later, tree)
+    later = make(PCI)
+    update(later, tree)
     assert names(tree) == {A, B}
     assert later.degraded("host1") == {"node device pci_0000_84_00_0": "can't be read: I/O error"}
     one.problem = None
-    report(later, tree)
+    update(later, tree)
     assert later.degraded("host1") == {}
 
 
-def test_while_listing_fails_devices_stay_and_all_else_is_reported(binding, start):
+def test_while_listing_fails_devices_stay_and_all_else_is_reported(binding, make):
     binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
-    tree = report(start(PCI))
+    tree = update(make(PCI))
     binding.refused["listAllDevices"] = FakeLibvirtError("udev is busy")
-    later = start(PCI)
+    later = make(PCI)
     binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
-    report(later, tree)
+    update(later, tree)
     assert names(tree) == {A}
     assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
     assert "udev is busy" in later.degraded("host1")["node devices"]
 
 
-def test_a_hypervisor_without_node_devices_has_none(binding, start):
+def test_a_hypervisor_without_node_devices_has_none(binding, make):
     binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
-    driver = start(PCI + MDEV)
-    assert names(report(driver)) == set()
+    driver = make(PCI + MDEV)
+    assert names(update(driver)) == set()
     assert "node devices" not in driver.degraded("host1")
 
 
-def test_guests_are_asked_for_one_time_use_only(binding, start):
+def test_guests_are_asked_for_one_time_use_only(binding, make):
     binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
     binding.answers["listAllDomains"] = [FakeDomain(guest(A)), FakeDomain(None)]
-    driver = start(PCI.replace("}", ', "one_time_use": "yes"}'))
-    tree = report(driver)
+    driver = make(PCI.replace("}", ', "one_time_use": "yes"}'))
+    tree = update(driver)
     (record,) = tree.data(f"{NODE}_{A}").inventory.values()
     assert record["reserved"] == 1
 
 
-def test_guests_are_read_again_when_one_gets_a_device_and_not_in_every_period(binding, start):
+def test_guests_are_read_again_when_one_gets_a_device_and_not_in_every_period(binding, make):
     binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
-    driver = start(PCI.replace("}", ', "one_time_use": "yes"}'))
-    tree = report(driver)
+    driver = make(PCI.replace("}", ', "one_time_use": "yes"}'))
+    tree = update(driver)
     binding.calls.clear()
     binding.answers["listAllDomains"] = [FakeDomain(guest(A))]
-    report(driver, tree)
+    update(driver, tree)
     assert binding.calls == ["getHostname", "getCapabilities", "getCPUMap", "getMemoryStats"]
     binding.connections[0].happen("domain", 19, "hostdev0")
-    (record,) = report(driver, tree).data(f"{NODE}_{A}").inventory.values()
+    (record,) = update(driver, tree).data(f"{NODE}_{A}").inventory.values()
     assert record["reserved"] == 1
 
 
-def test_gpus_and_instances_are_asked_together(binding, start):
+def test_gpus_and_instances_are_asked_together(binding, make):
     listed = [pci(A, GPU, types={"t": 3}), mdev(1, "t", A)]
     binding.answers["listAllDevices"] = [FakeDevice(one) for one in listed]
-    tree = report(start(MDEV))
+    tree = update(make(MDEV))
     assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
 
 
-def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, start):
+def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, make):
     """As after a reboot; what can be created has it already."""
     started, defined = FakeDevice(mdev(1, "t", A)), FakeDevice(mdev(2, "t", A))
     gpu, active = FakeDevice(pci(A, GPU, types={"t": 3})), 1 << 31
@@ -146,46 +120,46 @@ def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, s
         return [gpu, started] if flags & active else [gpu, started, defined]
 
     binding.answers["listAllDevices"] = listed
-    tree = report(start(MDEV))
+    tree = update(make(MDEV))
     assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
 
 
-def test_a_libvirt_that_knows_no_defined_devices_lists_those_that_are_there(binding, start):
+def test_a_libvirt_that_knows_no_defined_devices_lists_those_that_are_there(binding, make):
     def listed(flags):
         if flags & 1 << 31:
             raise FakeLibvirtError("unsupported flags", binding.VIR_ERR_INVALID_ARG)
         return [FakeDevice(pci(A, GPU, types={"t": 3}))]
 
     binding.answers["listAllDevices"] = listed
-    assert names(report(start(MDEV))) == {"pci_0000_84_00_0"}
+    assert names(update(make(MDEV))) == {"pci_0000_84_00_0"}
 
 
-def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, start):
+def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, make):
     binding.answers["getDomainCapabilities"] = sev()
-    driver = start("")
-    tree = report(driver)
+    driver = make("")
+    tree = update(driver)
     asked = binding.calls.count("getDomainCapabilities")
-    report(driver, tree)
+    update(driver, tree)
     assert names(tree) == {"amd_sev", "amd_sev_es"}
     assert binding.calls.count("getDomainCapabilities") == asked > 0
-    assert names(report(start("[libvirt]\nvirt_type = qemu\n"), tree)) == set()
+    assert names(update(make("[libvirt]\nvirt_type = qemu\n"), tree)) == set()
     assert binding.calls.count("getDomainCapabilities") == asked + 1, "for device models only"
 
 
-def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path):
+def test_what_the_kernel_switched_off_is_not_to_be_had(binding, make, tmp_path):
     binding.answers["getDomainCapabilities"] = sev()
     parameters = tmp_path / "sys/module/kvm_amd/parameters"
     parameters.mkdir(parents=True)
     (parameters / "sev").write_text("Y\n")
     (parameters / "sev_es").write_text("N\n")
-    driver = start("")
-    tree = report(driver)
+    driver = make("")
+    tree = update(driver)
     assert names(tree) == {"amd_sev"}
     (parameters / "sev_es").write_text("1\n")
-    assert names(report(driver, tree)) == {"amd_sev", "amd_sev_es"}
+    assert names(update(driver, tree)) == {"amd_sev", "amd_sev_es"}
 
 
-def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start, tmp_path):
+def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, make, tmp_path):
     """libvirt tells of it for q35 only, and the default machine type of x86 is another."""
     machines = "<machine>pc</machine><machine>q35</machine><domain type='kvm'/>"
     text = capabilities(cell(0, range(2))).replace(
@@ -199,17 +173,17 @@ def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start, tmp_path):
     groups = tmp_path / "sys/fs/cgroup"
     groups.mkdir(parents=True)
     (groups / "misc.capacity").write_text("sev 99\ntdx 31\n")
-    tree = report(start("[libvirt]\ncpu_mode = host-passthrough\n"))
+    tree = update(make("[libvirt]\ncpu_mode = host-passthrough\n"))
     assert names(tree) == {"intel_tdx"}
     assert tree.data(f"{NODE}_intel_tdx").inventory["MEM_ENCRYPTION_CONTEXT"]["total"] == 31
-    assert names(report(start(""))) == set()
+    assert names(update(make(""))) == set()
 
 
-def test_many_similar_devices_are_warned_of_once(binding, start, caplog):
+def test_many_similar_devices_are_warned_of_once(binding, make, caplog):
     caplog.set_level(logging.WARNING)
     binding.answers["listAllDevices"] = [FakeDevice(pci(f"0000:{n:02x}:00.0")) for n in range(8)]
-    driver = start(PCI)
-    report(driver, report(driver))
+    driver = make(PCI)
+    update(driver, update(driver))
     assert [r.getMessage() for r in caplog.records] == [
         "8 similar providers of CUSTOM_PCI_144D_A80A make a search for candidates slow"
         " (see docs/libvirt/pci.rst)"

@@ -12,35 +12,13 @@ from drivers.api import DriverContext, DriverNotReady, ProviderTree, ReshapeNeed
 from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.loader import GROUP, driver_from
-from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import capabilities, cell, totals
-
-NODE = "node-1"
-
-
-@pytest.fixture
-def binding():
-    return FakeLibvirt()
-
-
-@pytest.fixture
-def make(binding, tmp_path):
-    host = FakeHost(tmp_path, binding)
-    yield host.driver
-    host.close()
+from tests.unit.libvirt.hosts import NODE, capabilities, cell, new_tree, totals, update
 
 
 @pytest.fixture
 def tree():
-    tree = ProviderTree()
-    tree.new_root(NODE, str(uuid.uuid4()))
-    return tree
-
-
-def reported(driver: LibvirtDriver, tree: ProviderTree) -> ProviderTree:
-    driver.update_provider_tree(tree, *driver.get_available_nodes())
-    return tree
+    return new_tree()
 
 
 def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path):
@@ -69,7 +47,7 @@ def test_an_option_out_of_bounds_names_its_file_and_nothing_of_ours(monkeypatch,
 
 
 def test_the_root_says_what_the_host_has(make, tree):
-    data = reported(make(), tree).data(NODE)
+    data = update(make(), tree).data(NODE)
     assert {name: record["total"] for name, record in data.inventory.items()} == {
         "VCPU": 2,
         "MEMORY_MB": 8192,
@@ -85,7 +63,7 @@ def test_strangers_keep_traits_aggregates_and_providers(make, tree):
     tree.add_aggregates(NODE, aggregate)
     tree.new_child("foreign", NODE)
     tree.update_inventory("foreign", {"CUSTOM_X": {"total": 1}})
-    reported(make(), tree)
+    update(make(), tree)
     data = tree.data(NODE)
     assert {"CUSTOM_GOLD", "HW_GPU_API_VULKAN", "HW_CPU_X86_AMD_SEV"} <= data.traits
     assert data.aggregates == {aggregate}
@@ -96,50 +74,50 @@ def test_traits_that_the_host_lost_go_and_those_unknown_stay(make, binding, tree
     tree.add_traits(NODE, "HW_CPU_X86_XOP", "HW_CPU_HYPERTHREADING")
     binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
     driver = make()
-    reported(driver, tree)
+    update(driver, tree)
     assert tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
     assert not tree.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
     assert "no such model" in str(driver.degraded("host1"))
     del binding.refused["baselineCPU"]
-    reported(driver, tree)
+    update(driver, tree)
     assert not tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
     assert driver.degraded("host1") == {}
 
 
 def test_a_ratio_in_placement_is_kept(make, tree):
     tree.update_inventory(NODE, {"VCPU": {"total": 1, "allocation_ratio": 9.5}})
-    assert reported(make(), tree).data(NODE).inventory["VCPU"]["allocation_ratio"] == 9.5
+    assert update(make(), tree).data(NODE).inventory["VCPU"]["allocation_ratio"] == 9.5
 
 
 def test_classes_that_the_host_has_no_longer_go(make, tree):
     tree.update_inventory(NODE, {"PCPU": {"total": 1}, "CUSTOM_OLD": {"total": 1}})
-    later = reported(make(), ProviderTree(tree.freeze()))
+    later = update(make(), ProviderTree(tree.freeze()))
     assert set(later.data(NODE).inventory) == {"VCPU", "MEMORY_MB", "DISK_GB"}
 
 
 def test_dedicated_cpus(make, tree):
-    found = reported(make("[compute]\ncpu_dedicated_set = 1\n"), tree).data(NODE).inventory
+    found = update(make("[compute]\ncpu_dedicated_set = 1\n"), tree).data(NODE).inventory
     assert "VCPU" not in found and found["PCPU"]["total"] == 1
 
 
 def test_a_cpu_set_beyond_the_host_is_not_reported_and_named(make, tree):
     before = tree.freeze()
     with pytest.raises(DriverNotReady, match=r"\[compute\] cpu_shared_set names CPU 2-7"):
-        reported(make("[compute]\ncpu_shared_set = 0-7\n"), tree)
+        update(make("[compute]\ncpu_shared_set = 0-7\n"), tree)
     assert tree.freeze() == before
 
 
 def test_disks_that_are_not_files_leave_what_placement_has(make, tree):
     driver = make("[libvirt]\nimages_type = zfs\nimages_zfs_pool = tank\n")
-    assert "DISK_GB" not in reported(driver, tree).data(NODE).inventory
+    assert "DISK_GB" not in update(driver, tree).data(NODE).inventory
     assert "zfs" in driver.degraded("host1")["DISK_GB"]
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77, "reserved": 7}})
-    assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
+    assert update(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
 
 
 def test_more_reserved_than_there_is_reserves_all_and_says_so(make, tree):
     driver = make("[DEFAULT]\nreserved_host_memory_mb = 10000\n")
-    record = reported(driver, tree).data(NODE).inventory["MEMORY_MB"]
+    record = update(driver, tree).data(NODE).inventory["MEMORY_MB"]
     assert record["reserved"] == record["total"] == 8192
     assert "10000" in driver.degraded("host1")["MEMORY_MB"]
 
@@ -149,7 +127,7 @@ def test_a_failure_half_way_leaves_the_tree_as_it_was(make, binding, tree):
     for call in ("getCapabilities", "getCPUMap", "getInfo"):
         binding.refused[call] = FakeLibvirtError("out of luck")
     with pytest.raises(DriverNotReady, match="out of luck"):
-        reported(make(), tree)
+        update(make(), tree)
     assert tree.freeze() == before
 
 
@@ -159,35 +137,35 @@ def test_memory_that_was_never_told_stays_and_the_rest_is_reported(make, binding
     before = tree.data(NODE).inventory
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
     driver = make("[libvirt]\nreport_hugepages = pages\n")
-    after = reported(driver, tree).data(NODE).inventory
+    after = update(driver, tree).data(NODE).inventory
     assert {name: after.get(name) for name in before} == before
     assert set(after) == {"VCPU", "DISK_GB", *there}
     assert set(driver.degraded("host1")) == {"memory"}
     del binding.refused["getMemoryStats"]
-    assert reported(driver, tree).data(NODE).inventory["MEMORY_MB"]["total"] == 8192
+    assert update(driver, tree).data(NODE).inventory["MEMORY_MB"]["total"] == 8192
     assert driver.degraded("host1") == {}
 
 
 def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree):
-    reported(make(), tree)
+    update(make(), tree)
     before = tree.freeze()
     nested = "[libvirt]\nreport_numa = nested\n"
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
     driver = make(nested)
-    assert reported(driver, tree).freeze() == before
+    assert update(driver, tree).freeze() == before
     del binding.refused["getMemoryStats"]
     with pytest.raises(ReshapeNeeded):
-        reported(driver, tree)
+        update(driver, tree)
     driver.update_provider_tree(tree, NODE, {})
     moved = tree.freeze()
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
-    assert reported(make(nested), tree).freeze() == moved, "cells keep theirs as well"
+    assert update(make(nested), tree).freeze() == moved, "cells keep theirs as well"
 
 
 @pytest.mark.parametrize("document", ["", "<capabilities/>", "rubbish <"])
 def test_a_capabilities_document_that_says_nothing_stops_nothing(make, binding, tree, document):
     binding.answers["getCapabilities"] = document
-    data = reported(make(), tree).data(NODE)
+    data = update(make(), tree).data(NODE)
     told = {"MEMORY_MB"} if document == "<capabilities/>" else set()
     assert set(data.inventory) == {"VCPU", "DISK_GB"} | told, "it may have hugepages"
     assert data.traits == set()
@@ -203,15 +181,15 @@ def cells(*ids: str) -> str:
 
 def test_a_source_that_fails_later_keeps_its_last_answer_and_is_named(make, binding, tree):
     driver = make()
-    snapshot = reported(driver, tree).freeze()
+    snapshot = update(driver, tree).freeze()
     for call in ("getMemoryStats", "getCPUMap", "getCapabilities"):
         binding.refused[call] = FakeLibvirtError(f"no {call} now")
-    assert reported(driver, ProviderTree(snapshot)).freeze() is snapshot
+    assert update(driver, ProviderTree(snapshot)).freeze() is snapshot
     said = driver.degraded("host1")
     assert set(said) == {"capabilities", "memory", "the CPU map"}
     assert "no getMemoryStats now" in said["memory"]
     binding.refused.clear()
-    reported(driver, ProviderTree(snapshot))
+    update(driver, ProviderTree(snapshot))
     assert driver.degraded("host1") == {}
 
 
@@ -222,29 +200,29 @@ def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeyp
     monkeypatch.setattr("drivers.libvirt.facts.disk.file_system_size", fails)
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
     driver = make()
-    assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
+    assert update(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
     assert "stale file handle" in driver.degraded("host1")["disk"]
 
 
 def test_hugepages_that_come_while_it_runs_are_noticed(make, binding, tree):
     driver = make("[libvirt]\nreport_hugepages = pages\n")
-    reported(driver, tree)
+    update(driver, tree)
     text = binding.answers["getCapabilities"]
     wanted = '<pages unit="KiB" size="2048">0<'
     assert wanted in text
     binding.answers["getCapabilities"] = text.replace(wanted, wanted.replace("0<", "512<"))
-    inventory = reported(driver, ProviderTree(tree.freeze())).data(NODE).inventory
+    inventory = update(driver, ProviderTree(tree.freeze())).data(NODE).inventory
     assert inventory["CUSTOM_HUGEPAGES_2M"]["total"] == 512
     assert inventory["MEMORY_MB"]["total"] == 8192 - 1024
 
 
 def test_switching_numa_wants_a_reshape_and_then_the_guests_move(make, binding, tree):
     binding.answers["getCapabilities"] = cells("0", "1")
-    reported(make(), tree)
+    update(make(), tree)
     root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
     driver = make("[libvirt]\nreport_numa = nested\n")
     with pytest.raises(ReshapeNeeded):
-        reported(driver, later)
+        update(driver, later)
     guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1, "DISK_GB": 1}}}}}
     driver.update_provider_tree(later, NODE, guests)
     cell = later.data(f"{NODE}_numa0").uuid
@@ -256,7 +234,7 @@ def test_switching_numa_wants_a_reshape_and_then_the_guests_move(make, binding, 
 
 def test_a_guest_that_is_bound_to_a_cell_moves_there(make, binding, tree):
     binding.answers["getCapabilities"] = cells("0", "1")
-    reported(make(), tree)
+    update(make(), tree)
     root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
     document = "<domain><uuid>guest</uuid><vcpu cpuset='1'>1</vcpu></domain>"
     binding.answers["listAllDomains"] = [FakeDomain(document)]
@@ -268,7 +246,7 @@ def test_a_guest_that_is_bound_to_a_cell_moves_there(make, binding, tree):
 
 def test_guests_that_libvirt_does_not_tell_of_move_all_the_same(make, binding, tree, caplog):
     binding.answers["getCapabilities"] = cells("0", "1")
-    reported(make(), tree)
+    update(make(), tree)
     root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
     binding.refused["listAllDomains"] = FakeLibvirtError("not now")
     guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1}}}}}
@@ -285,7 +263,7 @@ def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, 
     (device / "alt_name").write_text("ns0\n")
     (device / "mode").write_text("dax\n")
     driver = make("[libvirt]\npmem_namespaces = BIG:ns0|ns1\n")
-    inventory = reported(driver, tree).data(NODE).inventory
+    inventory = update(driver, tree).data(NODE).inventory
     assert inventory["CUSTOM_PMEM_NAMESPACE_BIG"]["total"] == 1
     assert "no devdax namespace ns1" in driver.degraded("host1")["[libvirt] pmem_namespaces"]
 
@@ -296,15 +274,15 @@ def test_a_core_that_dedicated_and_shared_cpus_share_is_warned_of_once(make, bin
         'siblings="1"', 'siblings="0-1"'
     )
     driver = make("[compute]\ncpu_shared_set = 0\ncpu_dedicated_set = 1\n")
-    reported(driver, tree)
-    reported(driver, tree)
+    update(driver, tree)
+    update(driver, tree)
     assert caplog.text.count("CPU 1 shares its core") == 1
 
 
 def test_a_cpu_that_went_offline_is_not_counted_and_named(make, binding, tree):
     binding.answers["getCPUMap"] = (2, [True, False], 1)
     driver = make("[compute]\ncpu_shared_set = 0-1\n")
-    assert reported(driver, tree).data(NODE).inventory["VCPU"]["total"] == 1
+    assert update(driver, tree).data(NODE).inventory["VCPU"]["total"] == 1
     assert "CPU 1 is offline" in driver.degraded("host1")["[compute] cpu_shared_set"]
 
 
@@ -324,7 +302,7 @@ def test_dedicated_cpus_that_sleep_are_counted_on_their_own_cells(make, binding,
     binding.answers["getCapabilities"] = capabilities(cell(0, [0]), cell(1, [2]))
     binding.answers["getCPUMap"] = (4, [True, False, True, False], 2)
     driver = make(SLEEPING)
-    reported(driver, tree)
+    update(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == totals(tree, f"{NODE}_numa1")["PCPU"] == 2
     assert "NUMA" not in driver.degraded("host1")
 
@@ -333,7 +311,7 @@ def test_one_whose_cell_nobody_knows_is_named(make, binding, tree):
     binding.answers["getCapabilities"] = capabilities(cell(0, [0, 1, 2]))
     binding.answers["getCPUMap"] = (4, [True, True, True, False], 3)
     driver = make(SLEEPING)
-    reported(driver, tree)
+    update(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == 3
     assert driver.degraded("host1")["NUMA"] == "CPU 3 is in no NUMA cell: not reported"
 
@@ -346,7 +324,7 @@ def test_memory_in_files_is_the_memory_of_the_host(make, binding, tree, numa):
     )
     text = f"[libvirt]\nfile_backed_memory = 100000\nreport_numa = {numa}\n"
     driver = make(f"[DEFAULT]\nreserved_host_memory_mb = 0\n{text}")
-    reported(driver, tree)
+    update(driver, tree)
     names = [tree.data(uuid).name for uuid in tree.get_provider_uuids(NODE)]
     assert sum(totals(tree, name).get("MEMORY_MB", 0) for name in names) == 100000
     assert driver.capabilities["supports_mem_backing_file"] is True
@@ -357,5 +335,5 @@ def test_a_hypervisor_without_versions_leaves_what_hangs_on_them(make, binding, 
     binding.refused["getVersion"] = FakeLibvirtError("no", binding.VIR_ERR_NO_SUPPORT)
     tree.add_traits(NODE, "COMPUTE_NET_VIF_MODEL_IGB")
     driver = make()
-    assert "COMPUTE_NET_VIF_MODEL_IGB" in reported(driver, tree).data(NODE).traits
+    assert "COMPUTE_NET_VIF_MODEL_IGB" in update(driver, tree).data(NODE).traits
     assert "versions" not in driver.degraded("host1")

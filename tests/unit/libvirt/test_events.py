@@ -10,8 +10,7 @@ import pytest
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
 from drivers.libvirt.facts.fact import MAX_CACHE_AGE, Sources
-from tests.hosts import FakeHost
-from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.fake_binding import FakeLibvirtError
 from tests.waiting import eventually
 
 
@@ -34,15 +33,8 @@ def woken():
 
 
 @pytest.fixture
-def binding():
-    return FakeLibvirt()
-
-
-@pytest.fixture
-def host(binding, tmp_path):
-    host = FakeHost(tmp_path, binding)
-    yield host.connection()
-    host.close()
+def host(fake_host):
+    return fake_host.connection()
 
 
 def test_many_events_together_wake_once(woken):

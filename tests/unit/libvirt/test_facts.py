@@ -140,15 +140,15 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
         binding.answers["getNews"] = news
     host = FakeHost(tmp_path, binding)
     driver, tree = host.driver(), ProviderTree()
-    tree.new_root("node-1", ROOT)
-    tree.add_traits("node-1", *["COMPUTE_NODE"] * (has is not True))
-    driver.update_provider_tree(tree, "node-1")
-    assert tree.has_traits("node-1", ["COMPUTE_NODE"]) is (has is not False)
+    tree.new_root("host1", ROOT)
+    tree.add_traits("host1", *["COMPUTE_NODE"] * (has is not True))
+    driver.update_provider_tree(tree, "host1")
+    assert tree.has_traits("host1", ["COMPUTE_NODE"]) is (has is not False)
     assert driver.degraded("host1") == {}
-    assert ("CUSTOM_NEWS" in tree.data("node-1").inventory) is (has is True)
+    assert ("CUSTOM_NEWS" in tree.data("host1").inventory) is (has is True)
     binding.answers["getNews"] = 0
-    driver.update_provider_tree(tree, "node-1")
-    assert "CUSTOM_NEWS" not in tree.data("node-1").inventory, "it goes as well"
+    driver.update_provider_tree(tree, "host1")
+    assert "CUSTOM_NEWS" not in tree.data("host1").inventory, "it goes as well"
     host.close()
 
 

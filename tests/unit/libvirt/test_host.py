@@ -51,30 +51,21 @@ CPU = cpu_features.CpuToExpand("<cpu/>", "x")
 
 
 @pytest.fixture
-def binding():
-    binding = FakeLibvirt()
-    yield binding
-    binding.release()
-
-
-@pytest.fixture
 def clock():
     return Clock()
 
 
 @pytest.fixture
-def host(binding, clock, tmp_path):
-    host = FakeHost(tmp_path, binding, deadlines=DEADLINES, clock=clock)
-    yield host.connection()
-    host.close()
+def host(fake_host, clock):
+    fake_host.deadlines, fake_host.clock = DEADLINES, clock
+    return fake_host.connection()
 
 
 @pytest.fixture
-def impatient(binding, clock, tmp_path):
+def impatient(fake_host, clock):
     """For calls that hang."""
-    host = FakeHost(tmp_path, binding, deadlines=IMPATIENT, clock=clock)
-    yield host.connection()
-    host.close()
+    fake_host.deadlines, fake_host.clock = IMPATIENT, clock
+    return fake_host.connection()
 
 
 def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
@@ -93,7 +84,7 @@ def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
 
 
 def test_answers_are_plain_values(host):
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     assert memory_kib(host) == 8 * 1024 * 1024
     assert cpu_map(host) == (True, True)
     assert cpu_count(host) == 2
@@ -150,7 +141,7 @@ def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_
     )
     with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
         size_of(host, Path("/srv"))
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     with pytest.raises(DriverNotReady, match="still waiting"):
         size_of(host, Path("/srv"))
     released.set()
@@ -160,7 +151,7 @@ def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_
 def test_a_lost_connection_is_opened_again_by_the_next_question(host, binding):
     host.hostname()
     binding.lose_connections()
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     assert binding.calls.count("open") == 2
     assert binding.connections[0].closed_by in binding.threads
 
@@ -190,7 +181,7 @@ def test_a_daemon_that_is_down_is_tried_once_a_second_and_found_when_back(host, 
     assert 25 <= binding.calls.count("open") <= 31
     binding.down = None
     clock.now += RECONNECT_PAUSE
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     assert "openReadOnly" not in binding.calls
 
 
@@ -208,7 +199,7 @@ def test_a_hung_call_ends_at_its_deadline_and_the_next_are_refused_at_once(impat
     stuck = next(t for t in threading.enumerate() if t.name == "libvirt")
     binding.release()
     stuck.join(60)
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     assert binding.connections[0].closed_by is stuck
 
 
@@ -230,7 +221,7 @@ def test_opening_has_a_deadline_as_well(impatient, binding):
 def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding, refusal):
     binding.down, binding.read_only_down = refusal, None
     binding.openReadOnly = lambda uri: FakeLibvirt.connect(binding, "openReadOnly", None)
-    assert host.hostname() == "node-1"
+    assert host.hostname() == "host1"
     assert binding.calls[:2] == ["open", "openReadOnly"]
 
 

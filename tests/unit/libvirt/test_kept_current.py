@@ -22,10 +22,10 @@ from tests.unit.libvirt.fake_binding import (
     FakeLibvirt,
     FakeLibvirtError,
 )
+from tests.unit.libvirt.hosts import NODE, new_tree, update
 from tests.unit.libvirt.test_disk import pool
 from tests.waiting import eventually
 
-NODE = "node-1"
 RBD = "[libvirt]\nimages_type = rbd\nimages_rbd_pool = vms\n"
 QUIET = ["getHostname", "getCapabilities", "getCPUMap", "getMemoryStats"]
 
@@ -35,30 +35,18 @@ def vms(gib: int) -> FakeDomain:
 
 
 @pytest.fixture
-def binding():
-    binding = FakeLibvirt()
+def binding(binding):
     binding.answers["listAllStoragePools"] = [vms(50)]
     return binding
 
 
 @pytest.fixture
-def make(binding, tmp_path):
-    host = FakeHost(tmp_path, binding)
-
+def make(fake_host):
     def make(text: str = RBD, call: float = 20, **otherwise) -> LibvirtDriver:
-        host.deadlines = Deadlines(connect=20, call=call)
-        return host.driver(text, **otherwise)
+        fake_host.deadlines = Deadlines(connect=20, call=call)
+        return fake_host.driver(text, **otherwise)
 
-    yield make
-    host.close()
-
-
-def tree_of(driver: LibvirtDriver, tree: ProviderTree | None = None) -> ProviderTree:
-    if tree is None:
-        tree = ProviderTree()
-        tree.new_root(NODE, str(uuid.uuid4()))
-    driver.update_provider_tree(tree, *driver.get_available_nodes())
-    return tree
+    return make
 
 
 def disk(tree: ProviderTree) -> int:
@@ -67,13 +55,13 @@ def disk(tree: ProviderTree) -> int:
 
 def asked(binding: FakeLibvirt, driver: LibvirtDriver, tree: ProviderTree) -> list[str]:
     before = len(binding.calls)
-    tree_of(driver, ProviderTree(tree.freeze()))
+    update(driver, ProviderTree(tree.freeze()))
     return binding.calls[before:]
 
 
 def test_a_quiet_period_costs_four_calls(make, binding):
     driver = make()
-    tree = tree_of(driver)
+    tree = update(driver)
     assert asked(binding, driver, tree) == QUIET
     binding.connections[0].happen("nodeDevice", 0, 0, 0)
     assert asked(binding, driver, tree) == QUIET
@@ -81,12 +69,12 @@ def test_a_quiet_period_costs_four_calls(make, binding):
 
 def test_a_pools_event_has_pools_read_again_and_nothing_else(make, binding):
     driver = make()
-    tree = tree_of(driver)
+    tree = update(driver)
     binding.answers["listAllStoragePools"] = [vms(60)]
-    assert disk(tree_of(driver)) == 50
+    assert disk(update(driver)) == 50
     binding.connections[0].happen("storagePool", 1)
     assert sorted(asked(binding, driver, tree)) == sorted([*QUIET, "listAllStoragePools"])
-    assert disk(tree_of(driver)) == 60
+    assert disk(update(driver)) == 60
 
 
 def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
@@ -97,7 +85,7 @@ def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
     driver.get_available_nodes()
     binding.connections[0].happen("domain", 0, 2, 0)
     assert not [one for one in threading.enumerate() if one.name == "libvirt-gather"]
-    tree_of(driver)
+    update(driver)
     binding.connections[0].happen("nodeDevice", 0, 0, 0)
     assert woken.wait(60)
     driver.cleanup_host("host")
@@ -105,25 +93,25 @@ def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
 
 def test_a_pool_that_goes_between_list_and_read_is_left_out(make, binding):
     binding.answers["listAllStoragePools"] = [FakeDomain(None), vms(50)]
-    assert disk(tree_of(make())) == 50
+    assert disk(update(make())) == 50
 
 
 def test_pools_that_can_not_be_listed_keep_the_last_size_and_are_named(make, binding):
     driver = make()
-    tree_of(driver)
+    update(driver)
     binding.refused["listAllStoragePools"] = FakeLibvirtError("the mon is away")
     binding.connections[0].happen("storagePool", 1)
-    assert disk(tree_of(driver)) == 50
+    assert disk(update(driver)) == 50
     assert "the mon is away" in driver.degraded("host1")["storage pools"]
     del binding.refused["listAllStoragePools"]
-    tree_of(driver)
+    update(driver)
     assert driver.degraded("host1") == {}
 
 
 def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
     binding.refused["listAllStoragePools"] = FakeLibvirtError("not supported", 3)
     driver = make("")
-    assert tree_of(driver).has_inventory(NODE)
+    assert update(driver).has_inventory(NODE)
     assert driver.degraded("host1") == {}
 
 
@@ -165,7 +153,7 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     assert '<domain type="kvm" />' in text
     binding.answers["getCapabilities"] = text.replace('<domain type="kvm" />', "")
     driver = make()
-    tree_of(driver)
+    update(driver)
     assert "getDomainCapabilities" not in binding.calls
     assert "set virt_type = qemu" in driver.degraded("host1")["virt_type"]
 
@@ -178,14 +166,14 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
     driver = host.driver(text)
     heard: list[str | None] = []
     driver.watch(heard.append)
-    tree = tree_of(driver)
+    tree = update(driver)
     binding.hanging.set()
     binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
     binding.connections[0].happen("nodeDevice", 0, 1, 0)
-    tree_of(driver, tree)
+    update(driver, tree)
     assert list(driver.degraded("host1")) == ["node devices"]
     binding.connections[0].happen("storagePool", 1)
-    tree_of(driver, tree)
+    update(driver, tree)
     assert set(driver.degraded("host1")) == {"node devices", "storage pools"}
     assert tree.exists(f"{NODE}_0000:04:00.0") and disk(tree) == 50
     assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
@@ -193,7 +181,7 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
     binding.lose_connections()
     binding.down = FakeLibvirtError("nobody listens", binding.VIR_ERR_SYSTEM_ERROR)
     with pytest.raises(DriverNotReady, match="nobody listens"):
-        tree_of(driver, tree)
+        update(driver, tree)
     assert len(heard) == 2 and heard[1] is not None, "now it is, whatever else hangs"
     binding.down = None
     binding.hanging.clear()
@@ -204,7 +192,7 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
 def test_how_long_each_source_took_is_told(make):
     driver = make()
     assert isinstance(driver, Timed)
-    tree_of(driver)
+    update(driver)
     asked = {"capabilities", "memory", "storage pools", "domain capabilities of x86_64 on pc, kvm"}
     assert asked <= set(driver.took())
     assert all(seconds >= 0 for seconds in driver.took().values())
@@ -213,16 +201,15 @@ def test_how_long_each_source_took_is_told(make):
 def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_again(make, binding):
     binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
     driver = make()
-    tree = ProviderTree()
-    tree.new_root(NODE, str(uuid.uuid4()))
+    tree = new_tree()
     tree.add_traits(NODE, "COMPUTE_STORAGE_BUS_SATA")
-    tree_of(driver, tree)
+    update(driver, tree)
     assert tree.has_traits(NODE, ["COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_VIRTIO"])
     assert "operation forbidden" in str(driver.degraded("host1"))
     del binding.refused["getDomainCapabilities"]
     data = Path(__file__).with_name("data")
     binding.answers["getDomainCapabilities"] = (data / "domain-pc.xml").read_text()
-    assert tree_of(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
+    assert update(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
     assert driver.degraded("host1") == {}
 
 
@@ -248,9 +235,9 @@ def with_sharing(tree: ProviderTree) -> ProviderTree:
 @pytest.mark.parametrize(("text", "own"), [(SHARED, False), ("", True)])
 def test_a_sharing_provider_stands_for_the_disk_only_where_that_is_asked_for(make, text, own):
     driver = make(text)
-    tree = with_sharing(tree_of(driver))
+    tree = with_sharing(update(driver))
     tree.add_traits(NODE, "STORAGE_DISK_SSD")
-    tree_of(driver, tree)
+    update(driver, tree)
     assert ("DISK_GB" in tree.data(NODE).inventory) is own
     assert tree.has_traits(NODE, ["STORAGE_DISK_SSD"]) is own
     assert tree.data("nfs").inventory["DISK_GB"]["total"] == 1000
@@ -258,10 +245,10 @@ def test_a_sharing_provider_stands_for_the_disk_only_where_that_is_asked_for(mak
 
 def test_without_a_sharing_provider_the_hosts_own_disk_is_reported(make):
     driver = make(SHARED)
-    tree = with_sharing(tree_of(driver))
-    tree_of(driver, tree)
+    tree = with_sharing(update(driver))
+    update(driver, tree)
     tree.remove_traits("nfs", "MISC_SHARES_VIA_AGGREGATE")
-    assert "DISK_GB" in tree_of(driver, tree).data(NODE).inventory
+    assert "DISK_GB" in update(driver, tree).data(NODE).inventory
 
 
 # -- whose host
@@ -274,18 +261,18 @@ def capabilities(uuid_of_host: str) -> str:
 def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
-    tree = tree_of(driver)
+    tree = update(driver)
     binding.answers["getHostname"] = "node-2"
     binding.answers["getCapabilities"] = capabilities("second")
     with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
-        tree_of(driver, tree)
+        update(driver, tree)
 
 
 @pytest.mark.slow
 def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
-    tree_of(driver)
+    update(driver)
     said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     driver.watch(said.put)
     assert said.get(timeout=60) is None
@@ -294,11 +281,11 @@ def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.lose_connections()
     asked = len(binding.calls)
     with pytest.raises(DriverNotReady, match="another host answers"):
-        tree_of(driver)
+        update(driver)
     assert "another host answers: node-2" in str(said.get(timeout=60))
     eventually(lambda: binding.calls[asked:].count("getCapabilities") > 2)
     assert said.empty()
-    binding.answers["getHostname"] = "node-1"
+    binding.answers["getHostname"] = "host1"
     assert said.get(timeout=60) is None
     driver.cleanup_host("host1")
 
@@ -307,18 +294,18 @@ def test_a_host_with_a_new_uuid_only_is_the_same_host(make, binding):
     """Where firmware has none, libvirtd makes one up at each start."""
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
-    tree_of(driver)
+    update(driver)
     binding.answers["getCapabilities"] = capabilities("second")
-    tree_of(driver)
+    update(driver)
     assert driver.degraded("host1") == {}
 
 
 def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
-    tree = tree_of(driver)
+    tree = update(driver)
     binding.answers["getHostname"] = "node-2"
-    tree_of(driver, tree)
+    update(driver, tree)
     assert tree.exists(NODE) and not tree.exists("node-2")
     assert "until compute-agent is restarted" in driver.degraded("host1")["host name"]
 
@@ -326,7 +313,7 @@ def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
 def test_another_host_after_a_restart_of_the_agent_is_not_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     first = watched(make(""))
-    tree_of(first)
+    update(first)
     first.cleanup_host("host1")
     binding.answers["getHostname"] = "node-2"
     binding.answers["getCapabilities"] = capabilities("second")
@@ -342,7 +329,7 @@ def test_another_host_after_a_restart_of_the_agent_is_not_this_one(make, binding
 
 def test_a_host_renamed_while_the_agent_was_away_is_the_same_host(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
-    tree_of(watched(make("")))
+    update(watched(make("")))
     binding.answers["getHostname"] = "node-2"
     driver = watched(make(""))
     assert driver.get_available_nodes() == ["node-2"]
@@ -354,7 +341,7 @@ def test_a_damaged_memory_of_the_host_stops_nothing(make, binding, damage, caplo
     driver = watched(make(""))
     file = driver.context.state_path / "driver-libvirt-host.json"
     file.write_text(damage)
-    tree_of(driver)
+    update(driver)
     assert "libvirt-host.json is damaged" in caplog.text
     assert "first" in file.read_text()
 
@@ -362,7 +349,7 @@ def test_a_damaged_memory_of_the_host_stops_nothing(make, binding, damage, caplo
 def test_a_command_that_looks_at_the_host_writes_nothing(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
-    tree_of(driver)
+    update(driver)
     assert not list(driver.context.state_path.glob("*libvirt-host*"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,26 +125,23 @@ def test_every_metric_is_looked_at_by_a_test(name: str) -> None:
     assert re.search(found, near) or re.search(rf"\b{name}{ends}\b", asserted())
 
 
-promtool = shutil.which("promtool")
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
+@pytest.mark.needs("promtool")
 def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
     for command in (["check", "rules", str(RULES)], ["test", "rules", *map(str, CASES)]):
-        ran = subprocess.run([str(promtool), *command], capture_output=True, text=True, timeout=300)
+        ran = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
+@pytest.mark.needs("promtool")
 def test_promtool_can_read_each_query_of_the_dashboard(tmp_path: Path) -> None:
     """As rules, since those are what it checks."""
     asked = [query.replace("$host", ".*") for query in expressions().values()]
     recorded = [{"record": f"panel:{number}", "expr": one} for number, one in enumerate(asked)]
     path = tmp_path / "panels.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": recorded}]}))
-    command = [str(promtool), "check", "rules", str(path)]
+    command = ["promtool", "check", "rules", str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

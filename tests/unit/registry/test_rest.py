@@ -23,7 +23,6 @@ from tests.registries import registry_at
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
-REFERENCE = reference_python()
 UUID = record().uuid
 OTHER = "00000000-0000-0000-0000-000000000000"
 ROOTS = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1")
@@ -486,10 +485,10 @@ def test_answers_have_the_fields_that_nova_allows_and_demands(schema: str, answe
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REFERENCE, reason="no Nova to compare with")
+@pytest.mark.needs("nova")
 def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
     done = subprocess.run(
-        [str(REFERENCE), "-W", "ignore", "-c", NOVA_CHECKS],
+        [str(reference_python()), "-W", "ignore", "-c", NOVA_CHECKS],
         input=json.dumps(answers()),
         capture_output=True,
         text=True,

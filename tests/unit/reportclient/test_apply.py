@@ -42,6 +42,7 @@ ROOT, CHILD, BELOW, OTHER, CONSUMER = (
     f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(5)
 )
 TOTAL = {"VCPU": Inventory(8).with_defaults(None)}
+NO_TRAITS, INVENTORY = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
 DEEP = Plan((CreateProvider(CHILD, "child", ROOT), CreateProvider(BELOW, "below", CHILD)))
 
 
@@ -71,9 +72,8 @@ def test_an_error_that_only_a_read_explains_ends_the_plan(
     placement: FakePlacement, error: PlacementError
 ) -> None:
     placement.fail_next("PUT", "traits$", error)
-    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
-    outcome = applied(placement, first, second)
-    assert (outcome.stopped_by, outcome.stopped_at) == (error, first)
+    outcome = applied(placement, NO_TRAITS, INVENTORY)
+    assert (outcome.stopped_by, outcome.stopped_at) == (error, NO_TRAITS)
     assert not outcome.view.certain
     assert len(sent(placement)) == 1
 
@@ -85,23 +85,22 @@ def test_a_refused_operation_is_remembered_and_the_others_are_sent(
     placement: FakePlacement, error: PlacementError
 ) -> None:
     placement.fail_next("PUT", "traits$", error)
-    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
-    outcome = applied(placement, first, second)
-    assert outcome.failed == {ROOT: error} and outcome.refused == {ROOT: first}
-    assert outcome.done == (second,) and outcome.stopped_by is None
+    outcome = applied(placement, NO_TRAITS, INVENTORY)
+    assert outcome.failed == {ROOT: error} and outcome.refused == {ROOT: NO_TRAITS}
+    assert outcome.done == (INVENTORY,) and outcome.stopped_by is None
     assert outcome.view.certain
 
 
 def test_an_operation_that_placement_failed_at_is_sent_once_more(placement: FakePlacement) -> None:
     placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, SetTraits(ROOT, frozenset()), patience=1)
-    assert outcome.done == (SetTraits(ROOT, frozenset()),) and outcome.view.certain
+    outcome = applied(placement, NO_TRAITS, patience=1)
+    assert outcome.done == (NO_TRAITS,) and outcome.view.certain
     assert len(sent(placement)) == 2
 
 
 def test_it_is_sent_once_where_placement_failed_before(placement: FakePlacement) -> None:
     placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, SetTraits(ROOT, frozenset()), patience=0)
+    outcome = applied(placement, NO_TRAITS, patience=0)
     assert not outcome.done and len(sent(placement)) == 1
 
 
@@ -114,10 +113,10 @@ def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(
     placement: FakePlacement,
 ) -> None:
     faults(placement, 1)
-    outcome = applied(placement, SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL))
-    assert outcome.refused == {ROOT: SetTraits(ROOT, frozenset())}
+    outcome = applied(placement, NO_TRAITS, INVENTORY)
+    assert outcome.refused == {ROOT: NO_TRAITS}
     assert isinstance(outcome.failed[ROOT], ServerFault)
-    assert outcome.done == (SetInventory(OTHER, TOTAL),)
+    assert outcome.done == (INVENTORY,)
     assert outcome.stopped_by is None and not outcome.view.certain
 
 
@@ -259,15 +258,14 @@ def test_a_rename_needs_no_parent_and_a_create_no_class(placement: FakePlacement
 
 
 def test_the_agent_stops_between_two_writes(placement: FakePlacement) -> None:
-    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
     asked: list[bool] = []
 
     def after_the_first() -> bool:
         asked.append(True)
         return len(asked) > 1
 
-    outcome = applied(placement, first, second, stop=after_the_first)
-    assert outcome.done == (first,) and outcome.stopped_by is None
+    outcome = applied(placement, NO_TRAITS, INVENTORY, stop=after_the_first)
+    assert outcome.done == (NO_TRAITS,) and outcome.stopped_by is None
 
 
 def test_names_that_placement_does_not_know_are_left_out_from_then_on(

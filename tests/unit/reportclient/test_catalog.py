@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from keystoneauth1 import adapter, session
@@ -12,7 +14,7 @@ from keystoneauth1.identity import v3
 from reportclient.errors import PlacementError, Unreachable
 from reportclient.http import PlacementAPI, bounded_session
 from tests.servers.tiny_keystone import TinyKeystone
-from tests.unit.reportclient.test_transport import Peer, peer
+from tests.unit.reportclient.test_transport import Answer, Peer, peer
 
 PATH = "/resource_providers"
 
@@ -43,6 +45,20 @@ def api_by(keystone: TinyKeystone, **options: object) -> PlacementAPI:
     return PlacementAPI(adapter.Adapter(bounded, service_type="placement", **options))
 
 
+@contextmanager
+def at_placements_address(keystone: TinyKeystone, answer: Answer) -> Iterator[Any]:
+    """A server that the catalog has as Placement."""
+    with peer(answer) as server:
+        keystone.endpoints["placement"] = server.url
+        yield server
+
+
+def fails(api: PlacementAPI, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(Unreachable):
+            api.request("GET", PATH)
+
+
 def test_a_placement_that_comes_into_the_catalog_is_found_at_the_next_request(keystone) -> None:
     api = api_by(keystone)
     for _ in range(3):
@@ -65,30 +81,22 @@ def test_a_placement_that_has_moved_is_found_after_two_requests(keystone, old) -
         if old == "gone":
             first.server_close()
         first.answer = somebody_else
-        for _ in range(2):
-            with pytest.raises(Unreachable):
-                api.tagged("req-1").request("GET", PATH)
+        fails(api.tagged("req-1"), times=2)
         assert api.request("GET", PATH) == {"resource_providers": []}
         assert (len(second.tokens), keystone.issued) == (1, ["token-1", "token-2"])
 
 
 def test_a_placement_that_stays_away_costs_few_tokens(keystone) -> None:
     api = api_by(keystone)
-    with peer(somebody_else) as server:
-        keystone.endpoints["placement"] = server.url
-        for _ in range(100):
-            with pytest.raises(Unreachable):
-                api.request("GET", PATH)
+    with at_placements_address(keystone, somebody_else):
+        fails(api, times=100)
     assert len(keystone.issued) == 1 + 6, "before requests 3, 5, 9, 17, 33 and 65"
 
 
 def test_the_token_is_kept_while_keystone_gives_no_other_one(keystone) -> None:
     api = api_by(keystone)
-    with peer(somebody_else) as server:
-        keystone.endpoints["placement"] = server.url
-        for _ in range(2):
-            with pytest.raises(Unreachable):
-                api.request("GET", PATH)
+    with at_placements_address(keystone, somebody_else) as server:
+        fails(api, times=2)
         keystone.stop()
         with pytest.raises(Unreachable, match="/v3/auth/tokens"):
             api.request("GET", PATH)
@@ -100,8 +108,7 @@ def test_the_token_is_kept_while_keystone_gives_no_other_one(keystone) -> None:
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
 def test_what_placement_answers_itself_costs_no_token(keystone, status) -> None:
     api = api_by(keystone)
-    with peer(refusing(status)) as server:
-        keystone.endpoints["placement"] = server.url
+    with at_placements_address(keystone, refusing(status)):
         for _ in range(5):
             with pytest.raises(PlacementError):
                 api.request("GET", PATH)
@@ -111,7 +118,5 @@ def test_what_placement_answers_itself_costs_no_token(keystone, status) -> None:
 def test_a_configured_address_needs_no_catalog(keystone) -> None:
     with peer(somebody_else) as server:
         api = api_by(keystone, endpoint_override=server.url)
-        for _ in range(5):
-            with pytest.raises(Unreachable):
-                api.request("GET", PATH)
+        fails(api, times=5)
     assert keystone.issued == ["token-1"]

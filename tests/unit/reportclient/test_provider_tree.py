@@ -131,6 +131,13 @@ def test_an_unknown_provider_is_a_value_error_that_names_it(
     assert shown(tree) == before
 
 
+@pytest.mark.parametrize("method", ["add_traits", "remove_traits"])
+def test_without_traits_an_unknown_provider_is_no_error(method: str, tree: ProviderTree) -> None:
+    before = shown(tree)
+    getattr(tree, method)("nobody")
+    assert shown(tree) == before
+
+
 def test_exists_answers_for_names_uuids_and_strangers(tree: ProviderTree) -> None:
     assert tree.exists("pf") and tree.exists(PF)
     assert not tree.exists("nobody") and not tree.exists(NOBODY)

@@ -12,7 +12,7 @@ import pytest
 
 from agent.state import files
 from agent.state.document import Damaged, Document, Later, Unreadable
-from tests.full_disk import no_space
+from tests.full_disk import full_disk
 
 FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
 
@@ -158,13 +158,12 @@ def test_file_and_directory_are_on_disk_when_it_returns(tmp_path: Path, monkeypa
 
 
 def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
-    tmp_path: Path, monkeypatch, caplog
+    tmp_path: Path, caplog
 ) -> None:
     one = document(tmp_path)
     one.save(FIELDS)
     kept = one.path.read_bytes()
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         for _ in range(3):
             one.save_or_warn({"name": "other"}, "it may be lost")
     assert one.path.read_bytes() == kept

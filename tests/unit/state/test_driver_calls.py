@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from agent.state.driver_calls import FILE_NAME, DriverCalls
-from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.provider_tree import ProviderTree
+from tests.agents import Idle
 
 ENDS = """
 import os, sys
 from pathlib import Path
-from tests.unit.state.test_driver_calls import Quiet, loaded
+from tests.agents import Idle
+from tests.unit.state.test_driver_calls import loaded
 from agent.state.driver_calls import DriverCalls
 
-class Ends(Quiet):
+class Ends(Idle):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         os._exit(3)
 
@@ -31,16 +32,8 @@ driver.update_provider_tree(None, "host1", None)
 """
 
 
-class Quiet(ComputeDriver):
-    def get_available_nodes(self):
-        return ["host1"]
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        return None
-
-
-def loaded(kind: type[ComputeDriver]) -> LoadedDriver:
-    return LoadedDriver.from_driver("mine", kind(DriverContext("host1", Path("/nowhere"))))
+def loaded(kind: type[Idle]) -> LoadedDriver:
+    return LoadedDriver.from_driver("mine", kind(["host1"]))
 
 
 @pytest.mark.slow
@@ -59,7 +52,7 @@ def test_a_stop_that_did_not_wait_for_a_driver_is_told_as_what_it_was(
 ) -> None:
     path, inside, back = tmp_path / FILE_NAME, threading.Event(), threading.Event()
 
-    class Hangs(Quiet):
+    class Hangs(Idle):
         def get_available_nodes(self):
             inside.set()
             assert back.wait(60)
@@ -83,7 +76,7 @@ def test_calls_that_return_leave_nothing_to_tell_and_a_bad_disk_stops_none(
     tmp_path: Path, caplog
 ) -> None:
     for path in (tmp_path / FILE_NAME, tmp_path / "not there" / FILE_NAME):
-        driver = loaded(Quiet)
+        driver = loaded(Idle)
         DriverCalls(path, [driver]).watch()
         assert driver.nodes() == ["host1"]
         driver.update_provider_tree(ProviderTree(), "host1", None)
@@ -93,7 +86,7 @@ def test_calls_that_return_leave_nothing_to_tell_and_a_bad_disk_stops_none(
 
 def test_a_call_costs_the_file_one_write_in_place(tmp_path: Path) -> None:
     """A period of 1,000 nodes makes 2,000 of them."""
-    path, driver = tmp_path / FILE_NAME, loaded(Quiet)
+    path, driver = tmp_path / FILE_NAME, loaded(Idle)
     DriverCalls(path, [driver]).watch()
     before = path.stat().st_ino
     driver.nodes()

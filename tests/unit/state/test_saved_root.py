@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from agent.state.saved_root import SavedRoot
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
-from tests.full_disk import no_space
+from tests.full_disk import full_disk
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -23,14 +22,13 @@ def loaded(state: Path) -> View:
 
 
 def test_after_a_full_disk_a_restart_reads_placement_instead_of_the_view_before(
-    tmp_path: Path, monkeypatch
+    tmp_path: Path,
 ) -> None:
     """Else it would write by an older state, as if nothing had been acknowledged since."""
     saved = SavedRoot.in_directory(tmp_path, ROOT)
     saved.load()
     saved.save(ROOT, view(1))
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+    with full_disk():
         saved.save(ROOT, view(2))
     assert loaded(tmp_path).generations == {}
     saved.save(ROOT, view(2))
