@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from computectl.asking.request_options import (
     add_request_options,
     add_selection,
     given_request_options,
+    parse_with_groups,
     request_from_options,
-    rewrite_group_options,
     unknown_names_error,
 )
 from computectl.asking.why import Explainer, Why
@@ -138,9 +139,8 @@ class ShowCandidates(DrawnOrListed[Answered]):
         add_request_options(parser)
         hosts = "disabled hosts, which a scheduler excludes"
         add_selection(parser, "request", hosts)
+        parser.parse_args = partial(parse_with_groups, parser)  # type: ignore[assignment,method-assign]
         return parser
-
-    rewrite_arguments = staticmethod(rewrite_group_options)
 
     def execute(self, options: argparse.Namespace) -> Answered:
         session = self.session()

@@ -1,7 +1,7 @@
 """``computectl providers``: find providers in Placement, in any tree."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.reporting.reports import Condition, Severity
@@ -9,7 +9,6 @@ from computectl.asking.request_options import (
     add_group_options,
     add_selection,
     provider_query_from_options,
-    refuse_habits,
     unknown_names_error,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
@@ -73,11 +72,6 @@ class FindProviders(DrawnOrListed[Answered]):
             roots = {provider.root_uuid for provider in listed.providers}
             names |= names_in(sorted(roots - names.keys()), api)
         return Answered(listed, names, api.calls)
-
-    @classmethod
-    def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
-        refuse_habits(arguments, groups=False)
-        return list(arguments)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         providers = sorted(answer.listed.providers, key=lambda provider: provider.name)

@@ -2,17 +2,15 @@
 
 An option of a group has the group's suffix at its end, as Placement's parameters have:
 ``--required_ACCEL`` is ``required_ACCEL`` in the query, and ``--required-ACCEL``, which is
-easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so they
-are rewritten as ``--of-group`` before argparse reads the command line.
+easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so those of
+a command line are added to the parser before it reads them.
 """
 
 import argparse
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
 
 from computectl.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
@@ -24,33 +22,12 @@ from reportclient.model import parse_uuid
 from reportclient.reader import part_of
 
 KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")
-OF_GROUP = "--of-group"
-_OF_GROUP = re.compile(
-    rf"--({'|'.join(KINDS)})(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))(?:=(.*))?", re.DOTALL
-)
+_OF_GROUP = re.compile(rf"--({'|'.join(KINDS)})(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))")
 
-Given = tuple[str, str | None]
+Given = tuple[str, str]
 """A kind of option, and the value that was given."""
 Resolve = Callable[[str], str]
 """Returns the UUID of a provider by its name."""
-
-
-def rewrite_group_options(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with the options of groups rewritten as ``--of-group``.
-
-    :raises CommandError: an option is spelled as osc-placement or Placement spell it.
-    """
-    refuse_habits(arguments)
-    rewritten = []
-    rest = iter(arguments)
-    for word in rest:
-        match = _OF_GROUP.fullmatch(word)
-        if match is None:
-            rewritten.append(word)
-            continue
-        value = match[4] if match[4] is not None else next(rest, None)
-        rewritten.append(f"{OF_GROUP}={json.dumps([match[1], match[2] or match[3], value])}")
-    return rewritten
 
 
 def add_group_options(parser: argparse._ActionsContainer) -> None:
@@ -76,18 +53,39 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
     several = partial(parser.add_argument, action="append", default=[])
     several(
         "--group",
+        type=_named_group,
         metavar="SUFFIX[:CLASS=N,...]",
         help="a group that a single provider must meet; options with its suffix at the end "
         "apply to it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
-    several(OF_GROUP, help=argparse.SUPPRESS)
     policy = "isolate: each group needs its own provider; required with two or more groups"
     parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
     root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
     several("--root-required", metavar="TRAITS", help=root)
     subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
     several("--same-subtree", metavar="SUFFIX,...", help=subtree)
+
+
+def parse_with_groups(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; the options of groups that it has are added to the parser before."""
+    for option in {word.partition("=")[0] for word in words}:
+        if match := _OF_GROUP.fullmatch(option):
+            of_group = partial(_of_group, match[2] or match[3], match[1])
+            parser.add_argument(option, dest="group", action="append", type=of_group)
+    return argparse.ArgumentParser.parse_args(parser, words)
+
+
+def _named_group(text: str) -> tuple[str, list[Given]]:
+    """Return the suffix of ``--group``, and its resources if there are any."""
+    suffix, _, resources = text.partition(":")
+    if not suffix:
+        raise argparse.ArgumentTypeError(f"{text}: the suffix is missing")
+    return suffix, [("resources", resources)] if resources else []
+
+
+def _of_group(suffix: str, kind: str, value: str) -> tuple[str, list[Given]]:
+    return suffix, [(kind, value)]
 
 
 def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
@@ -104,17 +102,8 @@ def request_from_options(options: argparse.Namespace, resolve: Resolve) -> Resou
     :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
     by_suffix = {UNSUFFIXED: _unsuffixed(options)}
-    for text in options.group:
-        suffix, _, resources = text.partition(":")
-        if not suffix:
-            raise CommandError(
-                f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
-            )
-        given = by_suffix.setdefault(suffix, [])
-        given += [("resources", resources)] if resources else []
-    for text in options.of_group:
-        kind, suffix, value = json.loads(text)
-        by_suffix.setdefault(suffix, []).append((kind, value))
+    for suffix, given in options.group:
+        by_suffix.setdefault(suffix, []).extend(given)
     groups = {suffix: _group(given, suffix, resolve) for suffix, given in by_suffix.items()}
     return ResourceRequest(
         groups.pop(UNSUFFIXED),
@@ -139,7 +128,7 @@ def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -
 
 def given_request_options(options: argparse.Namespace) -> Iterable[str]:
     """Return the options of the request that were given."""
-    kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
+    kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group")
     whole = ("group_policy", "root_required", "same_subtree")
     return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
 
@@ -186,42 +175,6 @@ def _group(given: Sequence[Given], suffix: str, resolve: Resolve) -> RequestGrou
             case _:
                 tree = parse_uuid(value) or resolve(value)
     return RequestGroup.from_values(resources, required, member_of, tree, suffix=suffix)
-
-
-_NUMBERED = re.compile(
-    r"--(resources?|required|forbidden|member[-_]of|in[-_]tree)([0-9]+)(?:=(.*))?", re.DOTALL
-)
-_RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
-
-
-def refuse_habits(arguments: Sequence[str], *, groups: bool = True) -> None:
-    """Reject options as osc-placement and Placement spell them.
-
-    ``groups``: whether the command has groups with a suffix.
-
-    :raises CommandError: the command line has such an option; suggests the right spelling.
-    """
-    for number, word in enumerate(arguments):
-        after = arguments[number + 1] if number + 1 < len(arguments) else "..."
-        if match := _NUMBERED.fullmatch(word):
-            _refuse(match[1], match[2] if groups else "", match[3] or after, word)
-        elif match := _RESOURCE.fullmatch(word):
-            _refuse("resource", _group_before(arguments[:number]), match[1] or after, word)
-
-
-def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
-    kind = kind.replace("_", "-")
-    meant = f"--{kind}{'-' if suffix else ''}{suffix} {value}"
-    if kind.startswith("resource"):
-        meant = f"--group {suffix}:{value}" if suffix else f"--resources {value}"
-    raise CommandError(f"there is no option {word.partition('=')[0]}", f"is {meant} meant?")
-
-
-def _group_before(arguments: Sequence[str]) -> str:
-    """Return the last group's suffix if it has no amounts: ``--group 1 --resource VCPU=1``."""
-    named = [after for word, after in pairwise(arguments) if word == "--group"]
-    named += [word.partition("=")[2] for word in arguments if word.startswith("--group=")]
-    return named[-1] if named and ":" not in named[-1] else ""
 
 
 ALIKE = 0.8

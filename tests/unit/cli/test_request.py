@@ -10,8 +10,8 @@ from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
+    parse_with_groups,
     request_from_options,
-    rewrite_group_options,
 )
 from computectl.shared.errors import CommandError
 from drivers.diagnostics import BadFile
@@ -25,9 +25,7 @@ def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_group_options(parser)
     add_request_options(parser)
-    return request_from_options(
-        parser.parse_args(rewrite_group_options(words)), {"host1": TREE}.__getitem__
-    )
+    return request_from_options(parse_with_groups(parser, words), {"host1": TREE}.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +72,9 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
         ("--resources VCPU", "--resources"),
         ("--resources VCPU=two", "'two'"),
         ("--resources VCPU=1 --resources VCPU=2", "VCPU was given before"),
-        ("--group :VCPU=1", "--group :VCPU=1: the suffix is missing"),
-        ("--required-ACCEL", "--required-ACCEL: a value is missing"),
+        ("--group :VCPU=1", "--group: :VCPU=1: the suffix is missing"),
+        ("--required-ACCEL", "--required-ACCEL: expected one argument"),
+        ("--required-ACCEL --group X:VCPU=1", "--required-ACCEL: expected one argument"),
         ("--required_ACCEL=", "--required_ACCEL: a value is missing"),
         ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is given twice"),
         ("--required-A in:X,!Y", "requiredA=in:X,!Y"),
@@ -84,7 +83,7 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
     ],
 )
 def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: str) -> None:
-    with pytest.raises((CommandError, BadQuery)) as told:
+    with pytest.raises((CommandError, BadQuery, argparse.ArgumentError)) as told:
         parsed(*words.split())
     assert named in str(told.value)
 
@@ -93,15 +92,6 @@ def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: s
 def test_a_limit_that_is_no_number_of_candidates_is_refused(limit: str) -> None:
     with pytest.raises(BadQuery, match="limit="):
         read_request(f"resources=VCPU:1&limit={limit}")
-
-
-def test_a_word_that_is_a_value_stays_one() -> None:
-    assert rewrite_group_options(["--query", "x", "--limit", "3"]) == [
-        "--query",
-        "x",
-        "--limit",
-        "3",
-    ]
 
 
 # -- a file
