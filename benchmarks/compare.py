@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import write_charts
+from benchmarks.placement import LoggedPlacement
 from benchmarks.results import Case, Results, medians
 from benchmarks.table import write_tables
-from driverkit.placement.server import PlacementServer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 50), (131, 200)]
@@ -90,10 +90,9 @@ def _case(size: tuple[int, int], repeats: int, reference: str | None) -> Case:
 def _run(python: str, side: str, size: tuple[int, int], *more: str) -> Any:
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
-        PlacementServer(Path(directory)) as server,
+        LoggedPlacement(Path(directory)) as server,
     ):
-        log = Path(directory) / "requests.jsonl"
-        return run_side(python, side, server.url, log, *size, *more)
+        return run_side(python, side, server.url, server.log_of_requests, *size, *more)
 
 
 def run_side(python: str, module: str, *arguments: object) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import run_side
-from driverkit.placement.server import PlacementServer
+from benchmarks.placement import LoggedPlacement
 
 PROVIDERS, CONSUMERS = 11, 5
 
@@ -24,10 +24,17 @@ def quiet_calls(reference: str, *how: str) -> Any:
     """Return the calls of a quiet period, with a Placement of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="lazily-") as directory,
-        PlacementServer(Path(directory)) as server,
+        LoggedPlacement(Path(directory)) as server,
     ):
-        log = Path(directory) / "requests.jsonl"
-        return run_side(reference, "lazily_reference", server.url, log, PROVIDERS, CONSUMERS, *how)
+        return run_side(
+            reference,
+            "lazily_reference",
+            server.url,
+            server.log_of_requests,
+            PROVIDERS,
+            CONSUMERS,
+            *how,
+        )
 
 
 def main(argv: Sequence[str]) -> None:
