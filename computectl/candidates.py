@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
-from computectl.asking.explanation import Explained, explanations, paragraphs
+from computectl.asking.explanation import paragraphs, write_sentences
 from computectl.asking.facts import Facts
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
@@ -84,7 +84,7 @@ COLUMNS: Columns = {
 class Answered:
     """Candidates, names by provider UUID, the calls that they took, and the requested limit.
 
-    With ``--explain`` also their explanation.
+    ``why``: with ``--explain`` also their explanation.
     """
 
     answer: AllocationCandidates
@@ -92,7 +92,6 @@ class Answered:
     calls: int
     limit: int | None = None
     why: Why | None = None
-    explained: tuple[Explained, ...] = ()
 
 
 class ShowCandidates(DrawnOrListed[Answered]):
@@ -148,12 +147,12 @@ class ShowCandidates(DrawnOrListed[Answered]):
         request = _request(options, api)
         try:
             answer = allocation_candidates(request, api, QueryOptions(options.include_disabled))
-            why, explained = None, []
+            why = None
             if options.explain:
                 question = Question(replace(request, limit=None), options.include_disabled)
                 facts = Facts(api, question)
                 why = Explainer(facts).diagnose()
-                explained = explanations(why, facts)
+                write_sentences(why, facts)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
@@ -162,7 +161,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         elif not options.explain and (not options.columns or {*options.columns} & NAMES):
             shown = answer.hosts()
         names = names_in(trees_of(answer, shown), api)
-        return Answered(answer, names, api.calls, request.limit, why, tuple(explained))
+        return Answered(answer, names, api.calls, request.limit, why)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         found, hosts = answer.answer, answer.answer.hosts()
@@ -188,12 +187,12 @@ class ShowCandidates(DrawnOrListed[Answered]):
             yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
         if answer.why is not None:
             yield ""
-            for bullet, text in paragraphs(list(answer.explained), answer.why):
+            for bullet, text in paragraphs(answer.why):
                 yield folded(bullet + text, screen.width, len(bullet))
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
-            return EXPLAINED_COLUMNS, answer.explained
+            return EXPLAINED_COLUMNS, answer.why.explained
         return COLUMNS, _rows(answer)
 
     def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
