@@ -11,7 +11,7 @@ from agent.reporting import status as schema
 from agent.reporting.reports import Check, Severity
 from agent.state import files
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText, counted
 from reportclient.plain_text import ago, plain
@@ -142,20 +142,20 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         f"compute-agent {plain(written.agent_version)} on {host} (pid {written.pid}): "
         f"{health}; {status.last_period}"
     )
-    yield screen.painted(("  service: ", None), *service_words(written.service))
+    yield screen.painted(("  service: ", None), *_service_words(written.service))
     if written.service.registry and not written.service.attached:
         why = plain(written.service.registry)
         yield f"    the registry does not serve this host, which keeps its last status: {why}"
     if written.service.broker:
         yield "    RPC calls do not reach this host; heartbeats bring its service record"
     if written.checks:
-        yield screen.painted(("  ", None), *check_words(written.checks))
+        yield screen.painted(("  ", None), *_check_words(written.checks))
     for node in written.nodes:
-        state = screen.paint(*node_words(node, status))
+        state = screen.paint(*_node_words(node, status))
         changes = plain(node.changes) or "nothing to change"
         yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
         for condition in node.conditions:
-            yield f"    {plain(str(condition))}"
+            yield f"    {screen.paint(plain(str(condition)), SEVERITY_STYLES[condition.severity])}"
         if sources and not node.took:
             yield "    sources: no driver of this node measures how long its sources take"
         elif sources:
@@ -165,7 +165,7 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
             yield f"    {plain(step)}"
 
 
-def check_words(checks: Sequence[Check]) -> list[StyledText]:
+def _check_words(checks: Sequence[Check]) -> list[StyledText]:
     """Return the checks as /readyz does: each failed one, then the names of those that passed."""
     passed = ", ".join(check.name for check in checks if check.ok)
     texts: list[StyledText] = [(plain(str(check)), "red") for check in checks if not check.ok]
@@ -173,7 +173,7 @@ def check_words(checks: Sequence[Check]) -> list[StyledText]:
     return [piece for text in texts for piece in (("; ", None), text)][1:]
 
 
-def node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
+def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     """Return whether a node is reported and healthy, or how long ago it was fully reported."""
     if node.ok and (ill := len(node.texts(Severity.DEGRADED))):
         return f"reported, degraded ({counted(ill, 'part')})", "yellow"
@@ -186,7 +186,7 @@ def node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     return f"not fully reported since compute-agent started{start}", "red"
 
 
-def service_words(service: schema.ServiceFacts) -> list[StyledText]:
+def _service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
         return [

@@ -15,7 +15,7 @@ from cliff.lister import Lister
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry import errors as registry
-from agent.reporting.reports import Condition, errors
+from agent.reporting.reports import Condition, Severity, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
@@ -164,6 +164,14 @@ class OperatorCommand(Command):
             traceback.print_exc(file=self.app.stderr)
         return self.app.print_failure(as_command_error(err, self.files))
 
+
+SEVERITY_STYLES: Mapping[Severity, str | None] = {
+    Severity.ERROR: "red",
+    Severity.DEGRADED: "yellow",
+    Severity.WARNING: "yellow",
+    Severity.INFO: None,
+}
+"""How conditions are painted on a terminal."""
 
 Answer = TypeVar("Answer")
 Columns = Mapping[str, Callable[[Any], Any]]

@@ -80,7 +80,7 @@ class Feed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A screen: head, ``above`` with ``lines_above`` lines, rows that scroll, changes, foot.
+    """A screen: head, rows that scroll below ``titles`` lines, changes, foot.
 
     ``wrong``: an error, shown in the head in place of all its texts except the first.  ``draw``:
     returns the visible rows, drawn on a number of lines.
@@ -91,12 +91,11 @@ class View(Generic[T]):
     rows: Sequence[T]
     draw: Callable[[Sequence[T], int], Iterable[RenderableType]]
     keys: str
-    above: Sequence[RenderableType] = ()
-    lines_above: int = 0
+    titles: int = 0
 
     def room(self, height: int) -> int:
         """Return how many rows fit on a screen of ``height`` lines."""
-        return max(1, height - 2 - self.lines_above - _changes_room(height))
+        return max(1, height - 2 - self.titles - _changes_room(height))
 
     def on(self, feed: Feed[Any], controls: Controls, size: Size) -> RenderableType:
         """Draw the whole screen, with the rows from ``controls.top`` on."""
@@ -107,7 +106,6 @@ class View(Generic[T]):
         place = f"{top + 1}-{top + len(shown)} of {many}" if shown else "nothing"
         return Group(
             _head(self.head, feed.at, feed.wrong or self.wrong, width),
-            *self.above,
             *self.draw(shown, room),
             _changes(feed.changes, height),
             _foot(self.keys, place, width),
