@@ -182,13 +182,9 @@ def removed(
     failed: list[PlacementError] = []
     for root in planned.roots:
         saved = session.saved_root(root.root, writing=True)
-        if progress is None:
-            outcome = apply(root.plan(), root.view(), api)
-            gone_here = root.going - set(outcome.view.snapshot.providers)
-            errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
-        else:
-            wait = session.settings.rules.child_wait
-            gone_here, errors = removed_in_steps(root, saved, wait, api, progress)
+        gone_here, errors = removed_of(
+            root, saved, session.settings.rules.child_wait, api, progress
+        )
         gone |= gone_here
         failed += errors
         if gone_here == root.going and not errors and not root.reported_by:
@@ -198,27 +194,31 @@ def removed(
     return replace(planned, gone=frozenset(gone), failed=failed)
 
 
-def removed_in_steps(
+def removed_of(
     leaving_root: Leaving,
     saved: SavedRoot,
     wait: float | None,
     api: API,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None] | None,
 ) -> tuple[set[str], list[PlacementError]]:
-    """Remove an attached root's children in the steps of :mod:`agent.period.attach`.
+    """Remove the providers of a root; return their UUIDs, and the errors.
 
-    ``wait``: seconds before a delete; ``None``: never delete.  Returns the UUIDs of the providers
-    removed, and the errors.
+    With ``progress`` in the steps of :mod:`agent.period.attach`: ``wait`` seconds before a delete;
+    ``None``: never delete.
     """
     uuid, view = leaving_root.root, saved.load()
-    going = leaving_root.going
+    going, gone = leaving_root.going, set[str]()
     steps = LeavingChildren()
     last_progress, conflicts = 0.0, 0
     while True:
-        view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
+        try:
+            view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
+        except PlacementError as err:
+            return gone, [err]
         now, observed = time.monotonic(), view.snapshot
         desired = observed.with_changes({child: None for child in going if child in observed})
-        desired = steps.with_next_steps(observed, desired, wait, now)
+        if progress is not None:
+            desired = steps.with_next_steps(observed, desired, wait, now)
         root = observed.get(uuid)
         if root is not None and leaving_root.traits is not None:
             desired = desired.with_changes({uuid: replace(root, traits=leaving_root.traits)})
@@ -231,12 +231,10 @@ def removed_in_steps(
             continue
         failed += filter(None, [outcome.stopped_by])
         gone = going - set(view.snapshot.providers)
+        if gone == going or failed or progress is None:
+            return gone, failed
         left = counted(len(going) - len(gone), "provider")
         verb = "stays" if len(going) - len(gone) == 1 else "stay"
-        if gone == going:
-            return gone, failed
-        if failed:
-            return gone, failed
         if wait is None:
             progress(
                 f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "

@@ -4,7 +4,7 @@ Finding them takes 2 GETs for a root, and 1 for the consumers of each provider b
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.ownership.ledger import Ledger, joined
 from agent.period.traits import tag_of, tags_of_others
@@ -12,7 +12,6 @@ from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import first_few
-from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
 from reportclient.reader import (
     Listed,
     consumers_of,
@@ -22,7 +21,6 @@ from reportclient.reader import (
     read_part,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
 
 NODE = "COMPUTE_NODE"
 
@@ -68,7 +66,6 @@ class Leaving:
 
     root: str
     leavers: tuple[Leaver, ...]
-    generations: Mapping[str, int] = field(default_factory=dict)
     traits: frozenset[str] | None = None
     reported_by: frozenset[str] = frozenset()
 
@@ -76,27 +73,6 @@ class Leaving:
     def going(self) -> set[str]:
         """Return the UUIDs of the providers to remove."""
         return {leaver.provider.uuid for leaver in self.leavers if leaver.fate == "goes"}
-
-    def view(self) -> View:
-        """Return the view on which the removal is planned."""
-        providers = [leaver.provider for leaver in self.leavers]
-        uuids = {provider.uuid for provider in providers}
-        alone = [
-            each if each.parent_uuid in uuids else Provider(each.uuid, each.name)
-            for each in providers
-        ]
-        if self.traits is not None:
-            alone.append(Provider(self.root, self.root, traits=self.traits))
-        return View(Snapshot.build(alone), self.generations, certain=True)
-
-    def plan(self) -> Plan:
-        """Return the plan of the removal, children first."""
-        operations: list[Operation] = [
-            DeleteProvider(leaver.provider.uuid) for leaver in self.leavers if leaver.fate == "goes"
-        ]
-        if self.traits is not None:
-            operations.append(SetTraits(self.root, self.traits))
-        return Plan(tuple(operations))
 
 
 def leaving(  # noqa: PLR0913  by name
@@ -137,8 +113,7 @@ def leaving(  # noqa: PLR0913  by name
         traits, _ = read_part(root, "traits", api)
         own_traits = joined(ledger.holdings_on(root).values()).traits & traits
         traits_left = traits - own_traits if own_traits else None
-    generations = {uuid: item["generation"] for uuid, item in listed.items()}
-    return Leaving(root, (*reversed(below), *beside), generations, traits_left)
+    return Leaving(root, (*reversed(below), *beside), traits_left)
 
 
 def _ours(
