@@ -84,8 +84,8 @@ class AuditCloud(DrawnOrListed[Audit]):
                 text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
                 yield folded(f"  {painted} {text}", screen.width, 11)
                 if condition.next_step:
-                    arrow = f"{' ' * 11}{screen.branches.arrow}"
-                    yield folded(f"{arrow} {plain(condition.next_step)}", screen.width)
+                    step = f"{' ' * 11}→ {plain(condition.next_step)}"
+                    yield folded(step, screen.width)
             if number > SHOWN:
                 yield f"  and {number - SHOWN} more; -f json lists all"
 

@@ -9,7 +9,7 @@ daemon imports nothing of ``driverkit``.
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +17,7 @@ from agent.config import ConfigError, as_written
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Terminal
 from driverkit.placement.server import PlacementServer
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
@@ -93,7 +94,7 @@ class Show:
     nodes: Nodes
     config_path: Path | None
     """``dev.conf``, for ``computectl``; ``None`` with ``--once``, whose Placement ends at once."""
-    out: IO[str] = sys.stdout
+    out: IO[str] = field(default_factory=lambda: Terminal.around(sys.stdout))
     drawn: bool = False
 
     def __call__(self, reports: Sequence[Report]) -> None:

@@ -188,7 +188,7 @@ class OneNameForAllNodes(GoodDriver):
             tree.new_child("rack-host1_disk", node)
 
 
-@breaks("second-period", "set inventory of VCPU on host1: reserved 2 -> 3")
+@breaks("second-period", "set inventory of VCPU on host1: reserved 2 → 3")
 class ReportsWhatIsFree(GoodDriver):
     calls = 0
 
