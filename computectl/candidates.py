@@ -24,7 +24,7 @@ from computectl.asking.request_options import (
 )
 from computectl.asking.why import Explainer, Why
 from computectl.reading.trees import find_provider, name_of, names_in, trees_of
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError, Once
 from computectl.shared.screen import Screen, counted, folded
 from drivers.diagnostics import BadFile
@@ -100,7 +100,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
     Disabled hosts are excluded, as by a scheduler. Exits with 1 if there are no candidates.
     """
 
-    drawn = "hosts"
     examples = """\
   computectl candidates --resources VCPU=2,MEMORY_MB=512 --required HW_CPU_X86_AVX2
   computectl candidates --resources VCPU=2 --group ACCEL:CUSTOM_FPGA=1 \\
@@ -156,7 +155,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
-        if options.formatter == self.drawn:
+        if options.formatter == TEXT:
             shown = answer.hosts()[:SHOWN_HOSTS]
         elif not options.explain and (not options.columns or {*options.columns} & NAMES):
             shown = answer.hosts()

@@ -12,7 +12,7 @@ from computectl.asking.request_options import (
     unknown_names_error,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.calls import Counting
@@ -40,7 +40,6 @@ class FindProviders(DrawnOrListed[Answered]):
     Providers of disabled hosts are counted, but not listed. Exits with 1 if none is found.
     """
 
-    drawn = "lines"
     examples = """\
   computectl providers --required CUSTOM_PHYSNET_PUBLIC
   computectl providers --resources SRIOV_NET_VF=1 --in-tree host1
@@ -67,7 +66,7 @@ class FindProviders(DrawnOrListed[Answered]):
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         names: dict[str, str] = {}
-        if options.formatter == self.drawn or not options.columns or "host" in options.columns:
+        if options.formatter == TEXT or not options.columns or "host" in options.columns:
             names = {provider.uuid: provider.name for provider in listed.providers}
             roots = {provider.root_uuid for provider in listed.providers}
             names |= names_in(sorted(roots - names.keys()), api)

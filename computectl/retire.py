@@ -12,7 +12,7 @@ from agent.reporting.reports import Condition, with_agents_step
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.shared.command_session import Session
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
 from reportclient.diff import diff
@@ -99,7 +99,7 @@ class Retire(DrawnOrListed[Retired]):
             planned = Retired(session.settings.host, _leaving_roots(session, api))
             if not planned.going or any(planned.blocks()):
                 return planned
-            can_ask = options.formatter == self.drawn and self.app.stdin.isatty()
+            can_ask = options.formatter == TEXT and self.app.stdin.isatty()
             if options.yes or (can_ask and self._agreed(planned, options)):
                 in_steps = session.settings.rules.attached and not options.nova_stopped
                 return removed(session, planned, api, self._print_progress if in_steps else None)

@@ -58,7 +58,6 @@ COLUMNS: Columns = {
 class ShowTree(DrawnOrListed[Trees]):
     """Draw this host's provider tree in Placement, another provider's tree, or all trees."""
 
-    drawn = "tree"
     pictures = ("svg",)
     examples = """\
   computectl tree                          this host's tree, by its compute_id

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.text import Text
 
@@ -37,7 +36,11 @@ def numbers(settings: MonitoringSettings) -> Numbers | None:
     """Return the agent's metrics; ``None`` if they are not configured or can't be read."""
     try:
         if settings.socket is not None:
-            text = _page(_OverSocket(settings.socket))
+            link = http.client.HTTPConnection("localhost", timeout=PATIENCE)
+            link.sock = socket.socket(socket.AF_UNIX)
+            link.sock.settimeout(PATIENCE)
+            link.sock.connect(str(settings.socket))
+            text = _page(link)
         elif settings.port:
             link = http.client.HTTPConnection(settings.listen, settings.port, timeout=PATIENCE)
             text = _page(link)
@@ -66,18 +69,6 @@ def _page(link: http.client.HTTPConnection) -> str:
     with closing(link):
         link.request("GET", "/metrics")
         return link.getresponse().read().decode()
-
-
-class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the Unix socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(self._path))
 
 
 @dataclass(frozen=True, slots=True)
