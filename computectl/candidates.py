@@ -17,9 +17,8 @@ from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
     add_selection,
-    given_request_options,
     parse_with_groups,
-    request_from_options,
+    query_of,
     unknown_names_error,
 )
 from computectl.asking.why import Explainer, Why
@@ -210,18 +209,15 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
-    given = list(given_request_options(options))
     forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
-    if len(forms) + bool(given) > 1:
-        raise CommandError(
-            f"{' and '.join([*forms, *given[:1]])} can't be combined", "use only one of them"
-        )
-    if options.query:
-        request = read_request(options.query)
-    elif options.file:
+    forms += [each.option for each in options.given[:1]]
+    if len(forms) > 1:
+        raise CommandError(f"{' and '.join(forms)} can't be combined", "use only one of them")
+    if options.file:
         request = _request_from_file(options.file)
     else:
-        request = request_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
+        resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
+        request = read_request(options.query or query_of(options.given, resolve))
     limit = options.limit if options.limit is not None else request.limit
     return replace(request, limit=LIMIT if limit is None else limit)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from agent.reporting.reports import Condition, Severity
 from computectl.asking.request_options import (
+    Given,
     add_group_options,
     add_selection,
-    provider_query_from_options,
+    query_of,
     unknown_names_error,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
@@ -20,9 +21,8 @@ from reportclient.candidates import ProviderQuery, read_provider_query
 from reportclient.candidates.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.errors import UnknownNames
 from reportclient.http import API
+from reportclient.model import parse_uuid
 from reportclient.plain_text import plain
-
-_GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,16 @@ class FindProviders(DrawnOrListed[Answered]):
 
 
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
-    given = [name for name in ("provider", *_GROUP) if getattr(options, name)]
+    given = list(options.given)
+    if options.provider:
+        parameter = "uuid" if parse_uuid(options.provider) else "name"
+        given.append(Given("NAME_OR_UUID", parameter, options.provider))
     if options.query and given:
         raise CommandError("--query can't be combined with other options", "use only one of them")
-    if options.query:
-        return read_provider_query(options.query)
-    if not given:
+    if not (options.query or given):
         raise CommandError(
             "no name and no option: this would list every provider of the cloud",
             "`computectl providers --help` has examples",
         )
-    return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
+    resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
+    return read_provider_query(options.query or query_of(given, resolve))

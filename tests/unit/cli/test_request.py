@@ -11,7 +11,7 @@ from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
     parse_with_groups,
-    request_from_options,
+    query_of,
 )
 from computectl.shared.errors import CommandError
 from drivers.diagnostics import BadFile
@@ -25,7 +25,8 @@ def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_group_options(parser)
     add_request_options(parser)
-    return request_from_options(parse_with_groups(parser, words), {"host1": TREE}.__getitem__)
+    given = parse_with_groups(parser, words).given
+    return read_request(query_of(given, {"host1": TREE}.__getitem__))
 
 
 @pytest.mark.parametrize(
@@ -69,15 +70,16 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--resources VCPU", "--resources"),
+        ("--resources VCPU", "resources=VCPU: "),
         ("--resources VCPU=two", "'two'"),
-        ("--resources VCPU=1 --resources VCPU=2", "VCPU was given before"),
+        ("--resources VCPU=1 --resources VCPU=2", "VCPU is given twice"),
         ("--group :VCPU=1", "--group: :VCPU=1: the suffix is missing"),
         ("--required-ACCEL", "--required-ACCEL: expected one argument"),
         ("--required-ACCEL --group X:VCPU=1", "--required-ACCEL: expected one argument"),
-        ("--required_ACCEL=", "--required_ACCEL: a value is missing"),
-        ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is given twice"),
+        ("--required_ACCEL=", "required_ACCEL=: a name is missing"),
+        ("--in-tree-A host1 --in-tree-A host1", "in_treeA is given 2 times"),
         ("--required-A in:X,!Y", "requiredA=in:X,!Y"),
+        ("--resources VCPU=1 --group A", "--group A: the group has no constraint"),
         ("--root-required in:X,Y", "root_required=in:X,Y"),
         ("--member-of rack7", "member_of=rack7"),
     ],
