@@ -15,16 +15,18 @@ from computectl.asking.facts import Facts
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
+    add_option,
     add_request_options,
     add_selection,
     parse_with_groups,
     query_of,
     unknown_names_error,
+    whole_form,
 )
 from computectl.asking.why import Explainer, Why
 from computectl.reading.trees import find_provider, name_of, names_in, trees_of
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
-from computectl.shared.errors import PROBLEMS, CommandError, Once
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, counted, folded
 from drivers.diagnostics import BadFile
 from reportclient.calls import Counting
@@ -109,20 +111,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
     arguments = (
         argument(
-            "--file",
-            action=Once,
-            metavar="FILE",
-            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
-            "- is stdin",
-        ),
-        argument(
-            "--limit",
-            action=Once,
-            type=int,
-            metavar="N",
-            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
-        ),
-        argument(
             "--explain",
             action="store_true",
             help="show what each constraint excludes, by querying again without it",
@@ -134,6 +122,19 @@ class ShowCandidates(DrawnOrListed[Answered]):
         parser = super().get_parser(prog_name)
         add_group_options(parser)
         add_request_options(parser)
+        add_option(
+            parser,
+            "file",
+            metavar="FILE",
+            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
+            "- is stdin",
+        )
+        add_option(
+            parser,
+            "limit",
+            metavar="N",
+            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
+        )
         hosts = "disabled hosts, which a scheduler excludes"
         add_selection(parser, "request", hosts)
         parser.parse_args = partial(parse_with_groups, parser)  # type: ignore[assignment,method-assign]
@@ -209,16 +210,16 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
-    forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
-    forms += [each.option for each in options.given[:1]]
-    if len(forms) > 1:
-        raise CommandError(f"{' and '.join(forms)} can't be combined", "use only one of them")
-    if options.file:
-        request = _request_from_file(options.file)
+    limits = [each for each in options.given if each.parameter == "limit"]
+    given = [each for each in options.given if each.parameter != "limit"]
+    resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
+    form = whole_form(given, ("query", "file"))
+    if form is not None and form.parameter == "file":
+        request = _request_from_file(form.value)
     else:
-        resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
-        request = read_request(options.query or query_of(options.given, resolve))
-    limit = options.limit if options.limit is not None else request.limit
+        request = read_request(form.value if form else query_of(given, resolve))
+    limit = read_request(query_of(limits, resolve)).limit
+    limit = request.limit if limit is None else limit
     return replace(request, limit=LIMIT if limit is None else limit)
 
 

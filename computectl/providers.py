@@ -11,6 +11,7 @@ from computectl.asking.request_options import (
     add_selection,
     query_of,
     unknown_names_error,
+    whole_form,
 )
 from computectl.reading.trees import find_provider, name_of, names_in
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
@@ -115,12 +116,11 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
     if options.provider:
         parameter = "uuid" if parse_uuid(options.provider) else "name"
         given.append(Given("NAME_OR_UUID", parameter, options.provider))
-    if options.query and given:
-        raise CommandError("--query can't be combined with other options", "use only one of them")
-    if not (options.query or given):
+    form = whole_form(given, ("query",))
+    if not given:
         raise CommandError(
             "no name and no option: this would list every provider of the cloud",
             "`computectl providers --help` has examples",
         )
     resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
-    return read_provider_query(options.query or query_of(given, resolve))
+    return read_provider_query(form.value if form else query_of(given, resolve))

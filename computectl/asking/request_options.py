@@ -10,12 +10,12 @@ so that there is one reader of requests.
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from computectl.asking.constraints import OF_GROUPS, joined_query
-from computectl.shared.errors import CommandError, Once
+from computectl.shared.errors import CommandError
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.model import parse_uuid
@@ -39,11 +39,11 @@ class Given(NamedTuple):
 def add_group_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of the group without a suffix."""
     amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
-    _add(parser, "resources", metavar="CLASS=N,...", help=amounts)
+    add_option(parser, "resources", metavar="CLASS=N,...", help=amounts)
     required = "required traits: A,B; or at least one of them: in:A,B; may be repeated"
-    _add(parser, "required", metavar="TRAITS", help=required)
-    _add(parser, "forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
-    _add(
+    add_option(parser, "required", metavar="TRAITS", help=required)
+    add_option(parser, "forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
+    add_option(
         parser,
         "member-of",
         metavar="AGGREGATES",
@@ -51,7 +51,7 @@ def add_group_options(parser: argparse._ActionsContainer) -> None:
         "may be repeated",
     )
     tree = "only providers in the tree of this provider"
-    _add(parser, "in-tree", metavar="NAME_OR_UUID", help=tree)
+    add_option(parser, "in-tree", metavar="NAME_OR_UUID", help=tree)
 
 
 def add_request_options(parser: argparse._ActionsContainer) -> None:
@@ -68,17 +68,17 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
         "may be repeated",
     )
     policy = "isolate: each group needs its own provider; required with two or more groups"
-    _add(parser, "group-policy", metavar="{isolate,none}", help=policy)
+    add_option(parser, "group-policy", metavar="{isolate,none}", help=policy)
     root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
-    _add(parser, "root-required", metavar="TRAITS", help=root)
+    add_option(parser, "root-required", metavar="TRAITS", help=root)
     subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
-    _add(parser, "same-subtree", metavar="SUFFIX,...", help=subtree)
+    add_option(parser, "same-subtree", metavar="SUFFIX,...", help=subtree)
 
 
 def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
     """Add ``--query`` and ``--include-disabled``."""
     query = f"the {what} as a URL's query string, instead of single options"
-    parser.add_argument("--query", action=Once, metavar="QUERY", help=query)
+    add_option(parser, "query", metavar="QUERY", help=query)
     parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
 
 
@@ -86,11 +86,11 @@ def parse_with_groups(parser: argparse.ArgumentParser, words: Sequence[str]) -> 
     """Parse a command line; the options of groups that it has are added to the parser before."""
     for option in {word.partition("=")[0] for word in words}:
         if match := _OF_GROUP.fullmatch(option):
-            _add(parser, match[1], option, match[2] or match[3])
+            add_option(parser, match[1], option, match[2] or match[3])
     return argparse.ArgumentParser.parse_args(parser, words)
 
 
-def _add(
+def add_option(
     parser: argparse._ActionsContainer, kind: str, option: str = "", suffix: str = "", **more: Any
 ) -> None:
     """Add an option of the given kind; all are collected in ``given``, in their order."""
@@ -113,6 +113,19 @@ def _named_group(text: str) -> Given:
     if not suffix:
         raise argparse.ArgumentTypeError(f"{text}: the suffix is missing")
     return _given("--group", "resources", suffix, resources)
+
+
+def whole_form(given: Sequence[Given], forms: Collection[str]) -> Given | None:
+    """Return the option that has the whole request, such as ``--query``; ``None`` without one.
+
+    :raises CommandError: another option was given, too.
+    """
+    form = next((each for each in given if each.parameter in forms), None)
+    other = next((each for each in given if each is not form), None)
+    if form is not None and other is not None:
+        what = f"{form.option} and {other.option} can't be combined"
+        raise CommandError(what, "use only one of them")
+    return form
 
 
 def query_of(given: Iterable[Given], resolve: Resolve) -> str:

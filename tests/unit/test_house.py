@@ -25,7 +25,7 @@ LINES = {
     "agent/state": 1139,
     "agent/switching": 1097,
     "compute_registry": 3699,
-    "computectl": 6902,
+    "computectl": 6899,
     "driverkit": 3878,
     "drivers": 2361,
     "drivers/libvirt": 5570,
