@@ -15,12 +15,12 @@ from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
+from reportclient.client import Client
 from reportclient.diff import diff
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.plain_text import ago, plain
 from reportclient.reader import refresh
-from reportclient.view import View
 
 MOST_CONFLICTS = 5
 PROGRESS_EVERY = 60.0
@@ -102,7 +102,7 @@ class Retire(DrawnOrListed[Retired]):
             can_ask = options.formatter == TEXT and self.app.stdin.isatty()
             if options.yes or (can_ask and self._agreed(planned, options)):
                 in_steps = session.settings.rules.attached and not options.nova_stopped
-                return removed(session, planned, api, self._print_progress if in_steps else None)
+                return removed(session, planned, api, self.print_on_stderr if in_steps else None)
             return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
@@ -111,10 +111,6 @@ class Retire(DrawnOrListed[Retired]):
         self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
-
-    def _print_progress(self, text: str) -> None:
-        self.app.stderr.write(f"{text}\n")
-        self.app.stderr.flush()
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         if answer.shown:
@@ -160,11 +156,7 @@ def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     for root in roots:
         saved = session.saved_root(root)
         saved.load()
-        attached = settings.rules.attached
-        owners = identifying_traits(settings.rules.owner_traits)
-        leaving_roots.append(
-            leaving(root, saved.ledger, api, owners=owners, attached=attached, service=service)
-        )
+        leaving_roots.append(leaving(root, saved.ledger, api, settings.rules, service))
     return leaving_roots
 
 
@@ -260,27 +252,20 @@ def _handed_back(session: Session, api: API) -> Retired:
     settings, sentences = session.settings, []
     owner_traits = identifying_traits(settings.rules.owner_traits)
     for root in session.roots():
-        view = refresh(View(), root, api)
-        provider = view.snapshot.get(root)
-        if provider is None:
+        provider = Client(api).provider(root)
+        listed = provider.listed()
+        if listed is None:
             continue
-        ours = {
-            trait for trait in provider.traits if trait in owner_traits or is_service_tag(trait)
-        }
-        if ours:
-            edit = view.edit()
-            edit.remove_traits(root, *ours)
-            outcome = apply(diff(view.snapshot, edit.freeze(), names=view.names), view, api)
-            for err in [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]:
-                raise err
+        traits, name = provider.traits, plain(listed["name"])
+        ours = {trait for trait in traits if trait in owner_traits or is_service_tag(trait)}
+        provider.remove_traits(*ours)
         session.saved_root(root, writing=True).forget()
-        name = plain(provider.name)
         sentences.append(
             f"{name} ({root}) is handed back to nova-compute: "
             f"{', '.join(sorted(ours)) or 'no trait'} removed; "
             "inventory, children and allocations stay"
         )
-        if DISABLED in provider.traits:
+        if DISABLED in traits:
             host = plain(settings.host)
             sentences.append(
                 f"{name} is disabled in this agent's registry only: nova-compute enables it within "

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.traits import tag_of, tags_of_others
+from agent.period.rules import Rules
+from agent.period.traits import identifying_traits, tag_of, tags_of_others
 from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider
@@ -75,20 +76,15 @@ class Leaving:
         return {leaver.provider.uuid for leaver in self.leavers if leaver.fate == "goes"}
 
 
-def leaving(  # noqa: PLR0913  by name
-    root: str,
-    ledger: Ledger,
-    api: API,
-    *,
-    owners: frozenset[str],
-    attached: bool = False,
-    service: str | None = None,
+def leaving(
+    root: str, ledger: Ledger, api: API, rules: Rules, service: str | None = None
 ) -> Leaving:
     """Return what is to be removed with a root.
 
-    A compute node without one of the ``owners``' traits stays: nova-compute may report it by now.
+    A compute node without one of the owner traits stays: nova-compute may report it by now.
     ``service``: this service's UUID, for a driver with several nodes, whose roots have tags.
     """
+    attached, owners = rules.attached, identifying_traits(rules.owner_traits)
     listed = {item["uuid"]: item for item in members_of(root, api)}
     others = frozenset[str]()
     if root in listed and not attached:
