@@ -210,17 +210,17 @@ class Root:
         self.statements = () if answer is None else answer.statements
         return report
 
-    def edited_by_another(self, edit: Callable[[ProviderTree], object]) -> None:
+    def edited_by_another(
+        self, edit: Callable[[ProviderTree], object], what: str = "an edit of another service"
+    ) -> None:
         """Apply ``edit`` in Placement as another service; read the view again."""
         client = Client(self.stage.api, strict=True)
-        tree = client.tree(self.uuid)
+        tree = client.tree(self.uuid, name=self.node)
         edit(tree)
         try:
             client.update(tree)
         except (PlacementError, ValueError) as err:
-            raise NotJudged(
-                f"node {self.node}: Placement refuses an edit of another service: {err}"
-            ) from None
+            raise NotJudged(f"node {self.node}: Placement refuses {what}: {err}") from None
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:
