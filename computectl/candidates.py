@@ -24,7 +24,7 @@ from computectl.asking.request_options import (
     whole_form,
 )
 from computectl.asking.why import Explainer, Why
-from computectl.reading.trees import find_provider, name_of, names_in, trees_of
+from computectl.reading.trees import name_of, names_in, trees_of
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, counted, folded
@@ -212,13 +212,12 @@ class ShowCandidates(DrawnOrListed[Answered]):
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
     limits = [each for each in options.given if each.parameter == "limit"]
     given = [each for each in options.given if each.parameter != "limit"]
-    resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
     form = whole_form(given, ("query", "file"))
     if form is not None and form.parameter == "file":
         request = _request_from_file(form.value)
     else:
-        request = read_request(form.value if form else query_of(given, resolve))
-    limit = read_request(query_of(limits, resolve)).limit
+        request = read_request(form.value if form else query_of(given, api))
+    limit = read_request(query_of(limits, api)).limit
     limit = request.limit if limit is None else limit
     return replace(request, limit=LIMIT if limit is None else limit)
 

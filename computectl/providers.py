@@ -13,7 +13,7 @@ from computectl.asking.request_options import (
     unknown_names_error,
     whole_form,
 )
-from computectl.reading.trees import find_provider, name_of, names_in
+from computectl.reading.trees import name_of, names_in
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
@@ -122,5 +122,4 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
             "no name and no option: this would list every provider of the cloud",
             "`computectl providers --help` has examples",
         )
-    resolve = lambda name: str(find_provider(name, api)["uuid"])  # noqa: E731
-    return read_provider_query(form.value if form else query_of(given, resolve))
+    return read_provider_query(form.value if form else query_of(given, api))

@@ -3,12 +3,12 @@
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Check, Severity
+from agent.reporting.reports import Severity
 from agent.state import files
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
@@ -33,17 +33,13 @@ class ObservedStatus:
         return self.written.stuck(self.now)
 
     @property
-    def age(self) -> float:
-        """Return the seconds since the last period, or since the start if there was none."""
-        return max(0.0, self.now - self.written.updated)
-
-    @property
     def last_period(self) -> str:
         """Return when the last period was, or when the first report is due."""
+        since = ago(max(0.0, self.now - self.written.updated))
         if (due := self.written.first_due) is None:
-            return f"last period {ago(self.age)} ago"
+            return f"last period {since} ago"
         when = f"due in {ago(due - self.now)}" if due > self.now else "not finished yet"
-        return f"started {ago(self.age)} ago, first report {when}"
+        return f"started {since} ago, first report {when}"
 
     @property
     def health(self) -> StyledText:
@@ -149,7 +145,13 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
     if written.service.broker:
         yield "    RPC calls do not reach this host; heartbeats bring its service record"
     if written.checks:
-        yield screen.painted(("  ", None), *_check_words(written.checks))
+        # As /readyz does: each failed one, then the names of those that passed.
+        failed = [
+            screen.paint(plain(str(check)), "red") for check in written.checks if not check.ok
+        ]
+        passed = ", ".join(check.name for check in written.checks if check.ok)
+        well = [screen.paint(f"{passed}: ok", "green")] if passed else []
+        yield f"  {'; '.join([*failed, *well])}"
     for node in written.nodes:
         state = screen.paint(*_node_words(node, status))
         changes = plain(node.changes) or "nothing to change"
@@ -163,14 +165,6 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
                 yield f"    {name}: {seconds * 1000:.1f} ms"
         for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
             yield f"    {plain(step)}"
-
-
-def _check_words(checks: Sequence[Check]) -> list[StyledText]:
-    """Return the checks as /readyz does: each failed one, then the names of those that passed."""
-    passed = ", ".join(check.name for check in checks if check.ok)
-    texts: list[StyledText] = [(plain(str(check)), "red") for check in checks if not check.ok]
-    texts += [(f"{passed}: ok", "green")] if passed else []
-    return [piece for text in texts for piece in (("; ", None), text)][1:]
 
 
 def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:

@@ -10,11 +10,12 @@ so that there is one reader of requests.
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from computectl.asking.constraints import OF_GROUPS, joined_query
+from computectl.reading.trees import find_provider
 from computectl.shared.errors import CommandError
 from reportclient.errors import UnknownNames
 from reportclient.http import API
@@ -24,8 +25,6 @@ from reportclient.reader import part_of
 _OF_GROUP = re.compile(
     r"--(resources|required|forbidden|member-of|in-tree)(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))"
 )
-Resolve = Callable[[str], str]
-"""Returns the UUID of a provider by its name."""
 
 
 class Given(NamedTuple):
@@ -128,17 +127,17 @@ def whole_form(given: Sequence[Given], forms: Collection[str]) -> Given | None:
     return form
 
 
-def query_of(given: Iterable[Given], resolve: Resolve) -> str:
+def query_of(given: Iterable[Given], api: API) -> str:
     """Return options as a query string, with the provider of ``--in-tree`` by its UUID.
 
-    :raises CommandError: a group has no constraint.
+    :raises CommandError: a group has no constraint, or Placement lacks the provider.
     """
     pairs, named = [], []
     for option, parameter, value in given:
         if option == "--group" and not value:
             named.append(parameter.removeprefix("resources"))
         elif parameter.startswith("in_tree"):
-            pairs.append((parameter, parse_uuid(value) or resolve(value)))
+            pairs.append((parameter, parse_uuid(value) or str(find_provider(value, api)["uuid"])))
         else:
             pairs.append((parameter, value))
     for suffix in named:

@@ -16,6 +16,7 @@ from computectl.asking.request_options import (
 from computectl.shared.errors import CommandError
 from drivers.diagnostics import BadFile
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
+from reportclient.testing.fake_placement import FakePlacement
 
 TREE = "00000000-0000-4000-8000-000000000001"
 AGG = "00000000-0000-4000-8000-0000000000a1"
@@ -26,7 +27,9 @@ def parsed(*words: str) -> ResourceRequest:
     add_group_options(parser)
     add_request_options(parser)
     given = parse_with_groups(parser, words).given
-    return read_request(query_of(given, {"host1": TREE}.__getitem__))
+    placement = FakePlacement()
+    placement.stranger.create_provider("host1", TREE)
+    return read_request(query_of(given, placement))
 
 
 @pytest.mark.parametrize(
