@@ -167,11 +167,9 @@ def is_own(name: str, *owners: str) -> bool:
     """
     if any(owner.lower() in name.lower() for owner in owners if owner):
         return True
-    return bool(_UUID.search(name) or _MAC.search(name)) or any(
-        map(_is_serial, _WORD.findall(name))
+    serials = (
+        word
+        for word in _WORD.findall(name)
+        if len(word) >= _SERIAL_LENGTH and sum(map(str.isdigit, word)) >= _SERIAL_DIGITS
     )
-
-
-def _is_serial(word: str) -> bool:
-    digits = sum(character.isdigit() for character in word)
-    return len(word) >= _SERIAL_LENGTH and digits >= _SERIAL_DIGITS
+    return bool(_UUID.search(name) or _MAC.search(name)) or any(serials)

@@ -26,7 +26,7 @@ LINES = {
     "agent/switching": 1097,
     "compute_registry": 3699,
     "computectl": 6871,
-    "driverkit": 3856,
+    "driverkit": 3847,
     "drivers": 2361,
     "drivers/libvirt": 5570,
     "reportclient": 8009,
