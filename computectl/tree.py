@@ -160,7 +160,7 @@ class ShowTree(DrawnOrListed[Trees]):
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.print_on_stderr(heading(answer))
-            for sentence in answer.fleet.left_out():
+            for sentence in answer.fleet.left_out:
                 self.print_on_stderr(sentence)
         return 0
 

@@ -51,18 +51,14 @@ class Feed(Generic[T]):
     at: float = field(default_factory=time.time)
     wrong: str = ""
     changes: tuple[Change, ...] = ()
-    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Start the thread; it does not keep the program from exiting."""
         threading.Thread(target=self._run, name="feed", daemon=True).start()
 
-    def stop(self) -> None:
-        """Stop reading."""
-        self._ended.set()
-
     def _run(self) -> None:
-        while not self._ended.wait(self.interval):
+        while True:
+            time.sleep(self.interval)
             self.once()
 
     def once(self) -> None:
@@ -189,19 +185,16 @@ def show(
         stdout.reconfigure(errors="replace")  # for characters that the encoding lacks
     console = Console(file=stdout, highlight=False)
     ended = _caught(signal.SIGINT, signal.SIGTERM)
-    try:
-        with (
-            Keyboard(keyboard) as keys,
-            Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
-        ):
-            while not controls.left and not ended:
-                size = (console.size.width, console.size.height)
-                drawn = view(feed.latest, controls, size[0])
-                live.update(drawn.on(feed, controls, size), refresh=True)
-                for key in keys.keys(DRAWN_EVERY):
-                    controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
-    finally:
-        feed.stop()
+    with (
+        Keyboard(keyboard) as keys,
+        Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+    ):
+        while not controls.left and not ended:
+            size = (console.size.width, console.size.height)
+            drawn = view(feed.latest, controls, size[0])
+            live.update(drawn.on(feed, controls, size), refresh=True)
+            for key in keys.keys(DRAWN_EVERY):
+                controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
     if signal.SIGTERM in ended:
         raise SystemExit(128 + signal.SIGTERM)
 

@@ -25,7 +25,7 @@ LINES = {
     "agent/state": 1139,
     "agent/switching": 1097,
     "compute_registry": 3699,
-    "computectl": 6871,
+    "computectl": 6847,
     "driverkit": 3847,
     "drivers": 2361,
     "drivers/libvirt": 5570,
