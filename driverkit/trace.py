@@ -75,7 +75,9 @@ def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
         for uuid, denied in statement.denied.items():
             earlier |= dict.fromkeys(_held(uuid, denied))
     after = root.read().view.snapshot
-    for key in {**claimed, **earlier}:
+    claims = {**claimed, **earlier}
+    claims.pop((root.uuid, "provider", ""), None)  # the root is the agent's
+    for key in claims:
         outcome = _outcome(key, before, after, report, said=key in claimed)
         if outcome is not None:
             trace.outcomes.append(outcome)

@@ -26,7 +26,7 @@ LINES = {
     "agent/switching": 1097,
     "compute_registry": 3699,
     "computectl": 6847,
-    "driverkit": 3847,
+    "driverkit": 3849,
     "drivers": 2361,
     "drivers/libvirt": 5570,
     "reportclient": 8009,
