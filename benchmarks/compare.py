@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import write_charts
+from benchmarks.placement import LoggedPlacement
 from benchmarks.results import Case, Results, medians
 from benchmarks.table import write_tables
-from driverkit.placement.server import PlacementServer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 50), (131, 200)]
@@ -91,10 +91,9 @@ def run_with_placement(python: str, module: str, size: tuple[int, int], *more: s
     """Run one of these modules with a Placement of its own, and return the JSON that it prints."""
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
-        PlacementServer(Path(directory)) as server,
+        LoggedPlacement(Path(directory)) as server,
     ):
-        log = Path(directory) / "requests.jsonl"
-        return run_side(python, module, server.url, log, *size, *more)
+        return run_side(python, module, server.url, server.log_of_requests, *size, *more)
 
 
 def run_side(python: str, module: str, *arguments: object) -> Any:

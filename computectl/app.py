@@ -148,7 +148,7 @@ class ComputeCtl(App):
         """Run a command; an unknown one is reported in one line on stderr."""
         helps = argv[0] == "help"
         try:
-            command, _, rest = self.command_manager.find_command(argv[1:] if helps else argv)
+            self.command_manager.find_command(argv[1:] if helps else argv)
         except ValueError as err:
             given, names = str(err), list(self.command_manager.commands)
             first = given.partition(" ")[0]
@@ -160,11 +160,7 @@ class ComputeCtl(App):
             hint = f"there are {', '.join(group)}" if group else meant(given, names)
             hint = hint or f"`{NAME} --help` lists all"
             return self.print_failure(CommandError(f"there is no command {given}", hint))
-        try:
-            rewritten = getattr(command, "rewrite_arguments", list)(rest)
-        except CommandError as err:
-            return self.print_failure(err)
-        return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *rewritten]))
+        return int(super().run_subcommand(argv))
 
 
 def _summary(command: str) -> str:

@@ -9,7 +9,7 @@ from computectl.auditing.checks import TITLES, Audit
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import SEVERITY_STYLES, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, UNUSABLE
 from computectl.shared.screen import Screen, counted, folded
 from reportclient.calls import Counting
@@ -25,7 +25,6 @@ COLUMNS: Columns = {
 }
 SHOWN = 20
 """Maximum number of findings printed for each check; ``-f json`` lists all."""
-STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
 class AuditCloud(DrawnOrListed[Audit]):
@@ -79,14 +78,14 @@ class AuditCloud(DrawnOrListed[Audit]):
             count = str(number) if number else "not checked" if check in answer.unknown else "none"
             yield f"\n{screen.paint(title, 'bold')}: {count}"
             for finding in findings[:SHOWN]:
-                condition, severity = finding.condition, finding.condition.severity.value
-                painted = screen.paint(f"{severity:<8}", STYLES[severity])
+                condition, severity = finding.condition, finding.condition.severity
+                painted = screen.paint(f"{severity:<8}", SEVERITY_STYLES[severity])
                 uuid = f" ({finding.uuid})" if finding.uuid not in ("", condition.subject) else ""
                 text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
                 yield folded(f"  {painted} {text}", screen.width, 11)
                 if condition.next_step:
-                    arrow = f"{' ' * 11}{screen.branches.arrow}"
-                    yield folded(f"{arrow} {plain(condition.next_step)}", screen.width)
+                    step = f"{' ' * 11}→ {plain(condition.next_step)}"
+                    yield folded(step, screen.width)
             if number > SHOWN:
                 yield f"  and {number - SHOWN} more; -f json lists all"
 

@@ -4,27 +4,29 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
-from computectl.asking.explanation import Explained, explanations, paragraphs
+from computectl.asking.explanation import paragraphs, write_sentences
 from computectl.asking.facts import Facts
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
+    add_option,
     add_request_options,
     add_selection,
-    given_request_options,
-    request_from_options,
-    rewrite_group_options,
+    parse_with_groups,
+    query_of,
     unknown_names_error,
+    whole_form,
 )
 from computectl.asking.why import Explainer, Why
-from computectl.reading.trees import find_provider, name_of, names_in, trees_of
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
-from computectl.shared.errors import PROBLEMS, CommandError, Once
+from computectl.reading.trees import name_of, names_in, trees_of
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
+from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, counted, folded
 from drivers.diagnostics import BadFile
 from reportclient.calls import Counting
@@ -83,7 +85,7 @@ COLUMNS: Columns = {
 class Answered:
     """Candidates, names by provider UUID, the calls that they took, and the requested limit.
 
-    With ``--explain`` also their explanation.
+    ``why``: with ``--explain`` also their explanation.
     """
 
     answer: AllocationCandidates
@@ -91,7 +93,6 @@ class Answered:
     calls: int
     limit: int | None = None
     why: Why | None = None
-    explained: tuple[Explained, ...] = ()
 
 
 class ShowCandidates(DrawnOrListed[Answered]):
@@ -100,7 +101,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
     Disabled hosts are excluded, as by a scheduler. Exits with 1 if there are no candidates.
     """
 
-    drawn = "hosts"
     examples = """\
   computectl candidates --resources VCPU=2,MEMORY_MB=512 --required HW_CPU_X86_AVX2
   computectl candidates --resources VCPU=2 --group ACCEL:CUSTOM_FPGA=1 \\
@@ -110,20 +110,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
 """
 
     arguments = (
-        argument(
-            "--file",
-            action=Once,
-            metavar="FILE",
-            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
-            "- is stdin",
-        ),
-        argument(
-            "--limit",
-            action=Once,
-            type=int,
-            metavar="N",
-            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
-        ),
         argument(
             "--explain",
             action="store_true",
@@ -136,11 +122,23 @@ class ShowCandidates(DrawnOrListed[Answered]):
         parser = super().get_parser(prog_name)
         add_group_options(parser)
         add_request_options(parser)
+        add_option(
+            parser,
+            "file",
+            metavar="FILE",
+            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
+            "- is stdin",
+        )
+        add_option(
+            parser,
+            "limit",
+            metavar="N",
+            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
+        )
         hosts = "disabled hosts, which a scheduler excludes"
         add_selection(parser, "request", hosts)
+        parser.parse_args = partial(parse_with_groups, parser)  # type: ignore[assignment,method-assign]
         return parser
-
-    rewrite_arguments = staticmethod(rewrite_group_options)
 
     def execute(self, options: argparse.Namespace) -> Answered:
         session = self.session()
@@ -148,21 +146,21 @@ class ShowCandidates(DrawnOrListed[Answered]):
         request = _request(options, api)
         try:
             answer = allocation_candidates(request, api, QueryOptions(options.include_disabled))
-            why, explained = None, []
+            why = None
             if options.explain:
                 question = Question(replace(request, limit=None), options.include_disabled)
                 facts = Facts(api, question)
                 why = Explainer(facts).diagnose()
-                explained = explanations(why, facts)
+                write_sentences(why, facts)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
-        if options.formatter == self.drawn:
+        if options.formatter == TEXT:
             shown = answer.hosts()[:SHOWN_HOSTS]
         elif not options.explain and (not options.columns or {*options.columns} & NAMES):
             shown = answer.hosts()
         names = names_in(trees_of(answer, shown), api)
-        return Answered(answer, names, api.calls, request.limit, why, tuple(explained))
+        return Answered(answer, names, api.calls, request.limit, why)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         found, hosts = answer.answer, answer.answer.hosts()
@@ -188,12 +186,12 @@ class ShowCandidates(DrawnOrListed[Answered]):
             yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
         if answer.why is not None:
             yield ""
-            for bullet, text in paragraphs(list(answer.explained), answer.why):
+            for bullet, text in paragraphs(answer.why):
                 yield folded(bullet + text, screen.width, len(bullet))
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
-            return EXPLAINED_COLUMNS, answer.explained
+            return EXPLAINED_COLUMNS, answer.why.explained
         return COLUMNS, _rows(answer)
 
     def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
@@ -212,19 +210,15 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
-    given = list(given_request_options(options))
-    forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
-    if len(forms) + bool(given) > 1:
-        raise CommandError(
-            f"{' and '.join([*forms, *given[:1]])} can't be combined", "use only one of them"
-        )
-    if options.query:
-        request = read_request(options.query)
-    elif options.file:
-        request = _request_from_file(options.file)
+    limits = [each for each in options.given if each.parameter == "limit"]
+    given = [each for each in options.given if each.parameter != "limit"]
+    form = whole_form(given, ("query", "file"))
+    if form is not None and form.parameter == "file":
+        request = _request_from_file(form.value)
     else:
-        request = request_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
-    limit = options.limit if options.limit is not None else request.limit
+        request = read_request(form.value if form else query_of(given, api))
+    limit = read_request(query_of(limits, api)).limit
+    limit = request.limit if limit is None else limit
     return replace(request, limit=LIMIT if limit is None else limit)
 
 

@@ -113,7 +113,7 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
             written = [call.operation for call in planned.calls]
             what = f": {plain(summary(written, planned.plan.names, planned=True))}"
         yield folded(f"{name}: {counted(len(planned.calls), 'change')}{what}", screen.width, 4)
-        wording = Wording(planned.plan, planned.before, screen.branches.arrow)
+        wording = Wording(planned.plan, planned.before)
         for call in planned.calls:
             if calls:
                 yield ""

@@ -12,7 +12,7 @@ from cliff.show import ShowOne
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
 from agent.provider_config.files import ProviderFiles, ignored_files, read_files
 from computectl.drawing.wording import amounts
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted
 from drivers.diagnostics import BadFile, Diagnostic
@@ -98,7 +98,7 @@ class CheckFiles(DrawnOrListed[Checked]):
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:
         """Print warnings and errors on stderr; return 2 if there are errors."""
-        if options.formatter == self.drawn:
+        if options.formatter == TEXT:
             for warning in answer.warnings:
                 self.print_on_stderr(f"warning: {warning}")
             for error in answer.errors:

@@ -1,19 +1,20 @@
 """``computectl providers``: find providers in Placement, in any tree."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.reporting.reports import Condition, Severity
 from computectl.asking.request_options import (
+    Given,
     add_group_options,
     add_selection,
-    provider_query_from_options,
-    refuse_habits,
+    query_of,
     unknown_names_error,
+    whole_form,
 )
-from computectl.reading.trees import find_provider, name_of, names_in
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.reading.trees import name_of, names_in
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.calls import Counting
@@ -21,9 +22,8 @@ from reportclient.candidates import ProviderQuery, read_provider_query
 from reportclient.candidates.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.errors import UnknownNames
 from reportclient.http import API
+from reportclient.model import parse_uuid
 from reportclient.plain_text import plain
-
-_GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,6 @@ class FindProviders(DrawnOrListed[Answered]):
     Providers of disabled hosts are counted, but not listed. Exits with 1 if none is found.
     """
 
-    drawn = "lines"
     examples = """\
   computectl providers --required CUSTOM_PHYSNET_PUBLIC
   computectl providers --resources SRIOV_NET_VF=1 --in-tree host1
@@ -68,16 +67,11 @@ class FindProviders(DrawnOrListed[Answered]):
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         names: dict[str, str] = {}
-        if options.formatter == self.drawn or not options.columns or "host" in options.columns:
+        if options.formatter == TEXT or not options.columns or "host" in options.columns:
             names = {provider.uuid: provider.name for provider in listed.providers}
             roots = {provider.root_uuid for provider in listed.providers}
             names |= names_in(sorted(roots - names.keys()), api)
         return Answered(listed, names, api.calls)
-
-    @classmethod
-    def rewrite_arguments(cls, arguments: Sequence[str]) -> list[str]:
-        refuse_habits(arguments, groups=False)
-        return list(arguments)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         providers = sorted(answer.listed.providers, key=lambda provider: provider.name)
@@ -118,14 +112,14 @@ class FindProviders(DrawnOrListed[Answered]):
 
 
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
-    given = [name for name in ("provider", *_GROUP) if getattr(options, name)]
-    if options.query and given:
-        raise CommandError("--query can't be combined with other options", "use only one of them")
-    if options.query:
-        return read_provider_query(options.query)
+    given = list(options.given)
+    if options.provider:
+        parameter = "uuid" if parse_uuid(options.provider) else "name"
+        given.append(Given("NAME_OR_UUID", parameter, options.provider))
+    form = whole_form(given, ("query",))
     if not given:
         raise CommandError(
             "no name and no option: this would list every provider of the cloud",
             "`computectl providers --help` has examples",
         )
-    return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
+    return read_provider_query(form.value if form else query_of(given, api))

@@ -12,15 +12,15 @@ from agent.reporting.reports import Condition, with_agents_step
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import NODE, Leaving, leaving
 from computectl.shared.command_session import Session
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
 from reportclient.apply import apply
+from reportclient.client import Client
 from reportclient.diff import diff
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.plain_text import ago, plain
 from reportclient.reader import refresh
-from reportclient.view import View
 
 MOST_CONFLICTS = 5
 PROGRESS_EVERY = 60.0
@@ -99,10 +99,10 @@ class Retire(DrawnOrListed[Retired]):
             planned = Retired(session.settings.host, _leaving_roots(session, api))
             if not planned.going or any(planned.blocks()):
                 return planned
-            can_ask = options.formatter == self.drawn and self.app.stdin.isatty()
+            can_ask = options.formatter == TEXT and self.app.stdin.isatty()
             if options.yes or (can_ask and self._agreed(planned, options)):
                 in_steps = session.settings.rules.attached and not options.nova_stopped
-                return removed(session, planned, api, self._print_progress if in_steps else None)
+                return removed(session, planned, api, self.print_on_stderr if in_steps else None)
             return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
@@ -111,10 +111,6 @@ class Retire(DrawnOrListed[Retired]):
         self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
-
-    def _print_progress(self, text: str) -> None:
-        self.app.stderr.write(f"{text}\n")
-        self.app.stderr.flush()
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         if answer.shown:
@@ -160,11 +156,7 @@ def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     for root in roots:
         saved = session.saved_root(root)
         saved.load()
-        attached = settings.rules.attached
-        owners = identifying_traits(settings.rules.owner_traits)
-        leaving_roots.append(
-            leaving(root, saved.ledger, api, owners=owners, attached=attached, service=service)
-        )
+        leaving_roots.append(leaving(root, saved.ledger, api, settings.rules, service))
     return leaving_roots
 
 
@@ -182,13 +174,9 @@ def removed(
     failed: list[PlacementError] = []
     for root in planned.roots:
         saved = session.saved_root(root.root, writing=True)
-        if progress is None:
-            outcome = apply(root.plan(), root.view(), api)
-            gone_here = root.going - set(outcome.view.snapshot.providers)
-            errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
-        else:
-            wait = session.settings.rules.child_wait
-            gone_here, errors = removed_in_steps(root, saved, wait, api, progress)
+        gone_here, errors = removed_of(
+            root, saved, session.settings.rules.child_wait, api, progress
+        )
         gone |= gone_here
         failed += errors
         if gone_here == root.going and not errors and not root.reported_by:
@@ -198,27 +186,31 @@ def removed(
     return replace(planned, gone=frozenset(gone), failed=failed)
 
 
-def removed_in_steps(
+def removed_of(
     leaving_root: Leaving,
     saved: SavedRoot,
     wait: float | None,
     api: API,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None] | None,
 ) -> tuple[set[str], list[PlacementError]]:
-    """Remove an attached root's children in the steps of :mod:`agent.period.attach`.
+    """Remove the providers of a root; return their UUIDs, and the errors.
 
-    ``wait``: seconds before a delete; ``None``: never delete.  Returns the UUIDs of the providers
-    removed, and the errors.
+    With ``progress`` in the steps of :mod:`agent.period.attach`: ``wait`` seconds before a delete;
+    ``None``: never delete.
     """
     uuid, view = leaving_root.root, saved.load()
-    going = leaving_root.going
+    going, gone = leaving_root.going, set[str]()
     steps = LeavingChildren()
     last_progress, conflicts = 0.0, 0
     while True:
-        view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
+        try:
+            view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
+        except PlacementError as err:
+            return gone, [err]
         now, observed = time.monotonic(), view.snapshot
         desired = observed.with_changes({child: None for child in going if child in observed})
-        desired = steps.with_next_steps(observed, desired, wait, now)
+        if progress is not None:
+            desired = steps.with_next_steps(observed, desired, wait, now)
         root = observed.get(uuid)
         if root is not None and leaving_root.traits is not None:
             desired = desired.with_changes({uuid: replace(root, traits=leaving_root.traits)})
@@ -231,12 +223,10 @@ def removed_in_steps(
             continue
         failed += filter(None, [outcome.stopped_by])
         gone = going - set(view.snapshot.providers)
+        if gone == going or failed or progress is None:
+            return gone, failed
         left = counted(len(going) - len(gone), "provider")
         verb = "stays" if len(going) - len(gone) == 1 else "stay"
-        if gone == going:
-            return gone, failed
-        if failed:
-            return gone, failed
         if wait is None:
             progress(
                 f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "
@@ -262,27 +252,20 @@ def _handed_back(session: Session, api: API) -> Retired:
     settings, sentences = session.settings, []
     owner_traits = identifying_traits(settings.rules.owner_traits)
     for root in session.roots():
-        view = refresh(View(), root, api)
-        provider = view.snapshot.get(root)
-        if provider is None:
+        provider = Client(api).provider(root)
+        listed = provider.listed()
+        if listed is None:
             continue
-        ours = {
-            trait for trait in provider.traits if trait in owner_traits or is_service_tag(trait)
-        }
-        if ours:
-            edit = view.edit()
-            edit.remove_traits(root, *ours)
-            outcome = apply(diff(view.snapshot, edit.freeze(), names=view.names), view, api)
-            for err in [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]:
-                raise err
+        traits, name = provider.traits, plain(listed["name"])
+        ours = {trait for trait in traits if trait in owner_traits or is_service_tag(trait)}
+        provider.remove_traits(*ours)
         session.saved_root(root, writing=True).forget()
-        name = plain(provider.name)
         sentences.append(
             f"{name} ({root}) is handed back to nova-compute: "
             f"{', '.join(sorted(ours)) or 'no trait'} removed; "
             "inventory, children and allocations stay"
         )
-        if DISABLED in provider.traits:
+        if DISABLED in traits:
             host = plain(settings.host)
             sentences.append(
                 f"{name} is disabled in this agent's registry only: nova-compute enables it within "

@@ -3,15 +3,15 @@
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Check, Severity
+from agent.reporting.reports import Severity
 from agent.state import files
 from computectl.shared.command_session import Session
-from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, StyledText, counted
 from reportclient.plain_text import ago, plain
@@ -33,17 +33,13 @@ class ObservedStatus:
         return self.written.stuck(self.now)
 
     @property
-    def age(self) -> float:
-        """Return the seconds since the last period, or since the start if there was none."""
-        return max(0.0, self.now - self.written.updated)
-
-    @property
     def last_period(self) -> str:
         """Return when the last period was, or when the first report is due."""
+        since = ago(max(0.0, self.now - self.written.updated))
         if (due := self.written.first_due) is None:
-            return f"last period {ago(self.age)} ago"
+            return f"last period {since} ago"
         when = f"due in {ago(due - self.now)}" if due > self.now else "not finished yet"
-        return f"started {ago(self.age)} ago, first report {when}"
+        return f"started {since} ago, first report {when}"
 
     @property
     def health(self) -> StyledText:
@@ -142,20 +138,26 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         f"compute-agent {plain(written.agent_version)} on {host} (pid {written.pid}): "
         f"{health}; {status.last_period}"
     )
-    yield screen.painted(("  service: ", None), *service_words(written.service))
+    yield screen.painted(("  service: ", None), *_service_words(written.service))
     if written.service.registry and not written.service.attached:
         why = plain(written.service.registry)
         yield f"    the registry does not serve this host, which keeps its last status: {why}"
     if written.service.broker:
         yield "    RPC calls do not reach this host; heartbeats bring its service record"
     if written.checks:
-        yield screen.painted(("  ", None), *check_words(written.checks))
+        # As /readyz does: each failed one, then the names of those that passed.
+        failed = [
+            screen.paint(plain(str(check)), "red") for check in written.checks if not check.ok
+        ]
+        passed = ", ".join(check.name for check in written.checks if check.ok)
+        well = [screen.paint(f"{passed}: ok", "green")] if passed else []
+        yield f"  {'; '.join([*failed, *well])}"
     for node in written.nodes:
-        state = screen.paint(*node_words(node, status))
+        state = screen.paint(*_node_words(node, status))
         changes = plain(node.changes) or "nothing to change"
         yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
         for condition in node.conditions:
-            yield f"    {plain(str(condition))}"
+            yield f"    {screen.paint(plain(str(condition)), SEVERITY_STYLES[condition.severity])}"
         if sources and not node.took:
             yield "    sources: no driver of this node measures how long its sources take"
         elif sources:
@@ -165,15 +167,7 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
             yield f"    {plain(step)}"
 
 
-def check_words(checks: Sequence[Check]) -> list[StyledText]:
-    """Return the checks as /readyz does: each failed one, then the names of those that passed."""
-    passed = ", ".join(check.name for check in checks if check.ok)
-    texts: list[StyledText] = [(plain(str(check)), "red") for check in checks if not check.ok]
-    texts += [(f"{passed}: ok", "green")] if passed else []
-    return [piece for text in texts for piece in (("; ", None), text)][1:]
-
-
-def node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
+def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     """Return whether a node is reported and healthy, or how long ago it was fully reported."""
     if node.ok and (ill := len(node.texts(Severity.DEGRADED))):
         return f"reported, degraded ({counted(ill, 'part')})", "yellow"
@@ -186,7 +180,7 @@ def node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     return f"not fully reported since compute-agent started{start}", "red"
 
 
-def service_words(service: schema.ServiceFacts) -> list[StyledText]:
+def _service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
         return [

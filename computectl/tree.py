@@ -58,7 +58,6 @@ COLUMNS: Columns = {
 class ShowTree(DrawnOrListed[Trees]):
     """Draw this host's provider tree in Placement, another provider's tree, or all trees."""
 
-    drawn = "tree"
     pictures = ("svg",)
     examples = """\
   computectl tree                          this host's tree, by its compute_id
@@ -161,7 +160,7 @@ class ShowTree(DrawnOrListed[Trees]):
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.print_on_stderr(heading(answer))
-            for sentence in answer.fleet.left_out():
+            for sentence in answer.fleet.left_out:
                 self.print_on_stderr(sentence)
         return 0
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from computectl.shared.errors import PROBLEMS, CommandError
 from driverkit.rulebook import RULES, Rule
@@ -28,7 +28,6 @@ LIMIT = 600.0
 END_WITHIN = 10.0
 CHECKED = "COMPUTE_AGENT_DRIVER_CHECK"
 """Variable in the child's environment: JSON with an ``Installed`` and a file descriptor."""
-_PLUGINS = ("driverkit.testing.plugin", "driverkit.testing.verdicts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +85,16 @@ def _running(
 
     At the end kill its process and all that the driver started.
     """
-    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "pytest.ini").write_text("[pytest]\npython_classes = *\n")
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
-    arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
-    plugins, path = [*_PLUGINS], [item for item in sys.path if item]
-    if driver.fixtures:
-        author = author_modules(driver.fixtures)
-        plugins += [*author.conftests, author.own]
-        path.insert(0, str(author.folder))
-    arguments += [word for plugin in plugins for word in ("-p", plugin)]
+    arguments += ["-p", "driverkit.testing.plugin", "-p", "driverkit.testing.verdicts", "--quiet"]
+    arguments += ["--disable-warnings"]
+    arguments += ["--pyargs", driver.fixtures or "driverkit.testing.installed"]
     arguments += ["--real-placement"] if real_placement else []
     environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTEST_")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    environment["PYTHONPATH"] = os.pathsep.join(path)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     environment[CHECKED] = json.dumps({"driver": asdict(driver), "verdicts": writer})
     with (directory / "output").open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  # our own module
@@ -175,35 +170,6 @@ class _Run:
             return Verdict(rule, BROKEN if rule.name == self.current else NOT_JUDGED, ended)
         worst = max(verdicts, key=lambda line: _WORST_LAST.index(line["verdict"]))
         return Verdict(rule, worst["verdict"], worst["seen"] if worst["verdict"] != KEPT else "")
-
-
-class AuthorModules(NamedTuple):
-    """The modules of an author's test file as pytest imports them.
-
-    Fixtures of its own module override those of conftest.py files, inner ones those of outer ones.
-    """
-
-    folder: Path
-    """To be in ``sys.path``."""
-    conftests: list[str]
-    """The outermost first."""
-    own: str
-
-
-def author_modules(fixtures: str) -> AuthorModules:
-    """Return the modules of an author's test file."""
-    file = Path(fixtures)
-    packages: list[Path] = []
-    folder = file.parent
-    while (folder / "__init__.py").is_file():
-        packages.insert(0, folder)
-        folder = folder.parent
-    prefix, modules = "", []
-    for each in (folder, *packages):
-        prefix += f"{each.name}." if each != folder else ""
-        if (each / "conftest.py").is_file():
-            modules.append(f"{prefix}conftest")
-    return AuthorModules(folder, modules, f"{prefix}{file.stem}")
 
 
 def driver_under_check() -> tuple[Installed, int]:

@@ -9,24 +9,20 @@ daemon imports nothing of ``driverkit``.
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from agent.config import ConfigError, Written, as_written
+from agent.config import ConfigError, as_written
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Terminal
 from driverkit.placement.server import PlacementServer
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
 
 FILE_NAME = "dev.conf"
-ALWAYS = frozenset({"host", "state_path"})
-"""Options that are written even where they have their default value.
-
-A reader on another host or in another directory would compute another default.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,39 +63,28 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
 
 
 def configuration(conf: Any, server: Any) -> str:
-    """Return ``dev.conf``: each option that was set, and ``[placement]`` for ``server``."""
-    written = as_written(conf)
-    sections: dict[str, list[str]] = {"DEFAULT": []}
-    for name in conf:
-        if name == "placement" or name in {"config_file", "config_dir", "once", "dev", "debug"}:
-            continue
-        if hasattr(conf[name], "keys"):
-            lines = (_set(conf, key, name, written) for key in conf[name])
-            sections[name] = [line for option in lines for line in option]
-        else:
-            sections["DEFAULT"] += _set(conf, name, None, written)
+    """Return ``dev.conf``: what the files of ``conf`` have, and ``[placement]`` for ``server``.
+
+    The options of ``[DEFAULT]`` that a command line can set have the values in effect, and so has
+    ``host``, whose default is another one on another host.
+    """
+    sections = {
+        "DEFAULT": [
+            f"host = {conf.host}",
+            f"state_path = {Path(conf.state_path).absolute()}",
+            f"compute_driver = {','.join(conf.compute_driver)}",
+        ]
+    }
+    for (section, name), values in as_written(conf).items():
+        if section != "placement" and (section, name) != ("DEFAULT", "host"):
+            lines = (f"{name} = {value}".replace("\n", "\n    ") for value in values)
+            sections.setdefault(section, []).extend(lines)
     placement = ["auth_type = admin_token", f"endpoint = {server.url}", f"token = {server.token}"]
     sections["placement"] = placement
     return "\n".join(
         f"[{section}]\n" + "".join(f"{line}\n" for line in lines)
         for section, lines in sections.items()
-        if lines
     )
-
-
-def _set(conf: Any, name: str, group: str | None, written: Written) -> list[str]:
-    location = conf.get_location(name, group)
-    by_default = location is None or location.location.name in {"opt_default", "set_default"}
-    value = conf[name] if group is None else conf[group][name]
-    if value is None or (by_default and name not in ALWAYS):
-        return []
-    if name == "state_path":
-        value = Path(value).absolute()
-    if not isinstance(value, list):
-        return [f"{name} = {value}"]
-    # A MultiOpt has a value for each of its lines; of a ListOpt only the last line counts.
-    raw = written.get((group or "DEFAULT", name)) or [",".join(map(str, value))]
-    return [f"{name} = {text}".replace("\n", "\n    ") for text in raw]
 
 
 @dataclass(slots=True)
@@ -109,7 +94,7 @@ class Show:
     nodes: Nodes
     config_path: Path | None
     """``dev.conf``, for ``computectl``; ``None`` with ``--once``, whose Placement ends at once."""
-    out: IO[str] = sys.stdout
+    out: IO[str] = field(default_factory=lambda: Terminal.around(sys.stdout))
     drawn: bool = False
 
     def __call__(self, reports: Sequence[Report]) -> None:

@@ -6,11 +6,12 @@ driver becomes a :class:`DriverRaised`; the judges decide which rule it breaks.
 
 import contextlib
 import uuid as uuidlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from agent.ownership.ledger import DRIVER, Ledger
+from agent.ownership.statement import Statement
 from agent.period.rules import Rules
 from agent.period.tracker import Decision, Tracker
 from agent.reporting.reports import Report
@@ -131,6 +132,8 @@ class Root:
     node: str
     reported: ReportedRoot
     ledger: Ledger = field(default_factory=Ledger)
+    statements: Sequence[Statement] = ()
+    """What the driver has said in the last period, one for each of its sources."""
     now: float = 0.0
 
     @property
@@ -203,19 +206,21 @@ class Root:
         tracker = self._tracker(loaded)
         report = tracker.period(self.now)
         self.ledger = tracker.ledger
+        answer = tracker.last.statements.get(DRIVER + loaded.name)
+        self.statements = () if answer is None else answer.statements
         return report
 
-    def edited_by_another(self, edit: Callable[[ProviderTree], object]) -> None:
+    def edited_by_another(
+        self, edit: Callable[[ProviderTree], object], what: str = "an edit of another service"
+    ) -> None:
         """Apply ``edit`` in Placement as another service; read the view again."""
         client = Client(self.stage.api, strict=True)
-        tree = client.tree(self.uuid)
+        tree = client.tree(self.uuid, name=self.node)
         edit(tree)
         try:
             client.update(tree)
         except (PlacementError, ValueError) as err:
-            raise NotJudged(
-                f"node {self.node}: Placement refuses an edit of another service: {err}"
-            ) from None
+            raise NotJudged(f"node {self.node}: Placement refuses {what}: {err}") from None
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:

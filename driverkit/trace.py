@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from agent.ownership.ledger import DRIVER, NOTHING, Holding, driver_of
+from agent.ownership.ledger import DRIVER, Holding, driver_of
 from agent.reporting.reports import Condition, Report
 from driverkit.stage import Root, Stage
 from drivers.api import ComputeDriver, Device, DeviceDriver, ProviderTree
 from drivers.loaded import LoadedDriver
-from reportclient.claims import SourceClaims
 from reportclient.plain_text import error_text
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -61,20 +60,24 @@ def traces(stage: Stage) -> Iterator[Trace]:
 
 
 def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
-    trace, trees = Trace(root.node, number, EMPTY), list[ProviderTree]()
+    trace = Trace(root.node, number, EMPTY)
     before, ledger = root.view.snapshot, root.ledger
-    with _recorded(loaded.driver, trace, trees):
+    with _recorded(loaded.driver, trace):
         report = root.period(loaded)
-    held = {
-        uuid: [it for manager, it in row.items() if driver_of(manager) == DRIVER + loaded.name]
-        for uuid, row in ledger.holders.items()
-    }
-    sources = trees[-1].claims.values() if trees and not report.driver_errors else ()
-    claimed = {key: None for claims in sources for key in _claimed(claims)}
-    earlier = {key: None for uuid, row in held.items() for it in row for key in _held(uuid, it)}
-    earlier |= {key: None for claims in sources for key in _absent(claims)}
+    claimed, earlier = dict[Key, None](), dict[Key, None]()
+    for uuid, row in ledger.holders.items():
+        for manager, held in row.items():
+            if driver_of(manager) == DRIVER + loaded.name:
+                earlier |= dict.fromkeys(_held(uuid, held))
+    for statement in root.statements:
+        for uuid, assertion in statement.assertions.items():
+            claimed |= dict.fromkeys(_held(uuid, assertion.holding))
+        for uuid, denied in statement.denied.items():
+            earlier |= dict.fromkeys(_held(uuid, denied))
     after = root.read().view.snapshot
-    for key in [*claimed, *(key for key in earlier if key not in claimed)]:
+    claims = {**claimed, **earlier}
+    claims.pop((root.uuid, "provider", ""), None)  # the root is the agent's
+    for key in claims:
         outcome = _outcome(key, before, after, report, said=key in claimed)
         if outcome is not None:
             trace.outcomes.append(outcome)
@@ -86,13 +89,13 @@ def _trace(root: Root, loaded: LoadedDriver, number: int) -> Trace:
 
 
 @contextmanager
-def _recorded(driver: ComputeDriver, trace: Trace, trees: list[ProviderTree]) -> Iterator[None]:
-    """Record what the driver is shown and says; ``trees`` gets the trees that it edits."""
+def _recorded(driver: ComputeDriver, trace: Trace) -> Iterator[None]:
+    """Record what the driver is shown first, and what it says."""
     update = driver.update_provider_tree
 
     def recording_update(tree: ProviderTree, *arguments: Any, **named: Any) -> None:
-        trace.shown = trace.shown if trees else tree.freeze()
-        trees.append(tree)
+        if trace.shown is EMPTY:
+            trace.shown = tree.freeze()
         if not isinstance(driver, DeviceDriver):
             _record_edits(tree, trace.said)
         try:
@@ -160,22 +163,6 @@ def _record_edits(tree: ProviderTree, said: list[str]) -> None:
 
 Key = tuple[str, str, str]
 """A claim: the provider's UUID, its kind, and the name of the class, trait or aggregate."""
-
-
-def _claimed(claims: SourceClaims) -> Iterator[Key]:
-    for uuid in claims.claimed_uuids():
-        holding = Holding(
-            uuid in claims.placed,
-            claims.classes.get(uuid, NOTHING),
-            claims.traits.get(uuid, NOTHING),
-            claims.aggregates.get(uuid, NOTHING),
-        )
-        yield from _held(uuid, holding)
-
-
-def _absent(claims: SourceClaims) -> Iterator[Key]:
-    for kind, absent in (("trait", claims.absent_traits), ("aggregate", claims.absent_aggregates)):
-        yield from ((uuid, kind, name) for uuid, names in absent.items() for name in sorted(names))
 
 
 def _held(uuid: str, holding: Holding) -> Iterator[Key]:

@@ -1,12 +1,18 @@
 """Split a request into constraints, and build requests from some of them.  Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from reportclient.candidates import RequestGroup, ResourceRequest
+from reportclient.candidates import RequestGroup, ResourceRequest, read_request
 from reportclient.candidates.request import UNSUFFIXED
+from reportclient.candidates.text import query_string
 from reportclient.request_filter import DISABLED
+
+OF_GROUPS = ("resources", "required", "member_of", "in_tree")
+"""Placement's parameters of groups."""
+_JOINED = ("resources", "root_required")
+"""Parameters that Placement takes once, or once for each group."""
 
 
 class Aspect(Enum):
@@ -117,65 +123,50 @@ def with_amount(question: Question, constraint: Constraint) -> Question:
 
 def request_for(constraint: Constraint) -> Question:
     """Return a question for the constraint's resources only, disabled hosts included."""
-    group = _group([constraint])
-    groups = {constraint.suffix: group} if constraint.suffix else {}
-    request = ResourceRequest(RequestGroup() if groups else group, groups)
-    return Question(request, include_disabled=True)
+    return Question(_request([constraint]), include_disabled=True)
 
 
 def keeping(question: Question, subset: Collection[Constraint]) -> Question:
     """Return a question with these constraints; groups that become empty are omitted."""
-    before, enabled = question.request, Constraint(Aspect.ENABLED) in subset
-    groups = {
-        suffix: _group([each for each in subset if each.suffix == suffix])
-        for suffix in before.by_suffix()
-    }
-    unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
-    together = _terms(subset, Aspect.SAME_SUBTREE)
-    groups = {
-        suffix: group
-        for suffix, group in groups.items()
-        if group.resources or (group and suffix in _all(together))
-    }
-    isolated = any(each.aspect is Aspect.ISOLATE for each in subset)
-    may_share = _isolates(before) and not isolated
-    filtered = before.root_forbidden & {DISABLED} if enabled else frozenset()
-    request = ResourceRequest(
-        unsuffixed if unsuffixed.resources else RequestGroup(),
-        groups,
-        "none" if may_share else before.group_policy,
-        _all(_terms(subset, Aspect.ROOT_REQUIRED)),
-        _all(_terms(subset, Aspect.ROOT_FORBIDDEN)) | filtered,
-        frozenset(names.intersection(groups) for names in together) - {frozenset()},
-        before.limit,
+    before, enabled = question.request, Constraint(Aspect.ENABLED)
+    together = [set(each.terms) for each in subset if each.aspect is Aspect.SAME_SUBTREE]
+    having = {each.suffix for each in subset if each.aspect is Aspect.RESOURCES}.union(*together)
+    # Placement's client adds that hosts are enabled.
+    others = (each for each in subset if each.aspect not in (Aspect.ENABLED, Aspect.SAME_SUBTREE))
+    request = _request(each for each in others if each.suffix is None or each.suffix in having)
+    subtrees = {frozenset(request.groups).intersection(names) for names in together}
+    may_share = _isolates(before) and request.group_policy is None
+    request = replace(
+        request,
+        group_policy="none" if may_share else before.group_policy,
+        same_subtree=frozenset(filter(None, subtrees)),
+        limit=before.limit,
     )
-    return Question(request, include_disabled=not enabled)
+    return Question(request, include_disabled=enabled not in subset)
 
 
 def group_having(constraint: Constraint) -> RequestGroup:
     """Return a group that requires the traits or aggregates that the constraint names."""
     aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
-    return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
+    aspect = Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED
+    return _request([replace(constraint, aspect=aspect, suffix=UNSUFFIXED)]).unsuffixed
 
 
-def _group(subset: Collection[Constraint]) -> RequestGroup:
-    return RequestGroup(
-        {each.terms[0]: each.amount for each in subset if each.aspect is Aspect.RESOURCES},
-        _terms(subset, Aspect.REQUIRED),
-        _all(_terms(subset, Aspect.FORBIDDEN)),
-        _terms(subset, Aspect.MEMBER_OF),
-        _all(_terms(subset, Aspect.NOT_MEMBER_OF)),
-        next(iter(_all(_terms(subset, Aspect.IN_TREE))), None),
-    )
+def _request(subset: Iterable[Constraint]) -> ResourceRequest:
+    return read_request(joined_query(each.written.split("=", 1) for each in subset))
+
+
+def joined_query(pairs: Iterable[Sequence[str]]) -> str:
+    """Return parameters and values as a query string; those that may be given once are joined."""
+    values: dict[str, list[str]] = {}
+    for parameter, value in pairs:
+        several = values.setdefault(parameter, [])
+        if several and parameter.startswith(_JOINED):
+            several[0] += f",{value}"
+        else:
+            several.append(value)
+    return query_string(values)
 
 
 def _isolates(request: ResourceRequest) -> bool:
     return request.group_policy == "isolate" and len(request.groups) > 1
-
-
-def _terms(subset: Iterable[Constraint], aspect: Aspect) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(each.terms) for each in subset if each.aspect is aspect)
-
-
-def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*sets)

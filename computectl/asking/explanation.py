@@ -1,46 +1,24 @@
 """Write a diagnosis of a request as sentences for an operator."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from computectl.asking.constraints import Aspect, Constraint, constraints
+from computectl.asking.constraints import Aspect, Constraint
 from computectl.asking.facts import LOOKED_AT, Facts
 from computectl.asking.tally import Tally
-from computectl.asking.why import MOST_CALLS, Effect, Why
+from computectl.asking.why import MOST_CALLS, NAMED, Explained, Verdict, Why
 from computectl.shared.screen import counted
 from reportclient.candidates.request import group_title
-
-EXPLAINED = 8
-"""Constraints that are explained in full; further ones are only listed."""
 
 TERMS = 8
 """Traits or aggregates that a sentence names; of more, the number is given."""
 
 
-VERDICTS = ("decides", "impossible", "conflicts", "overlaps", "nothing")
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A constraint with its explanation; ``verdict``: one of ``VERDICTS``.
-
-    ``more``: additional candidates without it.  ``kept_out``: UUIDs of excluded hosts or
-    providers.  ``first_for``: number of hosts that it is the first constraint to exclude.
-    """
-
-    constraint: Constraint
-    verdict: str
-    sentence: str
-    more: int = 0
-    kept_out: tuple[str, ...] = ()
-    first_for: int | None = None
-
-
 COLUMNS: Mapping[str, Callable[[Explained], Any]] = {
     "constraint": lambda explained: explained.constraint.written,
     "group": lambda explained: explained.constraint.suffix,
-    "verdict": lambda explained: explained.verdict,
+    "verdict": lambda explained: str(explained.verdict),
     "more_candidates": lambda explained: explained.more,
     "kept_out": lambda explained: list(explained.kept_out),
     "first_for": lambda explained: explained.first_for,
@@ -48,61 +26,53 @@ COLUMNS: Mapping[str, Callable[[Explained], Any]] = {
 }
 
 
-def explanations(why: Why, facts: Facts) -> list[Explained]:
-    """Return all constraints explained; those that alone exclude something come first."""
-    explained = [_decides(effect, why, facts) for effect in _relevant(why, facts)[:EXPLAINED]]
-    for each in why.impossible[:EXPLAINED]:
-        sentence = f"{_subject(each)}. {facts.sentence_about(each)}".strip()
-        explained.append(Explained(each, "impossible", sentence))
-    explained += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
-    done = {each.constraint for each in explained}
-    verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
-    if why.tally is not None:
-        verdicts |= dict.fromkeys(why.tally.first, "overlaps")
-    rest = (each for each in constraints(facts.question) if each not in done)
-    explained += [
-        Explained(each, verdicts.get(each, "nothing"), f"{_subject(each)}.") for each in rest
-    ]
-    if why.tally is None:
-        return explained
-    first = why.tally.first
-    return [replace(each, first_for=first.get(each.constraint, 0)) for each in explained]
+def write_sentences(why: Why, facts: Facts) -> None:
+    """Write the sentences of a diagnosis, and put the constraints in the order of the verdicts."""
+    decisive = [each for each in why.explained if each.verdict is Verdict.DECIDES]
+    amounts = [each for each in decisive if each.constraint.aspect is Aspect.RESOURCES]
+    for each in amounts if len(amounts) < len(decisive) else ():
+        if not facts.is_short(each.constraint):  # another constraint is the reason
+            each.verdict = Verdict.OVERLAPS if each.first_for else Verdict.NOTHING
+            each.more, each.kept_out = 0, ()
+    for each in why.explained:
+        parts = [_subject(each.constraint)]
+        if each.verdict is Verdict.DECIDES:
+            parts += _effect(each, why, facts)
+        is_reason = each.verdict in (Verdict.DECIDES, Verdict.IMPOSSIBLE)
+        fact = f" {facts.sentence_about(each.constraint)}" if is_reason else ""
+        each.sentence = f"{'; '.join(parts)}.{fact}"
+    why.explained.sort(key=lambda each: each.rank)
 
 
-def paragraphs(explained: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
+def paragraphs(why: Why) -> Iterator[tuple[str, str]]:
     """Yield paragraphs of the explanation: a bullet or an empty text, and the sentence."""
-    none = len(why.answer) == 0
-    by_verdict = {
-        verdict: [each for each in explained if each.verdict == verdict and _matters(each)]
-        for verdict in VERDICTS
-    }
+    # That hosts are enabled is always a constraint, and seldom the reason.
+    shown = [
+        each
+        for each in why.explained
+        if each.rank < NAMED or each.constraint.aspect is not Aspect.ENABLED
+    ]
+    decides, impossible, conflicts, overlaps, nothing = (
+        [each for each in shown if each.verdict is verdict] for verdict in Verdict
+    )
     if why.tally is not None:
         yield "", _tallied(why.tally)
-    if by_verdict["impossible"]:
+    if impossible:
         yield "", "No provider meets these constraints, even alone:"
-    for each in (*by_verdict["decides"], *by_verdict["impossible"]):
-        yield "- ", each.sentence
-    if by_verdict["conflicts"]:
+    yield from (("- ", each.sentence) for each in (*decides, *impossible))
+    if conflicts:
         yield "", "Each of these constraints can be met, but no host meets all of them:"
-        yield from (("- ", each.sentence) for each in by_verdict["conflicts"])
-    if not none and not by_verdict["decides"]:
+        yield from (("- ", each.sentence) for each in conflicts)
+    if len(why.answer) and not decides:
         yield "", "No single constraint excludes anything."
-    if by_verdict["overlaps"]:
-        yield (
-            "",
-            f"Excluding only what other constraints exclude too: {_list(by_verdict['overlaps'])}",
-        )
-    if by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
-        yield "", f"Excluding nothing: {_list(by_verdict['nothing'])}"
-    if len(why.answer) >= LOOKED_AT or any(effect.cut for effect in why.effects):
+    if overlaps:
+        yield "", f"Excluding only what other constraints exclude too: {_list(overlaps)}"
+    if nothing and (decides or impossible):
+        yield "", f"Excluding nothing: {_list(nothing)}"
+    if len(why.answer) >= LOOKED_AT or any(each.cut for each in why.explained):
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:
         yield "", f"Stopped after {MOST_CALLS} queries: the request has too many constraints."
-
-
-def _matters(explained: Explained) -> bool:
-    """Whether to name a constraint; that hosts are enabled is always one, and seldom the reason."""
-    return explained.constraint.aspect is not Aspect.ENABLED or explained.verdict in VERDICTS[:3]
 
 
 def _tallied(tally: Tally) -> str:
@@ -118,34 +88,18 @@ def _list(explained: list[Explained]) -> str:
     return ", ".join(_short(each.constraint) for each in explained)
 
 
-def _relevant(why: Why, facts: Facts) -> list[Effect]:
-    """Return decisive constraints; omit amounts that are free, if others are decisive too."""
-    decisive = why.decisive
-    if all(effect.constraint.aspect is Aspect.RESOURCES for effect in decisive):
-        return decisive
-    return [
-        effect
-        for effect in decisive
-        if effect.constraint.aspect is not Aspect.RESOURCES or facts.is_short(effect.constraint)
-    ]
-
-
-def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
-    constraint, answer = effect.constraint, effect.answer
-    out = effect.kept_out
-    shares = {answer.provider_summaries[uuid].shares for uuid in out}
-    what = "host" if set(out) <= set(answer.hosts()) and shares == {False} else "provider"
+def _effect(each: Explained, why: Why, facts: Facts) -> Iterator[str]:
+    """Yield what a decisive constraint excludes, and what there would be without it."""
+    out, without = each.kept_out, each.without
+    shares = {without.provider_summaries[uuid].shares for uuid in out}
+    what = "host" if set(out) <= set(without.hosts()) and shares == {False} else "provider"
     what = "sharing provider" if shares == {True} else what
-    parts = [_subject(constraint)]
-    least = "at least " if effect.cut else ""
+    least = "at least " if each.cut else ""
     if out:
-        parts.append(f"excludes {least}{counted(len(out), what)} ({facts.named(out)})")
-    many = counted(len(answer), "candidate")
-    less = f"with {constraint.terms[0]}:{effect.lowered}" if effect.lowered else "without it"
-    more = many if len(why.answer) == 0 else f"{effect.more} more"
-    parts.append(f"{less} there would be {least}{more}")
-    fact = facts.sentence_about(constraint)
-    return Explained(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
+        yield f"excludes {least}{counted(len(out), what)} ({facts.named(out)})"
+    less = f"with {each.constraint.terms[0]}:{each.lowered}" if each.lowered else "without it"
+    more = f"{each.more} more" if len(why.answer) else counted(len(without), "candidate")
+    yield f"{less} there would be {least}{more}"
 
 
 def _subject(constraint: Constraint) -> str:

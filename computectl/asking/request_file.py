@@ -10,19 +10,19 @@ The keys are Placement's parameters; ``groups`` has the groups with a suffix::
     same_subtree: [[_COMPUTE, _ACCEL]]
 """
 
+from computectl.asking.constraints import OF_GROUPS
 from drivers.yaml_file import Field, read
 from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.request import UNSUFFIXED
 from reportclient.candidates.text import read_root
 
-_OF_GROUPS = ("resources", "required", "member_of", "in_tree")
 _OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit")
 
 
 def read_request_file(text: str, source: str) -> ResourceRequest:
     """Return the request of a YAML text.  :raises BadFile: with all places of errors."""
     top = read(text, source)
-    fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
+    fields = top.mapping((*OF_GROUPS, *_OF_REQUEST))
     groups = fields["groups"].mapping() if "groups" in fields else {}
     try:
         root_traits = read_root(*_texts(fields.get("root_required")))
@@ -31,7 +31,7 @@ def read_request_file(text: str, source: str) -> ResourceRequest:
     together = fields["same_subtree"].items() if "same_subtree" in fields else ()
     return ResourceRequest(
         _group(top, fields, UNSUFFIXED),
-        {name: _group(group, group.mapping(_OF_GROUPS), name) for name, group in groups.items()},
+        {name: _group(group, group.mapping(OF_GROUPS), name) for name, group in groups.items()},
         fields["group_policy"].text() if "group_policy" in fields else None,
         *root_traits,
         frozenset(frozenset(_texts(item)) for item in together),

@@ -2,226 +2,153 @@
 
 An option of a group has the group's suffix at its end, as Placement's parameters have:
 ``--required_ACCEL`` is ``required_ACCEL`` in the query, and ``--required-ACCEL``, which is
-easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so they
-are rewritten as ``--of-group`` before argparse reads the command line.
+easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so those of
+a command line are added to the parser before it reads them.  What was given becomes a query string,
+so that there is one reader of requests.
 """
 
 import argparse
 import difflib
-import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from typing import Any, NamedTuple
 
-from computectl.shared.errors import CommandError, Once
-from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
-from reportclient.candidates.request import UNSUFFIXED, read_resources
-from reportclient.candidates.text import read_root, read_subtree
+from computectl.asking.constraints import OF_GROUPS, joined_query
+from computectl.reading.trees import find_provider
+from computectl.shared.errors import CommandError
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.model import parse_uuid
 from reportclient.reader import part_of
 
-KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")
-OF_GROUP = "--of-group"
 _OF_GROUP = re.compile(
-    rf"--({'|'.join(KINDS)})(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))(?:=(.*))?", re.DOTALL
+    r"--(resources|required|forbidden|member-of|in-tree)(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))"
 )
 
-Given = tuple[str, str | None]
-"""A kind of option, and the value that was given."""
-Resolve = Callable[[str], str]
-"""Returns the UUID of a provider by its name."""
 
+class Given(NamedTuple):
+    """An option that was given, as Placement's parameter and its value."""
 
-def rewrite_group_options(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with the options of groups rewritten as ``--of-group``.
-
-    :raises CommandError: an option is spelled as osc-placement or Placement spell it.
-    """
-    refuse_habits(arguments)
-    rewritten = []
-    rest = iter(arguments)
-    for word in rest:
-        match = _OF_GROUP.fullmatch(word)
-        if match is None:
-            rewritten.append(word)
-            continue
-        value = match[4] if match[4] is not None else next(rest, None)
-        rewritten.append(f"{OF_GROUP}={json.dumps([match[1], match[2] or match[3], value])}")
-    return rewritten
+    option: str
+    parameter: str
+    value: str
 
 
 def add_group_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of the group without a suffix."""
-    several = partial(parser.add_argument, action="append", default=[])
     amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
-    several("--resources", metavar="CLASS=N,...", help=amounts)
+    add_option(parser, "resources", metavar="CLASS=N,...", help=amounts)
     required = "required traits: A,B; or at least one of them: in:A,B; may be repeated"
-    several("--required", metavar="TRAITS", help=required)
-    several("--forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
-    several(
-        "--member-of",
+    add_option(parser, "required", metavar="TRAITS", help=required)
+    add_option(parser, "forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
+    add_option(
+        parser,
+        "member-of",
         metavar="AGGREGATES",
         help="an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
         "may be repeated",
     )
     tree = "only providers in the tree of this provider"
-    parser.add_argument("--in-tree", action=Once, metavar="NAME_OR_UUID", help=tree)
+    add_option(parser, "in-tree", metavar="NAME_OR_UUID", help=tree)
 
 
 def add_request_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of groups with a suffix, and of the whole request."""
-    several = partial(parser.add_argument, action="append", default=[])
-    several(
+    parser.add_argument(
         "--group",
+        dest="given",
+        action="append",
+        default=[],
+        type=_named_group,
         metavar="SUFFIX[:CLASS=N,...]",
         help="a group that a single provider must meet; options with its suffix at the end "
         "apply to it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
-    several(OF_GROUP, help=argparse.SUPPRESS)
     policy = "isolate: each group needs its own provider; required with two or more groups"
-    parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
+    add_option(parser, "group-policy", metavar="{isolate,none}", help=policy)
     root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
-    several("--root-required", metavar="TRAITS", help=root)
+    add_option(parser, "root-required", metavar="TRAITS", help=root)
     subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
-    several("--same-subtree", metavar="SUFFIX,...", help=subtree)
+    add_option(parser, "same-subtree", metavar="SUFFIX,...", help=subtree)
 
 
 def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
     """Add ``--query`` and ``--include-disabled``."""
     query = f"the {what} as a URL's query string, instead of single options"
-    parser.add_argument("--query", action=Once, metavar="QUERY", help=query)
+    add_option(parser, "query", metavar="QUERY", help=query)
     parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
 
 
-def request_from_options(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
-    """Return the request of the options.
+def parse_with_groups(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; the options of groups that it has are added to the parser before."""
+    for option in {word.partition("=")[0] for word in words}:
+        if match := _OF_GROUP.fullmatch(option):
+            add_option(parser, match[1], option, match[2] or match[3])
+    return argparse.ArgumentParser.parse_args(parser, words)
 
-    :raises CommandError: an option can't be read.
-    :raises reportclient.candidates.BadQuery: Placement would not accept a value.
+
+def add_option(
+    parser: argparse._ActionsContainer, kind: str, option: str = "", suffix: str = "", **more: Any
+) -> None:
+    """Add an option of the given kind; all are collected in ``given``, in their order."""
+    option = option or f"--{kind}"
+    given = partial(_given, option, kind, suffix)
+    parser.add_argument(option, dest="given", action="append", default=[], type=given, **more)
+
+
+def _given(option: str, kind: str, suffix: str, value: str) -> Given:
+    if kind == "resources":
+        value = value.replace("=", ":")
+    if kind == "forbidden":
+        kind, value = "required", ",".join(f"!{name.strip()}" for name in value.split(","))
+    return Given(option, f"{kind.replace('-', '_')}{suffix}", value)
+
+
+def _named_group(text: str) -> Given:
+    """Return the resources of ``--group``, which may be empty."""
+    suffix, _, resources = text.partition(":")
+    if not suffix:
+        raise argparse.ArgumentTypeError(f"{text}: the suffix is missing")
+    return _given("--group", "resources", suffix, resources)
+
+
+def whole_form(given: Sequence[Given], forms: Collection[str]) -> Given | None:
+    """Return the option that has the whole request, such as ``--query``; ``None`` without one.
+
+    :raises CommandError: another option was given, too.
     """
-    by_suffix = {UNSUFFIXED: _unsuffixed(options)}
-    for text in options.group:
-        suffix, _, resources = text.partition(":")
-        if not suffix:
+    form = next((each for each in given if each.parameter in forms), None)
+    other = next((each for each in given if each is not form), None)
+    if form is not None and other is not None:
+        what = f"{form.option} and {other.option} can't be combined"
+        raise CommandError(what, "use only one of them")
+    return form
+
+
+def query_of(given: Iterable[Given], api: API) -> str:
+    """Return options as a query string, with the provider of ``--in-tree`` by its UUID.
+
+    :raises CommandError: a group has no constraint, or Placement lacks the provider.
+    """
+    pairs, named = [], []
+    for option, parameter, value in given:
+        if option == "--group" and not value:
+            named.append(parameter.removeprefix("resources"))
+        elif parameter.startswith("in_tree"):
+            pairs.append((parameter, parse_uuid(value) or str(find_provider(value, api)["uuid"])))
+        else:
+            pairs.append((parameter, value))
+    for suffix in named:
+        if not any(parameter == f"{name}{suffix}" for parameter, _ in pairs for name in OF_GROUPS):
+            dash = "" if suffix.startswith("_") else "-"
             raise CommandError(
-                f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
+                f"--group {suffix}: the group has no constraint",
+                f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
+                f"--required{dash}{suffix} TRAITS",
             )
-        given = by_suffix.setdefault(suffix, [])
-        given += [("resources", resources)] if resources else []
-    for text in options.of_group:
-        kind, suffix, value = json.loads(text)
-        by_suffix.setdefault(suffix, []).append((kind, value))
-    groups = {suffix: _group(given, suffix, resolve) for suffix, given in by_suffix.items()}
-    return ResourceRequest(
-        groups.pop(UNSUFFIXED),
-        groups,
-        options.group_policy,
-        *read_root(*options.root_required),
-        frozenset(map(read_subtree, options.same_subtree)),
-    )
-
-
-def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
-    """Return the provider query of the options.
-
-    :raises CommandError: an option can't be read.
-    :raises reportclient.candidates.BadQuery: Placement would not accept a value.
-    """
-    name, uuid = options.provider, None
-    if name is not None and (canonical := parse_uuid(name)) is not None:
-        name, uuid = None, canonical
-    return ProviderQuery(name, uuid, _group(_unsuffixed(options), UNSUFFIXED, resolve))
-
-
-def given_request_options(options: argparse.Namespace) -> Iterable[str]:
-    """Return the options of the request that were given."""
-    kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
-    whole = ("group_policy", "root_required", "same_subtree")
-    return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
-
-
-def _unsuffixed(options: argparse.Namespace) -> list[Given]:
-    tree = [] if options.in_tree is None else [options.in_tree]
-    values = {kind: getattr(options, kind.replace("-", "_")) for kind in KINDS} | {"in-tree": tree}
-    return [(kind, value) for kind, several in values.items() for value in several]
-
-
-def _group(given: Sequence[Given], suffix: str, resolve: Resolve) -> RequestGroup:
-    """Return the group of a suffix.  :raises CommandError: it is empty, or an option is invalid."""
-    dash = "-" if suffix and not suffix.startswith("_") else ""
-    if suffix and not given:
-        raise CommandError(
-            f"--group {suffix}: the group has no constraint",
-            f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
-            f"--required{dash}{suffix} TRAITS",
-        )
-    resources: dict[str, int] = {}
-    required: list[str] = []
-    member_of: list[str] = []
-    tree: str | None = None
-    for kind, value in given:
-        option = f"--{kind}{dash}{suffix}"
-        if not value:
-            raise CommandError(f"{option}: a value is missing", "`--help` shows the syntax")
-        match kind:
-            case "resources":
-                amounts = read_resources(value.replace(":", "="), option, between="=")
-                for twice in sorted(resources.keys() & amounts):
-                    raise CommandError(
-                        f"{option} {value}: {twice} was given before", "give it once"
-                    )
-                resources |= amounts
-            case "required":
-                required.append(value)
-            case "forbidden":
-                required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
-            case "member-of":
-                member_of.append(value)
-            case _ if tree is not None:
-                raise CommandError(f"{option} is given twice", "a group can be in one tree only")
-            case _:
-                tree = parse_uuid(value) or resolve(value)
-    return RequestGroup.from_values(resources, required, member_of, tree, suffix=suffix)
-
-
-_NUMBERED = re.compile(
-    r"--(resources?|required|forbidden|member[-_]of|in[-_]tree)([0-9]+)(?:=(.*))?", re.DOTALL
-)
-_RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
-
-
-def refuse_habits(arguments: Sequence[str], *, groups: bool = True) -> None:
-    """Reject options as osc-placement and Placement spell them.
-
-    ``groups``: whether the command has groups with a suffix.
-
-    :raises CommandError: the command line has such an option; suggests the right spelling.
-    """
-    for number, word in enumerate(arguments):
-        after = arguments[number + 1] if number + 1 < len(arguments) else "..."
-        if match := _NUMBERED.fullmatch(word):
-            _refuse(match[1], match[2] if groups else "", match[3] or after, word)
-        elif match := _RESOURCE.fullmatch(word):
-            _refuse("resource", _group_before(arguments[:number]), match[1] or after, word)
-
-
-def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
-    kind = kind.replace("_", "-")
-    meant = f"--{kind}{'-' if suffix else ''}{suffix} {value}"
-    if kind.startswith("resource"):
-        meant = f"--group {suffix}:{value}" if suffix else f"--resources {value}"
-    raise CommandError(f"there is no option {word.partition('=')[0]}", f"is {meant} meant?")
-
-
-def _group_before(arguments: Sequence[str]) -> str:
-    """Return the last group's suffix if it has no amounts: ``--group 1 --resource VCPU=1``."""
-    named = [after for word, after in pairwise(arguments) if word == "--group"]
-    named += [word.partition("=")[2] for word in arguments if word.startswith("--group=")]
-    return named[-1] if named and ":" not in named[-1] else ""
+    return joined_query(pairs)
 
 
 ALIKE = 0.8

@@ -4,8 +4,9 @@ If no single constraint is decisive, each is queried alone; if each alone can be
 set of constraints that can't be met together is searched.  The number of calls is bounded.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 
 from computectl.asking.constraints import (
@@ -24,54 +25,69 @@ from computectl.asking.tally import TALLIED, Tally, kept_out, tally
 from reportclient.candidates import AllocationCandidates
 
 MOST_CALLS = 60
-_NAMED = (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF)
+_BY_NAME = (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF)
 """Constraints that no provider meets if none has their traits or aggregates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The effect of one constraint.
+class Verdict(StrEnum):
+    """What a constraint does; the first ``NAMED`` are named one by one, the others only listed."""
 
-    ``answer``: the candidates without it; none if the request would be empty then.
-    ``kept_out``: UUIDs of the excluded hosts, or of the excluded providers for a constraint of a
-    group with a suffix.  ``more``: the number of additional candidates.  ``lowered``: the amount
-    that was requested instead, 0 if the constraint was left out.
+    DECIDES = "decides"
+    """It excludes something by itself."""
+    IMPOSSIBLE = "impossible"
+    """It can't be met even alone."""
+    CONFLICTS = "conflicts"
+    """It can be met alone, but not by one host together with the others of this verdict."""
+    OVERLAPS = "overlaps"
+    """It excludes only what others exclude too."""
+    NOTHING = "nothing"
+
+
+NAMED = 3
+
+
+@dataclass(slots=True)
+class Explained:
+    """A constraint and what it excludes.
+
+    ``without``: the candidates without it.  ``kept_out``: UUIDs of the excluded hosts, or of the
+    excluded providers for a constraint of a group with a suffix.  ``more``: the number of
+    additional candidates.  ``lowered``: the amount that was requested instead, 0 if the constraint
+    was left out.  ``first_for``: number of hosts that it is the first constraint to exclude.
+    ``sentence``: all of this for an operator, by :mod:`computectl.asking.explanation`.
     """
 
     constraint: Constraint
-    answer: AllocationCandidates
+    verdict: Verdict = Verdict.NOTHING
+    without: AllocationCandidates = field(default_factory=AllocationCandidates)
     kept_out: tuple[str, ...] = ()
     more: int = 0
     lowered: int = 0
+    first_for: int | None = None
+    sentence: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Its place among the verdicts that are named; ``NAMED`` if it is only listed."""
+        return min(list(Verdict).index(self.verdict), NAMED)
 
     @property
     def cut(self) -> bool:
-        """Whether the answer has as many candidates as were requested, so may be incomplete."""
-        return len(self.answer) >= LOOKED_AT
+        """Whether there are as many candidates as were requested, so perhaps not all."""
+        return len(self.without) >= LOOKED_AT
 
 
 @dataclass(slots=True)
 class Why:
-    """A diagnosis of a request.
+    """A diagnosis of a request: all its constraints, explained.
 
-    ``impossible`` constraints can't be met even alone; ``together`` can't be met by one host at
-    once; ``overlapping`` exclude only what others exclude too.  ``tally`` counts each host
-    once.  ``complete`` is false if the limit of calls was reached.
+    ``tally`` counts each host once.  ``complete`` is false if the limit of calls was reached.
     """
 
+    explained: list[Explained]
     answer: AllocationCandidates = field(default_factory=AllocationCandidates)
-    effects: list[Effect] = field(default_factory=list)
-    impossible: Sequence[Constraint] = ()
-    together: Sequence[Constraint] = ()
-    overlapping: Sequence[Constraint] = ()
     tally: Tally | None = None
     complete: bool = True
-
-    @property
-    def decisive(self) -> list[Effect]:
-        """Return the constraints that exclude something by themselves, amounts last."""
-        decisive = [effect for effect in self.effects if effect.more > 0]
-        return sorted(decisive, key=lambda effect: effect.constraint.aspect is Aspect.RESOURCES)
 
 
 class _OutOfCalls(Exception):
@@ -87,78 +103,85 @@ class Explainer:
 
     def diagnose(self) -> Why:
         """Return the diagnosis of the question.  :raises PlacementError: a query failed."""
-        question, diagnosis = self.facts.question, Why()
+        question = self.facts.question
+        why = Why([Explained(each) for each in constraints(question)])
         try:
-            diagnosis.answer = self._query(question)
-            query = partial(self._query, limit=TALLIED)
-            diagnosis.tally = tally(question, query, self.facts.api)
-            for constraint in constraints(question):
-                effect = self._effect(constraint, question, diagnosis.answer)
-                diagnosis.effects.append(effect)
-            self._go_deeper(question, diagnosis)
+            why.answer = self._query(question)
+            why.tally = tally(question, partial(self._query, limit=TALLIED), self.facts.api)
+            for each in why.explained:
+                self._relax(each, why.answer)
+            self._judge_others(why)
         except _OutOfCalls:
-            diagnosis.complete = False
-        return diagnosis
+            why.complete = False
+        if why.tally is None:
+            return why
+        for each in why.explained:
+            each.first_for = why.tally.first.get(each.constraint, 0)
+            if each.first_for and each.verdict == Verdict.NOTHING:
+                each.verdict = Verdict.OVERLAPS
+        return why
 
-    def _effect(
-        self, constraint: Constraint, question: Question, answer: AllocationCandidates
-    ) -> Effect:
-        less, lowered = without_constraint(question, constraint), 0
-        if less is None:  # it is the only amount
+    def _relax(self, each: Explained, answer: AllocationCandidates) -> None:
+        """Query without the constraint, or for less of it if it is the only amount."""
+        question, constraint = self.facts.question, each.constraint
+        less = without_constraint(question, constraint)
+        if less is None:
             easier = self.facts.easier(constraint)
             if easier == constraint:
-                return Effect(constraint, AllocationCandidates())
-            less, lowered = with_amount(question, easier), easier.amount
-        relaxed = self._query(less)
-        out = tuple(sorted(kept_out(constraint, answer, relaxed)))
-        return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
+                return
+            less, each.lowered = with_amount(question, easier), easier.amount
+        each.without = self._query(less)
+        more = len(each.without) - len(answer)
+        if more > 0:
+            each.verdict, each.more = Verdict.DECIDES, more
+            each.kept_out = tuple(sorted(kept_out(constraint, answer, each.without)))
 
-    def _go_deeper(self, question: Question, diagnosis: Why) -> None:
-        """Add the constraints that are not decisive, or a set that can't be met together."""
-        decisive = {effect.constraint for effect in diagnosis.decisive}
-        impossible, overlapping = self._indecisive(question, decisive)
-        if len(diagnosis.answer) or decisive:
-            diagnosis.overlapping = (*impossible, *overlapping)
+    def _judge_others(self, why: Why) -> None:
+        """Give the constraints that do not decide their verdicts."""
+        question = self.facts.question
+        others = [each for each in why.explained if each.verdict != Verdict.DECIDES]
+        if len(why.answer) or len(others) < len(why.explained):
+            self._judge_alone(others, Verdict.OVERLAPS)
             return
-        diagnosis.impossible, diagnosis.overlapping = impossible, overlapping
-        if impossible:
+        self._judge_alone(others, Verdict.IMPOSSIBLE)
+        if any(each.verdict == Verdict.IMPOSSIBLE for each in others):
             return
-        everything = constraints(question)
-        if not self._query(with_constraints_only(question, ())):
-            diagnosis.together = [each for each in everything if each.aspect is Aspect.RESOURCES]
-            return
-        conflict = [each for each in everything if each.aspect is not Aspect.RESOURCES]
-        for constraint in tuple(conflict):
-            fewer = [each for each in conflict if each != constraint]
-            if not self._query(with_constraints_only(question, fewer)):
-                conflict = fewer
-        diagnosis.together = conflict  # a smallest set that can't be met together
+        conflict = [each for each in constraints(question) if each.aspect is Aspect.RESOURCES]
+        if self._query(with_constraints_only(question, ())):
+            conflict = [each for each in constraints(question) if each not in conflict]
+            for constraint in tuple(conflict):  # a smallest set that can't be met together is left
+                fewer = [each for each in conflict if each != constraint]
+                if not self._query(with_constraints_only(question, fewer)):
+                    conflict = fewer
+        for each in others:
+            if each.constraint in conflict:
+                each.verdict = Verdict.CONFLICTS
 
-    def _indecisive(
-        self, question: Question, decisive: Collection[Constraint]
-    ) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
-        """Return the constraints that can't be met, and those that exclude what others do too."""
-        others = [each for each in constraints(question) if each not in decisive]
-        amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
-        too_much = [each for each in amounts if not self._query(request_for(each))]
-        lowered, basis = self._basis(question, too_much)
-        impossible, overlapping = list(too_much), []
-        for constraint in others:
+    def _judge_alone(self, others: Sequence[Explained], unmet: Verdict) -> None:
+        """Query with one constraint at a time; ``unmet``: the verdict if it can't be met."""
+        amounts = (each.constraint for each in others)
+        too_much = [
+            each
+            for each in amounts
+            if each.aspect is Aspect.RESOURCES and not self._query(request_for(each))
+        ]
+        lowered, basis = self._basis(self.facts.question, too_much)
+        for each in others:
+            constraint, out = each.constraint, []
             if constraint in too_much:
-                continue
-            left, more = basis, basis
-            if constraint not in constraints(lowered) or not basis:
-                if constraint.aspect in _NAMED and not self.facts.find(group_having(constraint)):
-                    impossible.append(constraint)
+                each.verdict = unmet
+            elif constraint not in constraints(lowered) or not basis:
+                if constraint.aspect in _BY_NAME and not self.facts.find(group_having(constraint)):
+                    each.verdict = unmet
             elif constraint.aspect is Aspect.RESOURCES:
                 easier = with_amount(lowered, self.facts.easier(constraint))
-                more = self._query(with_constraints_only(easier, ()))
+                out = kept_out(constraint, basis, self._query(with_constraints_only(easier, ())))
+            elif left := self._query(with_constraints_only(lowered, (constraint,))):
+                out = kept_out(constraint, left, basis)
             else:
-                left = self._query(with_constraints_only(lowered, (constraint,)))
-                impossible += [] if left else [constraint]
-            if left and kept_out(constraint, left, more):
-                overlapping.append(constraint)
-        return tuple(impossible), tuple(overlapping)
+                each.verdict = unmet
+            if out:
+                each.verdict = Verdict.OVERLAPS
 
     def _basis(
         self, question: Question, too_much: Sequence[Constraint]

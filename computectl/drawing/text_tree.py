@@ -20,6 +20,9 @@ from reportclient.plain_text import in_natural_order, plain
 from reportclient.snapshot import Snapshot
 from reportclient.usage import NEARLY_FULL, Usage
 
+CHILD, LAST, LINE, NONE = "├─ ", "└─ ", "│  ", "   "
+"""The branches of a tree: before a child, before the last one, and before what is below each."""
+
 
 def draw_tree(
     snapshot: Snapshot,
@@ -90,14 +93,11 @@ class _Drawing:
             stack += reversed(list(self._children(place.provider.uuid, place.inside)))
 
     def _children(self, uuid: str, before: str) -> Iterator[_Place]:
-        branches = self.screen.branches
         children = children_by_name(self.snapshot, uuid)
         leaves = not any(self._has_children(child.uuid) for child in children)
         for child in children:
             last, tight = child is children[-1], leaves and child is not children[0]
-            here, inside = (
-                (branches.last, branches.none) if last else (branches.child, branches.line)
-            )
+            here, inside = (LAST, NONE) if last else (CHILD, LINE)
             yield _Place(child, before + here, before + inside, tight)
 
     def _has_children(self, uuid: str) -> bool:
@@ -114,11 +114,10 @@ class _Drawing:
             yield from self._provider(_Place(provider, "", "", tight=False), one_line=one_line)
 
     def _provider(self, place: _Place, *, one_line: bool) -> Iterator[Line]:
-        provider, branches = place.provider, self.screen.branches
-        below = self._has_children(provider.uuid)
-        inside = place.inside + (branches.line if below else branches.none)
+        provider = place.provider
+        inside = place.inside + (LINE if self._has_children(provider.uuid) else NONE)
         if not place.tight:
-            yield Line(place.here[: -len(branches.child)] + branches.line if place.here else "")
+            yield Line(place.here[: -len(CHILD)] + LINE if place.here else "")
         yield Line(place.here, self._heading(provider, one_line=one_line))
         if not one_line:
             yield Line(inside, self._facts(provider))
@@ -130,7 +129,7 @@ class _Drawing:
         name: tuple[StyledText, ...] = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
         marked = provider.uuid == self.usage.marked
-        return (*name, *facts, *([(self.screen.branches.mark, "yellow")] if marked else []))
+        return (*name, *facts, *([("◀", "yellow")] if marked else []))
 
     def _facts(self, provider: Provider) -> tuple[StyledText, ...]:
         facts = [provider.uuid]

@@ -13,12 +13,11 @@ _UNSAID = Inventory(0).with_defaults(None).as_dict()
 
 
 class Wording:
-    """Describes the operations of a plan; ``before``: Placement's state; ``arrow``: old to new."""
+    """Describes the operations of a plan; ``before``: Placement's state."""
 
-    def __init__(self, plan: ops.Plan, before: Snapshot, arrow: str = "->") -> None:
+    def __init__(self, plan: ops.Plan, before: Snapshot) -> None:
         self._plan = plan
         self._before = before
-        self._arrow = arrow
 
     def sentence(self, operation: ops.Operation) -> str:
         """Return the sentence of an operation, printable."""
@@ -101,7 +100,7 @@ class Wording:
         old, now = had.with_defaults(None).as_dict(), new.with_defaults(None).as_dict()
         for key, value in now.items():
             if old[key] != value:
-                yield f"{_plain(key)} {_amount(old[key])} {self._arrow} {_amount(value)}"
+                yield f"{_plain(key)} {_amount(old[key])} → {_amount(value)}"
 
 
 def amounts(record: Inventory) -> Iterator[str]:

@@ -4,15 +4,15 @@ Finding them takes 2 GETs for a root, and 1 for the consumers of each provider b
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.traits import tag_of, tags_of_others
+from agent.period.rules import Rules
+from agent.period.traits import identifying_traits, tag_of, tags_of_others
 from agent.reporting.reports import Condition
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import first_few
-from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
 from reportclient.reader import (
     Listed,
     consumers_of,
@@ -22,7 +22,6 @@ from reportclient.reader import (
     read_part,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
 
 NODE = "COMPUTE_NODE"
 
@@ -68,7 +67,6 @@ class Leaving:
 
     root: str
     leavers: tuple[Leaver, ...]
-    generations: Mapping[str, int] = field(default_factory=dict)
     traits: frozenset[str] | None = None
     reported_by: frozenset[str] = frozenset()
 
@@ -77,42 +75,16 @@ class Leaving:
         """Return the UUIDs of the providers to remove."""
         return {leaver.provider.uuid for leaver in self.leavers if leaver.fate == "goes"}
 
-    def view(self) -> View:
-        """Return the view on which the removal is planned."""
-        providers = [leaver.provider for leaver in self.leavers]
-        uuids = {provider.uuid for provider in providers}
-        alone = [
-            each if each.parent_uuid in uuids else Provider(each.uuid, each.name)
-            for each in providers
-        ]
-        if self.traits is not None:
-            alone.append(Provider(self.root, self.root, traits=self.traits))
-        return View(Snapshot.build(alone), self.generations, certain=True)
 
-    def plan(self) -> Plan:
-        """Return the plan of the removal, children first."""
-        operations: list[Operation] = [
-            DeleteProvider(leaver.provider.uuid) for leaver in self.leavers if leaver.fate == "goes"
-        ]
-        if self.traits is not None:
-            operations.append(SetTraits(self.root, self.traits))
-        return Plan(tuple(operations))
-
-
-def leaving(  # noqa: PLR0913  by name
-    root: str,
-    ledger: Ledger,
-    api: API,
-    *,
-    owners: frozenset[str],
-    attached: bool = False,
-    service: str | None = None,
+def leaving(
+    root: str, ledger: Ledger, api: API, rules: Rules, service: str | None = None
 ) -> Leaving:
     """Return what is to be removed with a root.
 
-    A compute node without one of the ``owners``' traits stays: nova-compute may report it by now.
+    A compute node without one of the owner traits stays: nova-compute may report it by now.
     ``service``: this service's UUID, for a driver with several nodes, whose roots have tags.
     """
+    attached, owners = rules.attached, identifying_traits(rules.owner_traits)
     listed = {item["uuid"]: item for item in members_of(root, api)}
     others = frozenset[str]()
     if root in listed and not attached:
@@ -137,8 +109,7 @@ def leaving(  # noqa: PLR0913  by name
         traits, _ = read_part(root, "traits", api)
         own_traits = joined(ledger.holdings_on(root).values()).traits & traits
         traits_left = traits - own_traits if own_traits else None
-    generations = {uuid: item["generation"] for uuid, item in listed.items()}
-    return Leaving(root, (*reversed(below), *beside), generations, traits_left)
+    return Leaving(root, (*reversed(below), *beside), traits_left)
 
 
 def _ours(

@@ -1,7 +1,7 @@
 """Find and read trees in Placement, and names of providers.  GETs only."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -28,30 +28,10 @@ from reportclient.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The extent of ``computectl tree --all``: ``of`` trees match, ``calls`` calls were made.
+    """What ``computectl tree --all`` took: ``calls``; ``left_out``: sentences on other trees."""
 
-    ``dear``: number of trees left out because of the limit of calls; ``hosts_only``: only trees of
-    hosts were searched, since there are many; ``limit``: the most trees to read.
-    """
-
-    of: int
     calls: int
-    dear: int = 0
-    hosts_only: bool = False
-    limit: int = 0
-
-    def left_out(self) -> Iterator[str]:
-        """Yield sentences about the trees that were left out."""
-        beyond = self.of - self.limit
-        if beyond > 0:
-            yield (
-                f"{beyond} of {self.of} trees are left out by --limit {self.limit}; "
-                "a higher limit or a pattern of names shows others"
-            )
-        if self.dear:
-            yield f"{self.dear} trees would take too many calls; --most-calls allows more"
-        if self.hosts_only:
-            yield "only trees of hosts (COMPUTE_NODE) were searched: too many other trees"
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +162,17 @@ def read_trees(
         tree = read_tree(root["uuid"], once)
         seen += [tree] if tree is not None else []
     progress("")
-    fleet = Fleet(
-        len(matching),
-        once.calls,
-        dear=len(wanted) - len(chosen),
-        hosts_only=many,
-        limit=limit,
-    )
-    return Trees(tuple(seen), fleet)
+    left_out = []
+    if beyond := len(matching) - len(wanted):
+        left_out.append(
+            f"{beyond} of {len(matching)} trees are left out by --limit {limit}; "
+            "a higher limit or a pattern of names shows others"
+        )
+    if dear := len(wanted) - len(chosen):
+        left_out.append(f"{dear} trees would take too many calls; --most-calls allows more")
+    if many:
+        left_out.append("only trees of hosts (COMPUTE_NODE) were searched: too many other trees")
+    return Trees(tuple(seen), Fleet(once.calls, tuple(left_out)))
 
 
 def _affordable(wanted: list[Listed], most_calls: int, once: "CachedReads") -> list[Listed]:

@@ -15,7 +15,7 @@ from cliff.lister import Lister
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry import errors as registry
-from agent.reporting.reports import Condition, errors
+from agent.reporting.reports import Condition, Severity, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
@@ -165,6 +165,14 @@ class OperatorCommand(Command):
         return self.app.print_failure(as_command_error(err, self.files))
 
 
+SEVERITY_STYLES: Mapping[Severity, str | None] = {
+    Severity.ERROR: "red",
+    Severity.DEGRADED: "yellow",
+    Severity.WARNING: "yellow",
+    Severity.INFO: None,
+}
+"""How conditions are painted on a terminal."""
+
 Answer = TypeVar("Answer")
 Columns = Mapping[str, Callable[[Any], Any]]
 """The columns of a table, each with the function that takes its cell from a row."""
@@ -172,11 +180,13 @@ Table = tuple[Columns, Iterable[Any]]
 """Columns and rows.  Cells may be lists and dicts; names of columns are never changed."""
 
 
+TEXT = "text"
+"""Name of the text format, which is the default of ``-f``."""
+
+
 class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Base class of commands whose result is printed as text, as a picture, or as a table."""
 
-    drawn: ClassVar[str] = "text"
-    """Name of the text format, which is the default of ``-f``."""
     wraps: ClassVar[bool] = False
     """Whether long lines of the text are wrapped."""
     pictures: ClassVar[Sequence[str]] = ()
@@ -210,18 +220,18 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     @property
     def formatter_default(self) -> str:
         """Return the default format (cliff's property)."""
-        return self.drawn
+        return TEXT
 
     def _load_formatter_plugins(self) -> Any:
         plugins = super()._load_formatter_plugins()
-        names = [self.drawn, *self.pictures, *plugins.names()]
+        names = [TEXT, *self.pictures, *plugins.names()]
         plugins.names = lambda: names  # type: ignore[method-assign]  # the choices of -f
         return plugins
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Print the result as text or as a table, then its conditions; return the exit code."""
         answer = self.execute(parsed_args)
-        if parsed_args.formatter in (self.drawn, *self.pictures):
+        if parsed_args.formatter in (TEXT, *self.pictures):
             self.print_drawn(answer, parsed_args)
         else:
             self._list(answer, parsed_args)

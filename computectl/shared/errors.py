@@ -3,7 +3,6 @@
 import argparse
 import difflib
 from collections.abc import Sequence
-from typing import Any
 
 from reportclient.plain_text import plain
 
@@ -51,19 +50,3 @@ def meant(word: str, names: Sequence[str], value: str = "") -> str:
     if len(near) > 1:
         return f"there are {', '.join(near)}"
     return f"is {near[0]}{value} meant?" if near else ""
-
-
-class Once(argparse.Action):
-    """An option that is refused if given twice; argparse would take the last value."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Store the value; an error if the option was given before."""
-        if option_string and getattr(namespace, self.dest) != self.default:
-            parser.error(f"{option_string} is given twice")
-        setattr(namespace, self.dest, values)

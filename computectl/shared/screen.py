@@ -29,30 +29,10 @@ StyledText = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
-    """The characters that a tree is drawn with."""
-
-    child: str
-    last: str
-    line: str
-    none: str
-    mark: str
-    arrow: str
-
-
-_UNICODE = Branches("├─ ", "└─ ", "│  ", "   ", "◀", "→")
-_ASCII = Branches("|- ", "`- ", "|  ", "   ", "<--", "->")
-
-
-@dataclass(frozen=True, slots=True)
 class Screen:
-    """How to print to a stream: ``width`` in columns, ``boxes``: whether it has box characters.
-
-    ``terse``: omit traits and aggregates.
-    """
+    """How to print to a stream: ``width`` in columns; ``terse``: omit traits and aggregates."""
 
     width: int = PLAIN_WIDTH
-    boxes: bool = True
     colour: bool = False
     terse: bool = False
 
@@ -61,12 +41,7 @@ class Screen:
         """Return the screen that suits ``stream``."""
         terminal = stream.isatty()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
-        return cls(_width(stream, environ), _can_show_boxes(stream), terminal and not plain)
-
-    @property
-    def branches(self) -> Branches:
-        """Return the box characters, or ASCII characters in their place."""
-        return _UNICODE if self.boxes else _ASCII
+        return cls(_width(stream, environ), terminal and not plain)
 
     def painted(self, *pieces: StyledText) -> str:
         """Return several styled texts as one line."""
@@ -149,15 +124,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _can_show_boxes(stream: IO[str]) -> bool:
-    pieces = "".join(getattr(_UNICODE, name) for name in Branches.__slots__)
-    try:
-        pieces.encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
 def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
     columns = environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns):
@@ -169,7 +135,9 @@ def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
 
 
 _LINES = "\n\t"
-_PLAINER = str.maketrans({"…": "...", "×": "x", "→": "->"})  # noqa: RUF001
+_PLAINER = str.maketrans(
+    {"…": "...", "×": "x", "→": "->", "◀": "<--"} | dict(zip("├└│─", "|`|-", strict=True))  # noqa: RUF001
+)
 """ASCII texts for this program's own characters."""
 
 

@@ -130,7 +130,7 @@ def fleet_view(hosts: Observed, controls: Controls, width: int) -> View[Observed
         chosen(hosts.services, controls.filter_text, order, backwards=controls.backwards),
         lambda shown, room: [_table(shown, width, room)],
         _keys(controls, order),
-        lines_above=TITLES,
+        titles=TITLES,
     )
 
 

@@ -4,24 +4,16 @@ import http.client
 import re
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from agent.metrics.opts import MonitoringSettings
-from agent.reporting.reports import Severity
 from agent.reporting.status import NodeStatus
-from computectl.shared.screen import StyledText, counted, folded
-from computectl.status import (
-    ObservedStatus,
-    check_words,
-    node_words,
-    service_words,
-)
+from computectl.shared.screen import Screen, counted
+from computectl.status import ObservedStatus, status_lines
 from computectl.watching.controls import Controls
 from computectl.watching.live import Change, View, padded
 from reportclient.plain_text import ago, plain
@@ -44,7 +36,11 @@ def numbers(settings: MonitoringSettings) -> Numbers | None:
     """Return the agent's metrics; ``None`` if they are not configured or can't be read."""
     try:
         if settings.socket is not None:
-            text = _page(_OverSocket(settings.socket))
+            link = http.client.HTTPConnection("localhost", timeout=PATIENCE)
+            link.sock = socket.socket(socket.AF_UNIX)
+            link.sock.settimeout(PATIENCE)
+            link.sock.connect(str(settings.socket))
+            text = _page(link)
         elif settings.port:
             link = http.client.HTTPConnection(settings.listen, settings.port, timeout=PATIENCE)
             text = _page(link)
@@ -73,18 +69,6 @@ def _page(link: http.client.HTTPConnection) -> str:
     with closing(link):
         link.request("GET", "/metrics")
         return link.getresponse().read().decode()
-
-
-class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the Unix socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(self._path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,90 +141,28 @@ def _period(node: NodeStatus) -> str:
 
 
 KEYS = "q quit  PgUp PgDn"
-SEVERITIES = {Severity.ERROR: "red", Severity.DEGRADED: "yellow"} | {
-    Severity.WARNING: "yellow",
-    Severity.INFO: "dim",
-}
-NOUNS = {Severity.DEGRADED: "degraded part", Severity.INFO: "note"}
 
 
 def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
-    """Return the screen of this host: its state, then each node."""
-    status, facts = seen.status, list(_facts(seen))
+    """Return the screen of this host: the lines of ``computectl status``, and its calls."""
+    status, screen = seen.status, Screen(width, colour=True)
+    lines = [*status_lines(status, screen), *_calls(seen)]
+    word, style = status.health
     return View(
-        [
-            (f"compute-agent on {status.written.host}", "bold"),
-            (status.health[0], status.health[1] or ""),
-        ],
+        [(f"compute-agent on {status.written.host}", "bold"), (word, style or "")],
         status.out_of_date,
-        [line for node in status.written.nodes for line in _node(node, status, width)],
+        list(Text.from_ansi(screen.fold("\n".join(lines))).split("\n")),
         padded,
         KEYS,
-        (_grid(facts), Text("")),
-        len(facts) + 1,
     )
 
 
-def _grid(facts: list[tuple[str, Text]]) -> Table:
-    grid = Table.grid(padding=(0, 2), expand=True)
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    for name, text in facts:
-        grid.add_row(name, text)
-    return grid
-
-
-def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
-    status = seen.status
-    yield "service", _text(service_words(status.written.service))
-    if status.written.checks:
-        yield "checks", _text(check_words(status.written.checks))
-    interval = status.written.interval
-    every = f"every {ago(interval)}" if interval else "when asked"
-    process = f"; pid {status.written.pid}; version {status.written.agent_version}"
-    yield "period", Text(f"{every}; {status.last_period}{plain(process)}")
-    if seen.numbers is not None:
-        calls, verified = seen.numbers.calls, seen.numbers.verified
-        others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
-        text = f"{calls.total()} since it started{others}"
-        if verified is not None:
-            text += f"; verified {ago(max(0.0, status.now - verified))} ago"
-        yield "calls", Text(plain(text))
-    yield "drift", _drift(status)
-
-
-def _text(pieces: Iterable[StyledText]) -> Text:
-    return Text.assemble(*((piece, style or "") for piece, style in pieces))
-
-
-def _drift(status: ObservedStatus) -> Text:
-    """Return the numbers of errors, warnings, notes and pending reshapes."""
-    nodes = status.written.nodes
-    pieces: list[tuple[str, str]] = []
-    for severity, style in SEVERITIES.items():
-        if many := sum(len(node.texts(severity)) for node in nodes):
-            what = NOUNS.get(severity, severity.value)
-            pieces.append((counted(many, what), style))
-    if pending := sum(len(node.reshape_pending) for node in nodes):
-        pieces.append((f"{counted(pending, 'reshape')} pending", "yellow"))
-    return Text(", ").join(Text(*piece) for piece in pieces or [("none", "green")])
-
-
-def _node(node: NodeStatus, status: ObservedStatus, width: int) -> Iterator[Text]:
-    state, style = node_words(node, status)
-    changes = plain(node.changes) or "nothing to change"
-    yield Text.assemble(
-        (plain(node.node), "bold"),
-        "  ",
-        (state, style or ""),
-        f"  {changes}; {counted(node.calls, 'call')} in {node.seconds:.1f} s",
-    )
-    for condition in node.conditions:
-        text = f"{condition.severity.value:<8} {plain(str(condition))}"
-        for line in folded(f"  {text}", width, 11).splitlines():
-            yield Text(line, SEVERITIES[condition.severity])
-    for step in dict.fromkeys(
-        condition.next_step for condition in node.conditions if condition.next_step
-    ):
-        for line in folded(" " * 11 + plain(step), width, 11).splitlines():
-            yield Text(line, "italic")
+def _calls(seen: ThisHost) -> Iterator[str]:
+    if seen.numbers is None:
+        return
+    calls, verified = seen.numbers.calls, seen.numbers.verified
+    others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
+    text = f"  calls to Placement: {calls.total()} since compute-agent started{others}"
+    if verified is not None:
+        text += f"; verified {ago(max(0.0, seen.status.now - verified))} ago"
+    yield plain(text)

@@ -51,18 +51,14 @@ class Feed(Generic[T]):
     at: float = field(default_factory=time.time)
     wrong: str = ""
     changes: tuple[Change, ...] = ()
-    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Start the thread; it does not keep the program from exiting."""
         threading.Thread(target=self._run, name="feed", daemon=True).start()
 
-    def stop(self) -> None:
-        """Stop reading."""
-        self._ended.set()
-
     def _run(self) -> None:
-        while not self._ended.wait(self.interval):
+        while True:
+            time.sleep(self.interval)
             self.once()
 
     def once(self) -> None:
@@ -80,7 +76,7 @@ class Feed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A screen: head, ``above`` with ``lines_above`` lines, rows that scroll, changes, foot.
+    """A screen: head, rows that scroll below ``titles`` lines, changes, foot.
 
     ``wrong``: an error, shown in the head in place of all its texts except the first.  ``draw``:
     returns the visible rows, drawn on a number of lines.
@@ -91,12 +87,11 @@ class View(Generic[T]):
     rows: Sequence[T]
     draw: Callable[[Sequence[T], int], Iterable[RenderableType]]
     keys: str
-    above: Sequence[RenderableType] = ()
-    lines_above: int = 0
+    titles: int = 0
 
     def room(self, height: int) -> int:
         """Return how many rows fit on a screen of ``height`` lines."""
-        return max(1, height - 2 - self.lines_above - _changes_room(height))
+        return max(1, height - 2 - self.titles - _changes_room(height))
 
     def on(self, feed: Feed[Any], controls: Controls, size: Size) -> RenderableType:
         """Draw the whole screen, with the rows from ``controls.top`` on."""
@@ -107,7 +102,6 @@ class View(Generic[T]):
         place = f"{top + 1}-{top + len(shown)} of {many}" if shown else "nothing"
         return Group(
             _head(self.head, feed.at, feed.wrong or self.wrong, width),
-            *self.above,
             *self.draw(shown, room),
             _changes(feed.changes, height),
             _foot(self.keys, place, width),
@@ -191,19 +185,16 @@ def show(
         stdout.reconfigure(errors="replace")  # for characters that the encoding lacks
     console = Console(file=stdout, highlight=False)
     ended = _caught(signal.SIGINT, signal.SIGTERM)
-    try:
-        with (
-            Keyboard(keyboard) as keys,
-            Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
-        ):
-            while not controls.left and not ended:
-                size = (console.size.width, console.size.height)
-                drawn = view(feed.latest, controls, size[0])
-                live.update(drawn.on(feed, controls, size), refresh=True)
-                for key in keys.keys(DRAWN_EVERY):
-                    controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
-    finally:
-        feed.stop()
+    with (
+        Keyboard(keyboard) as keys,
+        Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+    ):
+        while not controls.left and not ended:
+            size = (console.size.width, console.size.height)
+            drawn = view(feed.latest, controls, size[0])
+            live.update(drawn.on(feed, controls, size), refresh=True)
+            for key in keys.keys(DRAWN_EVERY):
+                controls = controls.pressed(key, drawn.room(size[1]), len(drawn.rows))
     if signal.SIGTERM in ended:
         raise SystemExit(128 + signal.SIGTERM)
 

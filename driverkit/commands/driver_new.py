@@ -4,7 +4,6 @@ import argparse
 import importlib.util
 import keyword
 import re
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ KINDS = {
 """By kind: its folders of templates, and what its driver reports."""
 TEMPLATES = Path(__file__).parents[1] / "templates"
 SUFFIX = ".in"
-OURS = frozenset(
-    {"agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient", "tests"}
-)
 WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 
 
@@ -124,13 +120,12 @@ def name_problem(name: str) -> tuple[str, str] | None:
             "it can't be the name of a Python package",
             f"use lower-case letters, digits and _, beginning with a letter{near}",
         )
-    if name in OURS or name in sys.stdlib_module_names:
-        return f"Python has a module {name} already", "choose another name"
     installed = loader.installed().get(name)
     if installed is not None:
         return f"a driver of this name is installed: {installed}", "choose another name"
-    if importlib.util.find_spec(name) is not None:
-        return f"Python has a package {name} already", "choose another name"
+    # The package has a folder tests, too.
+    if name == "tests" or importlib.util.find_spec(name) is not None:
+        return f"Python has a module {name} already", "choose another name"
     return None
 
 

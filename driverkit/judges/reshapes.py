@@ -3,15 +3,17 @@
 import copy
 import uuid as uuidlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from agent.ownership.ledger import DRIVER, everything_on
 from agent.reporting.reports import Severity
 from driverkit.broken import Broken, DriverRaised, NotJudged, broken_by_errors
 from driverkit.differences import differences, first_lines
 from driverkit.judges.foreign import CLASS, add_foreign_child
 from driverkit.stage import Root, Stage
-from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
+from drivers.api import Allocations, ProviderTree
 from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.allocations import LazyAllocations
@@ -180,10 +182,13 @@ def old_shape(stage: Stage, case: ReshapeCase) -> OldShape:
             f"reshape_case: its tree has none of the driver's nodes: {stage.nodes(loaded)}"
         )
     root = stage.root(node, tree.data(node).uuid)
-    before = _OldDriver(stage.context, tree.freeze())
-    wrong = root.report(LoadedDriver.from_driver(loaded.name, before)).texts(Severity.ERROR)
-    if wrong:
-        raise NotJudged(f"reshape_case: Placement does not take its tree: {wrong}")
+    shape = tree.freeze()
+    root.edited_by_another(partial(_make, shape), "the tree of reshape_case")
+    ledger = replace(root.ledger, begun=True)
+    for provider in shape.walk():
+        claims = everything_on(provider)._replace(aggregates=provider.aggregates)
+        ledger = ledger.adding(DRIVER + loaded.name, provider.uuid, claims)
+    root.ledger = ledger
     root.edited_by_another(lambda edit: add_foreign_child(edit, root.uuid))
     old = OldShape(root, loaded, _consumer(f"foreign {root.uuid}"))
     theirs = (item for item in root.view.snapshot.walk() if CLASS in item.inventory)
@@ -194,33 +199,17 @@ def old_shape(stage: Stage, case: ReshapeCase) -> OldShape:
     return old
 
 
-class _OldDriver(ComputeDriver):
-    """A driver that reports the old shape."""
-
-    def __init__(self, context: DriverContext, shape: Snapshot) -> None:
-        super().__init__(context)
-        self._shape = shape
-
-    def get_available_nodes(self) -> list[str]:
-        """Return nothing: the agent does not call it here."""
-        return []
-
-    def update_provider_tree(
-        self,
-        tree: ProviderTree,
-        nodename: str,  # noqa: ARG002
-        allocations: Allocations | None = None,  # noqa: ARG002
-    ) -> None:
-        """Make ``tree`` equal to the tree of the fixture."""
-        for provider in self._shape.walk():
-            uuid, parent = provider.uuid, provider.parent_uuid
-            if not tree.exists(uuid) and parent:
-                tree.new_child(provider.name, parent, uuid)
-            elif not tree.exists(uuid):
-                tree.new_root(provider.name, uuid)
-            tree.update_inventory(uuid, provider.inventory)
-            tree.add_traits(uuid, *provider.traits)
-            tree.add_aggregates(uuid, *provider.aggregates)
+def _make(shape: Snapshot, tree: ProviderTree) -> None:
+    """Make ``tree`` equal to the tree of the fixture."""
+    for provider in shape.walk():
+        uuid, parent = provider.uuid, provider.parent_uuid
+        if not tree.exists(uuid) and parent:
+            tree.new_child(provider.name, parent, uuid)
+        elif not tree.exists(uuid):
+            tree.new_root(provider.name, uuid)
+        tree.update_inventory(uuid, provider.inventory)
+        tree.add_traits(uuid, *provider.traits)
+        tree.add_aggregates(uuid, *provider.aggregates)
 
 
 def _allocate(old: OldShape, held: Mapping[str, Any], consumer: str) -> None:

@@ -20,7 +20,7 @@ from driverkit.stage import Root, Stage
 from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
 from reportclient.provider_tree import ProviderTree
-from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.snapshot import Snapshot
 
 DEVICES, FEWER = 1000, 100
 PROCESSOR_SECONDS = 10.0
@@ -67,8 +67,7 @@ def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
     loaded = stage.open(_maker(make, DEVICES))
     snapshots = []
     for root in stage.roots(loaded):
-        tree = ProviderTree(EMPTY)
-        tree.new_root(root.node, root.uuid)
+        tree = root.fresh()
         with _traced():
             before = tracemalloc.get_traced_memory()[0]
             root.update_provider_tree(loaded, tree)
@@ -166,16 +165,13 @@ def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float
     took = {"a first period": 0.0, "a quiet period": 0.0}
     snapshots = []
     for root in stage.roots(loaded):
-        base: Snapshot = EMPTY
+        tree = root.fresh()
         for what in took:
-            tree = ProviderTree(base)
-            if not tree.exists(root.uuid):
-                tree.new_root(root.node, root.uuid)
             start = time.process_time()
             root.update_provider_tree(loaded, tree)
             took[what] += time.process_time() - start
-            base = tree.freeze()
-        snapshots.append(base)
+            tree = ProviderTree(tree.freeze())
+        snapshots.append(tree.base)
     if devices == DEVICES:
         _expect_devices(snapshots)
     return took

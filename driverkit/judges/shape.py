@@ -11,7 +11,6 @@ from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.errors import NameTaken
 from reportclient.model import Provider
-from reportclient.snapshot import Snapshot
 
 STATUS = "COMPUTE_STATUS_DISABLED"
 
@@ -21,7 +20,8 @@ def answers(stage: Stage) -> None:
     try:
         loaded = stage.open()
         roots = stage.roots(loaded)
-        reported = [root for root in roots if _reports_anything(root, root.desired(loaded))]
+        trees = ((root, list(root.desired(loaded).walk())) for root in roots)
+        reported = [root for root, tree in trees if tree != [Provider(root.uuid, root.node)]]
     except DriverRaised as raised:
         if isinstance(raised.err, DriverNotReady):
             raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
@@ -33,13 +33,6 @@ def answers(stage: Stage) -> None:
         raise Broken(
             f"nothing was reported for any node ({names}): no inventory, trait, aggregate or child"
         )
-
-
-def _reports_anything(root: Root, desired: Snapshot) -> bool:
-    provider = desired.get(root.uuid)
-    if provider is None or len(desired) > 1:
-        return True
-    return bool(provider.inventory or provider.traits or provider.aggregates)
 
 
 def closes(stage: Stage) -> None:
@@ -174,11 +167,9 @@ def is_own(name: str, *owners: str) -> bool:
     """
     if any(owner.lower() in name.lower() for owner in owners if owner):
         return True
-    return bool(_UUID.search(name) or _MAC.search(name)) or any(
-        map(_is_serial, _WORD.findall(name))
+    serials = (
+        word
+        for word in _WORD.findall(name)
+        if len(word) >= _SERIAL_LENGTH and sum(map(str.isdigit, word)) >= _SERIAL_DIGITS
     )
-
-
-def _is_serial(word: str) -> bool:
-    digits = sum(character.isdigit() for character in word)
-    return len(word) >= _SERIAL_LENGTH and digits >= _SERIAL_DIGITS
+    return bool(_UUID.search(name) or _MAC.search(name)) or any(serials)

@@ -38,7 +38,7 @@ class PlacementServer:
 
     token = TOKEN
     child: ClassVar[str] = "driverkit.placement.child"
-    """The server's module; its arguments are the directory, the port and ``arguments``."""
+    """The server's module; its arguments are the port and ``arguments``."""
     arguments: Sequence[str] = ()
     policy = '"placement:reshaper:reshape": "role:admin or role:service"\n'
     """Placement's default allows the reshaper to the role ``service`` only."""
@@ -108,11 +108,6 @@ class PlacementServer:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    @property
-    def log_of_requests(self) -> Path:
-        """The path of the log with a JSON line for each answered request."""
-        return self.directory / "requests.jsonl"
-
     def _write_configuration(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         directory = self.directory.resolve()
@@ -122,8 +117,7 @@ class PlacementServer:
         (directory / "placement.conf").write_text(text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", self.child, str(self.directory)]
-        command += [str(self.port), *self.arguments]
+        command = [sys.executable, "-m", self.child, str(self.port), *self.arguments]
         base = {key: it for key, it in os.environ.items() if not key.startswith("OS_PLACEMENT")}
         here = str(Path(__file__).resolve().parents[2])
         environment = {

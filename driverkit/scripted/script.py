@@ -6,6 +6,7 @@ The providers of a node are a flat list, parents before children, with all place
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from drivers import yaml_file
@@ -123,30 +124,20 @@ def _state(item: Field, previous: State | None, host: str) -> State:
 
 
 def _nodes(field: Field, host: str) -> dict[str, NodeSpec]:
-    if _size(field) > MOST_PROVIDERS:
-        raise field.error(f"more than {MOST_PROVIDERS} providers: look for a 'count' too high")
+    size = 0
     nodes: dict[str, NodeSpec] = {}
     shared: set[str] = set()
     for name, names, node in _copies(field, {"host": host}):
         if name in nodes:
             raise node.error(f"node {name!r} is listed twice")
         read = _node(name, node, names)
+        size += len(read.providers)
+        if size > MOST_PROVIDERS:
+            raise field.error(f"more than {MOST_PROVIDERS} providers: look for a 'count' too high")
         providers = tuple(replace(it, awaited=it.name in shared) for it in read.providers)
         nodes[name] = replace(read, providers=providers)
         shared.update(it.name for it in providers if not it.private)
     return nodes
-
-
-def _size(providers: Field) -> int:
-    """Return the number of providers of a block, without making them; stop above the limit."""
-    size = 0
-    for field in providers.mapping().values():
-        fields = field.mapping()
-        below = sum(_size(fields[key]) for key in ("children", "sharing") if key in fields)
-        size += (_count(fields["count"]) if "count" in fields else 1) * (1 + below)
-        if size > MOST_PROVIDERS:
-            break
-    return size
 
 
 def _count(field: Field) -> int:
@@ -172,9 +163,11 @@ def _copies(block: Field | None, names: Names) -> Iterator[tuple[str, Names, Fie
 def _node(name: str, field: Field, names: Names) -> NodeSpec:
     fields = field.mapping(NODE_KEYS)
     root = ProviderSpec(name, None, **_carried(fields, names))
-    inside = [root, *_children(fields.get("children"), names, name)]
+    # The caller refuses more than these.
+    inside = [root, *islice(_children(fields.get("children"), names, name), MOST_PROVIDERS)]
     members = frozenset[str]().union(*(provider.aggregates for provider in inside))
-    providers = (*inside, *_sharing(fields.get("sharing"), names, name, members))
+    sharing = _sharing(fields.get("sharing"), names, name, members)
+    providers = (*inside, *islice(sharing, MOST_PROVIDERS))
     seen: set[str] = set()
     for provider in providers:
         if provider.name in seen:

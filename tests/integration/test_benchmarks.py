@@ -88,7 +88,7 @@ class DoesNothing:
 
 
 def test_a_client_that_did_not_report_is_not_measured(placement, tmp_path):
-    log = placement.directory / "requests.jsonl"
+    log = placement.log_of_requests
     scenarios = Scenarios(DoesNothing(), Host(3), 0, Somebody(placement.url), Meter(log))
     with pytest.raises(RuntimeError, match="all providers"):
         scenarios.run()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from computectl.asking.constraints import Question
-from computectl.asking.explanation import Explained, explanations, paragraphs
+from computectl.asking.explanation import paragraphs, write_sentences
 from computectl.asking.facts import LOOKED_AT, NAMED, Facts
-from computectl.asking.why import MOST_CALLS, Explainer, Why
+from computectl.asking.why import MOST_CALLS, Explained, Explainer, Why
 from reportclient.calls import Counting
 from reportclient.candidates import read_request
 from reportclient.candidates.asking import allocation_candidates
@@ -126,7 +126,8 @@ def explained(query: str, api: PlacementAPI) -> tuple[Why, list[Explained], int]
     counted = Counting(api)
     facts = Facts(counted, Question(replace(read_request(query), limit=None)))
     why = Explainer(facts).diagnose()
-    return why, explanations(why, facts), counted.calls
+    write_sentences(why, facts)
+    return why, why.explained, counted.calls
 
 
 TALLIES = {
@@ -311,7 +312,7 @@ def test_units_that_some_hosts_have_are_why_they_are_left_out(
         stranger.set_inventory(hosts[name], {"VCPU": {"total": 4}, "CUSTOM_MEMORY": units})
         stranger.set_traits(hosts[name], {"COMPUTE_NODE"})
     why, found, _ = explained(f"resources=CUSTOM_MEMORY:100{more}", api)
-    words = "\n".join(text for _, text in paragraphs(found, why))
+    words = "\n".join(text for _, text in paragraphs(why))
     for made in hosts.values():
         stranger.delete_provider(made)
     [memory] = [one for one in found if "CUSTOM_MEMORY" in one.constraint.written]
@@ -335,4 +336,4 @@ def test_more_than_were_looked_at_are_not_counted_as_all(api: PlacementAPI) -> N
     why, found, _ = explained(f"resources=VCPU:249&{ports}&group_policy=none", api)
     [first] = [one for one in found if one.verdict == "decides"]
     assert f"without it there would be at least {LOOKED_AT} candidates" in first.sentence
-    assert any("Only the first" in words for _, words in paragraphs(found, why))
+    assert any("Only the first" in words for _, words in paragraphs(why))

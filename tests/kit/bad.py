@@ -190,7 +190,7 @@ class OneNameForAllNodes(Also):
             tree.new_child("rack-host1_disk", node)
 
 
-@breaks("second-period", "set inventory of VCPU on host1: reserved 2 -> 3")
+@breaks("second-period", "set inventory of VCPU on host1: reserved 2 → 3")
 class ReportsWhatIsFree(Also):
     calls = 0
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,8 +70,8 @@ def test_one_option_brings_a_real_placement(project: Path) -> None:
     done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
-    log = project / "basetemp" / "placement0" / "requests.jsonl"
-    assert '"method": "POST", "path": "/resource_providers"' in log.read_text()
+    with closing(sqlite3.connect(project / "basetemp/placement0/placement.sqlite")) as database:
+        assert database.execute("SELECT name FROM resource_providers").fetchall()
 
 
 def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> None:

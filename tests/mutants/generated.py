@@ -5,7 +5,7 @@ mutmut makes the mutants of each function below these paths (all packages unless
 under coverage; then each mutant is put into a process forked after the tests were imported,
 which runs the tests that execute the mutated statement, the quickest first, up to the first
 failure.  Prints each survivor as a diff, with "no reason" if ``survivors.txt`` has none for
-its function, and a table by package.  Needs ``pip install -e .[mutation]``.
+its function, and a table by package.  Needs ``pip install mutmut==3.8.1``.
 """
 
 from __future__ import annotations

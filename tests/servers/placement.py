@@ -19,6 +19,7 @@ from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient.replies import answer
 from reportclient.testing.fake_placement import Stranger
 from tests.servers.ports import free_port
+from tests.servers.request_log import FILE_NAME
 
 # Children before parents, by the foreign keys.
 TABLES = (
@@ -77,6 +78,11 @@ class RealPlacement(PlacementServer):
         self.max_microversion = max_microversion
         self.arguments = [max_microversion] if max_microversion else []
         self.policy = self.policy if reshaper_for_admin else "{}\n"
+
+    @property
+    def log_of_requests(self) -> Path:
+        """The log with a line for each answered request, from its child's ``RequestLog``."""
+        return self.directory / FILE_NAME
 
     def requests(self) -> list[Request]:
         """All requests that were answered so far, first to last, over all starts."""

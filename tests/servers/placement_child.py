@@ -1,17 +1,22 @@
-"""``driverkit.placement.child`` for tests: Placement's own schemas are checked once, not at each request.
+"""``driverkit.placement.child`` for tests, with a log of all requests.
 
-They are constants, and checking one takes longer than all that Placement does with it.
+Placement's own schemas are checked once, not at each request: they are constants, and checking one
+takes longer than all that Placement does with it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import placement.microversion
 from jsonschema import validators
+from placement.wsgi import init_application
 
-from driverkit.placement.child import main
+from driverkit.placement.child import serve
+from tests.servers.request_log import logged
 
 
 def check_schemas_once(validator: Any) -> None:
@@ -34,6 +39,7 @@ def cut_versions(versions: list[str], newest: str) -> None:
 
 if __name__ == "__main__":
     check_schemas_once(validators.validator_for({}))
-    for newest in sys.argv[3:]:  # after the handlers, in placement.wsgi, have read them
+    for newest in sys.argv[2:]:  # after the handlers, in placement.wsgi, have read them
         cut_versions(placement.microversion.VERSIONS, newest)
-    main(sys.argv)
+    directory = Path(os.environ["OS_PLACEMENT_CONFIG_DIR"])
+    serve(int(sys.argv[1]), logged(init_application(), directory))

@@ -14,7 +14,7 @@ from typing import Any
 import waitress
 from placement.wsgi import init_application
 
-from driverkit.placement.child import Application, RequestLog
+from tests.servers.request_log import Application, logged
 
 THREADS = 4
 WAITING = 1024
@@ -36,7 +36,7 @@ class Away:
 
 
 def main(argv: list[str]) -> None:
-    directory, port = Path(argv[1]), int(argv[2])
+    directory, port = Path(os.environ["OS_PLACEMENT_CONFIG_DIR"]), int(argv[1])
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", port))
@@ -56,18 +56,16 @@ def main(argv: list[str]) -> None:
 
 def serve(sock: socket.socket, directory: Path, alive: int, tell: int) -> None:
     threading.Thread(target=end_with, args=[alive], daemon=True).start()
-    with (directory / "requests.jsonl").open("a", buffering=1) as log:
-        application = RequestLog(Away(init_application(), directory / "away"), log)
-        server = waitress.create_server(
-            application,
-            sockets=[sock],
-            threads=THREADS,
-            ident=None,
-            connection_limit=4000,
-            asyncore_use_poll=True,  # select() ends the worker at the 1,024th file
-        )
-        os.write(tell, b"1")
-        server.run()
+    server = waitress.create_server(
+        logged(Away(init_application(), directory / "away"), directory),
+        sockets=[sock],
+        threads=THREADS,
+        ident=None,
+        connection_limit=4000,
+        asyncore_use_poll=True,  # select() ends the worker at the 1,024th file
+    )
+    os.write(tell, b"1")
+    server.run()
 
 
 def end_with(pipe: int) -> None:

@@ -12,9 +12,9 @@ from computectl.asking.constraints import (
     with_constraints_only,
     without_constraint,
 )
-from computectl.asking.explanation import Explained, paragraphs
-from computectl.asking.why import Why
-from reportclient.candidates import AllocationCandidates, read_request, to_query_string
+from computectl.asking.explanation import paragraphs
+from computectl.asking.why import Explained, Verdict, Why
+from reportclient.candidates import read_request, to_query_string
 
 FULL = (
     "resources=VCPU:2&required=in:A,B&resources1=FPGA:1&required1=T,!U&required_N=HW_NUMA_ROOT&group_policy=isolate"
@@ -59,7 +59,8 @@ def test_resources_only_have_nothing_else() -> None:
 def test_that_a_host_is_enabled_is_named_where_it_matters(verdict: str, is_named: bool) -> None:
     enabled = Constraint(Aspect.ENABLED)
     explained = [
-        Explained(each, verdict, each.written) for each in (enabled, Constraint(Aspect.ISOLATE))
+        Explained(each, Verdict(verdict), sentence=each.written)
+        for each in (enabled, Constraint(Aspect.ISOLATE))
     ]
-    text = "\n".join(words for _, words in paragraphs(explained, Why(AllocationCandidates())))
+    text = "\n".join(words for _, words in paragraphs(Why(explained)))
     assert (enabled.written in text) is is_named

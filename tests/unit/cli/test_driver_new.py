@@ -29,7 +29,7 @@ def test_a_name_that_python_and_nobody_else_knows_is_taken(name: str) -> None:
         ("agent", "Python has a module agent already"),
         ("tests", "Python has a module tests already"),
         ("fake", "a driver of this name is installed: driverkit.scripted:FakeDriver"),
-        ("pytest", "Python has a package pytest already"),
+        ("pytest", "Python has a module pytest already"),
     ],
 )
 def test_another_is_refused_with_why_and_what_to_do(name: str, said: str) -> None:

@@ -10,12 +10,13 @@ from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
-    request_from_options,
-    rewrite_group_options,
+    parse_with_groups,
+    query_of,
 )
 from computectl.shared.errors import CommandError
 from drivers.diagnostics import BadFile
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
+from reportclient.testing.fake_placement import FakePlacement
 
 TREE = "00000000-0000-4000-8000-000000000001"
 AGG = "00000000-0000-4000-8000-0000000000a1"
@@ -25,9 +26,10 @@ def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_group_options(parser)
     add_request_options(parser)
-    return request_from_options(
-        parser.parse_args(rewrite_group_options(words)), {"host1": TREE}.__getitem__
-    )
+    given = parse_with_groups(parser, words).given
+    placement = FakePlacement()
+    placement.stranger.create_provider("host1", TREE)
+    return read_request(query_of(given, placement))
 
 
 @pytest.mark.parametrize(
@@ -71,20 +73,22 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--resources VCPU", "--resources"),
+        ("--resources VCPU", "resources=VCPU: "),
         ("--resources VCPU=two", "'two'"),
-        ("--resources VCPU=1 --resources VCPU=2", "VCPU was given before"),
-        ("--group :VCPU=1", "--group :VCPU=1: the suffix is missing"),
-        ("--required-ACCEL", "--required-ACCEL: a value is missing"),
-        ("--required_ACCEL=", "--required_ACCEL: a value is missing"),
-        ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is given twice"),
+        ("--resources VCPU=1 --resources VCPU=2", "VCPU is given twice"),
+        ("--group :VCPU=1", "--group: :VCPU=1: the suffix is missing"),
+        ("--required-ACCEL", "--required-ACCEL: expected one argument"),
+        ("--required-ACCEL --group X:VCPU=1", "--required-ACCEL: expected one argument"),
+        ("--required_ACCEL=", "required_ACCEL=: a name is missing"),
+        ("--in-tree-A host1 --in-tree-A host1", "in_treeA is given 2 times"),
         ("--required-A in:X,!Y", "requiredA=in:X,!Y"),
+        ("--resources VCPU=1 --group A", "--group A: the group has no constraint"),
         ("--root-required in:X,Y", "root_required=in:X,Y"),
         ("--member-of rack7", "member_of=rack7"),
     ],
 )
 def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: str) -> None:
-    with pytest.raises((CommandError, BadQuery)) as told:
+    with pytest.raises((CommandError, BadQuery, argparse.ArgumentError)) as told:
         parsed(*words.split())
     assert named in str(told.value)
 
@@ -93,15 +97,6 @@ def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: s
 def test_a_limit_that_is_no_number_of_candidates_is_refused(limit: str) -> None:
     with pytest.raises(BadQuery, match="limit="):
         read_request(f"resources=VCPU:1&limit={limit}")
-
-
-def test_a_word_that_is_a_value_stays_one() -> None:
-    assert rewrite_group_options(["--query", "x", "--limit", "3"]) == [
-        "--query",
-        "x",
-        "--limit",
-        "3",
-    ]
 
 
 # -- a file

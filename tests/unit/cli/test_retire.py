@@ -9,7 +9,7 @@ import pytest
 from agent.ownership.ledger import Ledger
 from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaver, Leaving
-from computectl.retire import Retired, removed, removed_in_steps
+from computectl.retire import Retired, removed, removed_of
 from reportclient.errors import Conflict, PlacementError, ServerFault, Unreachable
 from reportclient.model import Provider
 from reportclient.testing.fake_placement import FakePlacement
@@ -35,8 +35,11 @@ def test_a_placement_that_is_away_is_not_waited_for_at_each_root(
     error: PlacementError, tried: int
 ) -> None:
     planned = Retired("host1", [Leaving(one, (Leaver(Provider(one, one)),)) for one in ROOTS])
-    kept = SimpleNamespace(forget=lambda: pytest.fail("it is still in Placement"))
-    session = SimpleNamespace(saved_root=lambda *_, **__: kept)
+    kept = SimpleNamespace(
+        load=View, ledger=Ledger(), forget=lambda: pytest.fail("it is still in Placement")
+    )
+    settings = SimpleNamespace(rules=SimpleNamespace(child_wait=0.0))
+    session = SimpleNamespace(settings=settings, saved_root=lambda *_, **__: kept)
     placement = Refusing(error)
     answer = removed(session, planned, placement)
     assert len(placement.asked) == tried
@@ -57,7 +60,7 @@ def test_children_that_stay_below_an_attached_root_hide_no_error(error, tmp_path
     leaving = Leaving(root, (Leaver(Provider(child, "disk", root)),))
     progress: list[str] = []
     saved = SavedRoot.in_directory(tmp_path, root)
-    gone, errors = removed_in_steps(leaving, saved, None, placement, progress.append)
+    gone, errors = removed_of(leaving, saved, None, placement, progress.append)
     assert (gone, errors) == (set(), [error] if error else [])
     assert bool(progress) is not bool(error)
     assert bool(placement.store.providers[child].inventory) is bool(error)

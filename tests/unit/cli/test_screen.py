@@ -16,17 +16,8 @@ def stream(encoding: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(), encoding=encoding)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "boxes"), [("utf-8", True), ("ascii", False), ("latin-1", False)]
-)
-def test_boxes_only_where_the_encoding_has_them(encoding: str, boxes: bool) -> None:
-    screen = Screen.for_stream(stream(encoding), {})
-    assert screen.boxes == boxes
-    "".join([*screen.branches.__slots__, screen.branches.child]).encode(encoding)
-
-
 def test_a_pipe_has_no_colour_and_the_usual_width() -> None:
-    assert Screen.for_stream(stream("utf-8"), {}) == Screen(PLAIN_WIDTH, boxes=True, colour=False)
+    assert Screen.for_stream(stream("utf-8"), {}) == Screen(PLAIN_WIDTH, colour=False)
 
 
 @pytest.mark.parametrize(("said", "width"), [("120", 120), ("7", 40), ("", 80), ("wide", 80)])

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections import Counter
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -25,7 +26,7 @@ from computectl.watching import fleet as hosts
 from computectl.watching import host as this_host
 from computectl.watching.controls import GONE, Controls, keys_in
 from computectl.watching.fleet import fleet_view
-from computectl.watching.host import ThisHost, host_view, numbers, numbers_in
+from computectl.watching.host import Numbers, ThisHost, host_view, numbers, numbers_in
 from computectl.watching.live import Feed
 from tests.waiting import eventually
 
@@ -139,10 +140,13 @@ def test_what_does_not_answer_is_shown_above_what_was_there() -> None:
 # -- one host
 
 
+NUMBERS = Numbers(Counter({"ok": 2, "conflict": 1}), 40.0)
+
+
 def host(*nodes: NodeStatus, now: float = 100.0, **said) -> ThisHost:
     facts = {"interval": 60.0, "updated": 90.0, "service": ServiceFacts(disabled=False)}
     written = AgentStatus("host1", 7, None, nodes=nodes, **{**facts, **said})
-    return ThisHost(ObservedStatus(written, now, alive=True))
+    return ThisHost(ObservedStatus(written, now, alive=True), NUMBERS)
 
 
 WRONG = NodeStatus(
@@ -165,9 +169,14 @@ def test_all_that_is_wrong_with_a_host_can_be_scrolled_to(size: tuple[int, int])
         text += drawn(host_view, feed, controls, size)
         controls = controls.pressed("down", page, lines)
     shown = "\n".join(text)
-    assert "error    driver libvirt: it hangs" in shown
+    assert "driver libvirt: it hangs" in shown
+    assert "in use by 2 guests" in shown
     assert "move them" in shown
-    assert "1 error, 1 note" in shown
+    rows = host_view(seen, Controls(), 300).rows
+    [error] = [row for row in rows if "it hangs it" in row.plain]
+    assert [span.style.color.number for span in error.spans] == [1]  # red
+    calls = "  calls to Placement: 3 since compute-agent started, 1 conflict; verified 60 s ago"
+    assert calls in [row.plain for row in rows]
 
 
 def test_a_quiet_period_is_no_change_and_a_new_condition_is() -> None:

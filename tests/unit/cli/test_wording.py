@@ -79,12 +79,12 @@ def test_aggregates_are_told_by_what_comes_and_goes() -> None:
         (
             {"VCPU": BIG},
             {"VCPU": Inventory(16, 2, 1, 8, 1, 1.0)},
-            "set inventory of VCPU on a: total 8 -> 16, reserved 0 -> 2",
+            "set inventory of VCPU on a: total 8 → 16, reserved 0 → 2",
         ),
         (
             {"VCPU": BIG},
             {"VCPU": Inventory(8, 0, 1, 8, 1, 1.5)},
-            "set inventory of VCPU on a: ratio 1 -> 1.5",
+            "set inventory of VCPU on a: ratio 1 → 1.5",
         ),
         (
             {},
@@ -95,7 +95,7 @@ def test_aggregates_are_told_by_what_comes_and_goes() -> None:
         (
             {"VCPU": BIG, "VGPU": BIG},
             {"DISK_GB": Inventory(9), "VCPU": Inventory(7, 0, 1, 8, 1, 1.0)},
-            "inventory on a: add DISK_GB (total 9); set VCPU (total 8 -> 7); remove VGPU",
+            "inventory on a: add DISK_GB (total 9); set VCPU (total 8 → 7); remove VGPU",
         ),
     ],
 )
