@@ -46,9 +46,13 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
-REPEATING = ("compute_registry.heartbeats", "compute_registry.web", "waitress", "waitress.queue")
-"""Loggers that write a line for each failed batch of heartbeats, each token that can't be checked,
-each request that ends with an unexpected error, and each that waits for a thread."""
+REPEATING = (
+    *("compute_registry.heartbeats", "compute_registry.store.records", "compute_registry.web"),
+    *("waitress", "waitress.queue"),
+)
+"""Loggers that write a line for each failed batch of heartbeats, each refused root and unreadable
+record, each token that can't be checked, each request that ends with an unexpected error, and each
+that waits for a thread."""
 LONGEST_PAUSE = 15.0
 """Seconds between two attempts to reach the database, at most."""
 STOP_WITHIN = 10.0

@@ -8,7 +8,7 @@ import logging
 import time
 import uuid as uuidlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from math import inf
@@ -42,6 +42,9 @@ ROOTS_AT_ONCE = 1000
 SAME_TIME = 0.001
 """Seconds by which two times of one heartbeat may differ."""
 LOG = logging.getLogger(__name__)
+RECORDS_LOG = LOG.getChild("records")
+"""Has a line each time a record is found unreadable, or a root is refused; ``limit_repeats`` drops
+repeated ones."""
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
@@ -107,10 +110,6 @@ class SqlRegistry:
     listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
     """Whether the database did not answer the last transaction."""
-    unreadable: set[str] = field(default_factory=set)
-    """Hosts whose records can't be read, which was logged."""
-    refused: set[tuple[str, str]] = field(default_factory=set)
-    """Refused claims that were logged: the root, and the host that claimed it."""
     _hosts: tuple[float, int] = (-inf, 0)
     """When hosts that are up were counted (monotonic), and their number."""
 
@@ -235,21 +234,17 @@ class SqlRegistry:
                     LOG.info(text, root, host, owner)
                     continue
                 new.remove(root)
-                if (root, host) not in self.refused:
-                    LOG.warning(
-                        "Root provider %s: not added to the record of %s: it is in that of %s, "
-                        "which is up",
-                        root,
-                        host,
-                        owner,
-                    )
-                self.refused.add((root, host))
+                RECORDS_LOG.warning(
+                    "Root provider %s: not added to the record of %s: it is in that of %s, "
+                    "which is up",
+                    root,
+                    host,
+                    owner,
+                )
         if new:
             rows = [{"root": root, "service_id": record.id} for root in sorted(new)]
             sql.execute(ROOTS.insert(), rows)
-        granted = own.intersection(claimed) | new
-        self.refused -= {(root, host) for root in granted}
-        return tuple(sorted(granted))
+        return tuple(sorted(own.intersection(claimed) | new))
 
     def set_status(self, change: StatusChange) -> ServiceRecord:
         at = _ROW.disabled_at
@@ -356,15 +351,11 @@ class SqlRegistry:
     def _select(
         self, sql: sa.Connection, wanted: sa.Select[Any], **values: Any
     ) -> list[ServiceRecord]:
-        """Return the records; log once that one can't be read, and once that it can."""
+        """Return the records; log which of them can't be read."""
         records = list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
         for record in records:
-            if record.unreadable and record.host not in self.unreadable:
-                LOG.warning("%s: %s", unreadable(record.host), RECREATE)
-                self.unreadable.add(record.host)
-            elif not record.unreadable and record.host in self.unreadable:
-                LOG.info("The record of %s can be read again", record.host)
-                self.unreadable.discard(record.host)
+            if record.unreadable:
+                RECORDS_LOG.warning("%s: %s", unreadable(record.host), RECREATE)
         return records
 
 
