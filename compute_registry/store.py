@@ -91,15 +91,6 @@ def _records(table: Any = SERVICES) -> sa.Select[Any]:
 _BY_HOST = _records().where(_ROW.host == sa.bindparam("of_host"))
 
 
-@dataclass(frozen=True, slots=True)
-class Unaware:
-    """A host whose agent has not seen the last version of its record."""
-
-    host: str
-    version: int
-    disabled: bool
-
-
 @dataclass(slots=True)
 class SqlRegistry:
     """See :class:`agent.registry.client.RegistryClient`; its schema has to be up to date."""
@@ -143,24 +134,27 @@ class SqlRegistry:
             )
         return replace(record, hosts=self._number_up())
 
-    def keep_alive(self, beats: Mapping[str, Report]) -> list[Unaware]:
+    def keep_alive(self, beats: Mapping[str, Report]) -> list[tuple[str, int, bool]]:
         """Record heartbeats that report nothing new, and keep the database's clock going.
 
-        ``beats`` has the last report of each host, with its ``known_version``.  Return the hosts
-        whose records have another version; those of agents in attach mode are left out.
+        ``beats`` has the last report of each host, with its ``known_version``.  Return host,
+        version and ``disabled`` of the records that have another version; those of agents in
+        attach mode are left out.
         """
         # A transaction of its own: others wait for the row of the clock.
         self._run(lambda sql: sql.execute(TICK))
-        unaware: list[Unaware] = []
+        unaware: list[tuple[str, int, bool]] = []
         for hosts in _parts(beats, AT_ONCE):
 
-            def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Unaware]:
+            def work(
+                sql: sa.Connection, hosts: Collection[str] = hosts
+            ) -> list[tuple[str, int, bool]]:
                 rows = sql.execute(_SEEN.where(_ROW.host.in_(hosts))).all()
                 alive = [row for row in rows if row.address == beats[row.host].address]
                 numbers = [row.id for row in alive]
                 sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
                 return [
-                    Unaware(row.host, row.version, row.disabled)
+                    (row.host, row.version, row.disabled)
                     for row in alive
                     if not row.attached and row.version != beats[row.host].known_version
                 ]

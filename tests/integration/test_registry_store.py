@@ -39,7 +39,7 @@ from agent.registry.record import DOWN_AFTER
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, METADATA, SERVICES
 from compute_registry.endpoint import RegistryEndpoint
-from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH, Unaware
+from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH
 from tests.registries import registry_at
 from tests.servers import records
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
@@ -257,7 +257,7 @@ def test_heartbeats_that_report_nothing_new_are_recorded_together(
     beats["attached"] = Report("attached", "attached's", known_version=0)
     beats["host002"] = Report("host002", "another's", known_version=1)
     [unaware] = registry_at(database).keep_alive(beats)
-    assert unaware == Unaware("host001", changed.version, disabled=True)
+    assert unaware == ("host001", changed.version, True)
     up = [record.host for record in registry.list_services() if record.is_up()]
     assert up == ["attached", "host000", "host001", hosts[-1]]
 
