@@ -17,7 +17,9 @@ from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
 from agent.bus.listener import WAKES_EVERY, wait_for_messages
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
+from agent.loop import in_thread
 from agent.reporting.logs import REPEATING
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,13 @@ def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(
     with pytest.raises(NoAnswer):
         impatient.call("hang")
     assert client.call("double", number=1) == 2
+
+
+def test_the_thread_of_a_call_names_the_server(client: RpcClient, endpoint: Endpoint) -> None:
+    call = in_thread(lambda: client.call("hang", server="one"), "its caller")
+    eventually(lambda: "call one" in {each.name for each in threading.enumerate()})
+    endpoint.hold.set()
+    assert call.result(60) is None
 
 
 def test_stuck_calls_do_not_pile_up_without_end(client: RpcClient) -> None:
