@@ -3,7 +3,7 @@
 Each call is a function of the registry's control, the request, and the variables of its path.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from flask import abort
@@ -145,16 +145,14 @@ def delete_service(control: Control, request: Request, service_id: str) -> Respo
     return "", 204
 
 
-def list_zones(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled."""
-    request.query((), ZONES_STRICT)
-    return _zones(control.registry.list_services(), None)
+def list_zones(control: Control, request: Request, *, detail: bool = False) -> ResponseReturnValue:
+    """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled.
 
-
-def list_zones_in_detail(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-availability-zone/detail``, with the enabled hosts."""
+    ``detail``: with the enabled hosts, as ``GET /os-availability-zone/detail`` shows it.
+    """
     request.query((), ZONES_STRICT)
     records = control.registry.list_services()
+    enabled = [record for record in records if not record.disabled]
     hosts = {
         record.host: {
             record.binary: {
@@ -163,21 +161,19 @@ def list_zones_in_detail(control: Control, request: Request) -> ResponseReturnVa
                 "updated_at": _seen_at(record),
             }
         }
-        for record in records
-        if not record.disabled
+        for record in enabled
     }
-    return _zones(records, hosts or None)
+    zone = {
+        "zoneName": ZONE,
+        "zoneState": {"available": bool(enabled)},
+        "hosts": hosts if detail and hosts else None,
+    }
+    return {"availabilityZoneInfo": [zone] if records else []}
 
 
 def list_aggregates(control: Control, request: Request) -> ResponseReturnValue:  # noqa: ARG001
     """Answer ``GET /os-aggregates`` with an empty list, for clients that show a hypervisor."""
     return {"aggregates": []}
-
-
-def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> ResponseReturnValue:
-    available = any(not record.disabled for record in records)
-    zone = {"zoneName": ZONE, "zoneState": {"available": available}, "hosts": hosts}
-    return {"availabilityZoneInfo": [zone] if records else []}
 
 
 def _record(control: Control, request: Request, service_id: str) -> ServiceRecord:
