@@ -24,7 +24,7 @@ LINES = {
     "agent/reporting": 1045,
     "agent/state": 1139,
     "agent/switching": 1097,
-    "compute_registry": 3561,
+    "compute_registry": 3552,
     "computectl": 7167,
     "driverkit": 4004,
     "drivers": 2361,
