@@ -126,13 +126,14 @@ class Control:
         """Call the agent of a record, unless there is a reason not to; log the outcome."""
         why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
         called, answer = why_not is None, None
+        reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
         if called and self.compute_api is not None:
             try:
                 answer = self.compute_api.set_host_enabled(
                     record.host,
                     not record.disabled,
                     record_version=record.version,
-                    about=_about(record, caller),
+                    about=caller.context() | reason,
                 )
             except Exception as err:  # noqa: BLE001  the record is changed, whatever the outcome
                 why_not = f"{err}; {LATER}"
@@ -170,11 +171,6 @@ def log_forced(record: ServiceRecord, caller: Caller) -> None:
 def log_deleted(host: str, caller: Caller) -> None:
     """Log the deletion of a record with its caller."""
     LOG.info("The record of %s was deleted, %s", host, caller)
-
-
-def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
-    reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
-    return caller.context() | reason
 
 
 def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:  # noqa: PLR0911
