@@ -10,6 +10,7 @@ from agent import placement
 from agent.bus.signing import host_key
 from agent.config import ConfigError, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
+from agent.opts import DEFAULT
 from agent.registry.checks import is_host
 from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
@@ -17,18 +18,8 @@ from agent.state.files import describe_error, replace
 from compute_registry.broker_users import commands
 
 PROG = "compute-registry"
-STANDALONE: list[cfg.Opt] = [
-    cfg.StrOpt(
-        "state-path", default="/var/lib/compute-agent", help="Directory of the SQLite file."
-    ),
-    cfg.StrOpt(
-        "transport_url",
-        default="",
-        secret=True,
-        help="URL of the message bus, such as rabbit://user:password@host:5672/.",
-    ),
-    cfg.StrOpt("control_exchange", default="nova", help="The exchange on which agents are called."),
-]
+SHARED = frozenset({"state-path", "transport_url", "control_exchange"})
+"""Options of [DEFAULT] that an agent has, too."""
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.StrOpt(
         "host-keys",
@@ -57,7 +48,7 @@ def load_config(
     conf = cfg.ConfigOpts()
     conf.register_opts(REGISTRY, GROUP)
     conf.register_opts(AUDIT, AUDIT_GROUP)
-    conf.register_opts(STANDALONE)
+    conf.register_opts([option for option in DEFAULT if option.name in SHARED])
     placement.register_opts(conf, mutable=False)
     conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)

@@ -85,11 +85,6 @@ class RegistryEndpoint:
         return self.store.get_service(host)
 
     @_answered
-    def find_service(self, _: Context, uuid: str) -> ServiceRecord:
-        """Return the record of this UUID."""
-        return self.store.find_service(uuid)
-
-    @_answered
     def heartbeat(self, _: Context, **arguments: Any) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored.
 

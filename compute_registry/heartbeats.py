@@ -47,10 +47,9 @@ class Heartbeats:
             beats[report.host] = report
         try:
             changed = self.store.keep_alive(beats) if beats or self.connected() else []
-            for each in changed:
-                host, version = each.host, each.version
+            for host, version, disabled in changed:
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
-                self.agents.repeat_host_enabled(host, not each.disabled, version)
+                self.agents.repeat_host_enabled(host, not disabled, version)
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:

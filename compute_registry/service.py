@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from agent import version
 from agent.bus import messaging
 from agent.bus.errors import MessagingError
+from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import open_secrets, option_place
@@ -31,7 +32,6 @@ from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
-from compute_registry.calls import AgentCalls
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.echo import TIMEOUT, Echo
 from compute_registry.endpoint import RegistryEndpoint
@@ -46,11 +46,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
-REPEATING = ("compute_registry.heartbeats", "compute_registry.web", "waitress", "waitress.queue")
-"""Loggers that write a line for each failed batch of heartbeats, each token that can't be checked,
-each request that ends with an unexpected error, and each that waits for a thread."""
+REPEATING = (
+    *("compute_registry.heartbeats", "compute_registry.store.records", "compute_registry.web"),
+    *("waitress", "waitress.queue"),
+)
+"""Loggers that write a line for each failed batch of heartbeats, each refused root and unreadable
+record, each token that can't be checked, each request that ends with an unexpected error, and each
+that waits for a thread."""
 LONGEST_PAUSE = 15.0
 """Seconds between two attempts to reach the database, at most."""
+AGENT_WITHIN = 3.0
+"""Seconds that a request over HTTP waits for an agent: it may hang, or wait for Placement, and
+follows its record all the same."""
 STOP_WITHIN = 10.0
 """Seconds to wait for running calls when the process stops."""
 
@@ -124,7 +131,7 @@ class _Process:
     rpc: RpcServer | None = None
     control: Control | None = None
     store: SqlRegistry | None = None
-    agents: AgentCalls | None = None
+    agents: ComputeAgentAPI | None = None
     echo: Echo | None = None
 
     def run(self) -> None:
@@ -149,10 +156,11 @@ class _Process:
             if self.stop.is_set():
                 return
             if transport is not None:
-                self.agents = AgentCalls(
+                self.agents = ComputeAgentAPI(
                     transport,
-                    self.conf.control_exchange,
-                    _operator(settings),
+                    exchange=self.conf.control_exchange,
+                    timeout=AGENT_WITHIN,
+                    operator=_operator(settings),
                 )
                 self._serve_rpc(store, transport, self.agents, stack)
             if settings.rest_port is not None:
@@ -169,13 +177,12 @@ class _Process:
         LOG.info("Stopped")
 
     def serving(self) -> guru.Section:
-        """Return the state of database, bus and calls to agents, for a Guru Meditation Report."""
+        """Return the state of database and bus, for a Guru Meditation Report."""
         bus = self._broker() or "connected"
         return {
             "database": "not connected yet" if self.store is None else self.store.database.safe_url,
             "database lost": self.store is not None and self.store.lost,
             "message bus": bus if self.conf.transport_url else "none",
-            "calls to agents": [] if self.agents is None else self.agents.under_way(),
         }
 
     def _reload(self) -> None:
@@ -243,7 +250,7 @@ class _Process:
         until_it_works(database.upgrade, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
     def _serve_rpc(
-        self, store: SqlRegistry, transport: Any, agents: AgentCalls, stack: ExitStack
+        self, store: SqlRegistry, transport: Any, agents: ComputeAgentAPI, stack: ExitStack
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)

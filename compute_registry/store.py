@@ -8,7 +8,7 @@ import logging
 import time
 import uuid as uuidlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from math import inf
@@ -42,6 +42,9 @@ ROOTS_AT_ONCE = 1000
 SAME_TIME = 0.001
 """Seconds by which two times of one heartbeat may differ."""
 LOG = logging.getLogger(__name__)
+RECORDS_LOG = LOG.getChild("records")
+"""Has a line each time a record is found unreadable, or a root is refused; ``limit_repeats`` drops
+repeated ones."""
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
@@ -63,6 +66,7 @@ _REPORT = (
     )
     .values(_HELD | {name: sa.bindparam(name) for name in ABOUT_AGENT})
 )
+_SEEN = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
 
@@ -87,15 +91,6 @@ def _records(table: Any = SERVICES) -> sa.Select[Any]:
 _BY_HOST = _records().where(_ROW.host == sa.bindparam("of_host"))
 
 
-@dataclass(frozen=True, slots=True)
-class Unaware:
-    """A host whose agent has not seen the last version of its record."""
-
-    host: str
-    version: int
-    disabled: bool
-
-
 @dataclass(slots=True)
 class SqlRegistry:
     """See :class:`agent.registry.client.RegistryClient`; its schema has to be up to date."""
@@ -106,10 +101,6 @@ class SqlRegistry:
     listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
     """Whether the database did not answer the last transaction."""
-    unreadable: set[str] = field(default_factory=set)
-    """Hosts whose records can't be read, which was logged."""
-    refused: set[tuple[str, str]] = field(default_factory=set)
-    """Refused claims that were logged: the root, and the host that claimed it."""
     _hosts: tuple[float, int] = (-inf, 0)
     """When hosts that are up were counted (monotonic), and their number."""
 
@@ -143,25 +134,27 @@ class SqlRegistry:
             )
         return replace(record, hosts=self._number_up())
 
-    def keep_alive(self, beats: Mapping[str, Report]) -> list[Unaware]:
+    def keep_alive(self, beats: Mapping[str, Report]) -> list[tuple[str, int, bool]]:
         """Record heartbeats that report nothing new, and keep the database's clock going.
 
-        ``beats`` has the last report of each host, with its ``known_version``.  Return the hosts
-        whose records have another version; those of agents in attach mode are left out.
+        ``beats`` has the last report of each host, with its ``known_version``.  Return host,
+        version and ``disabled`` of the records that have another version; those of agents in
+        attach mode are left out.
         """
         # A transaction of its own: others wait for the row of the clock.
         self._run(lambda sql: sql.execute(TICK))
-        unaware: list[Unaware] = []
+        unaware: list[tuple[str, int, bool]] = []
         for hosts in _parts(beats, AT_ONCE):
 
-            def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Unaware]:
-                wanted = sa.select(SERVICES).where(_ROW.host.in_(hosts))
-                rows = sql.execute(wanted).all()
+            def work(
+                sql: sa.Connection, hosts: Collection[str] = hosts
+            ) -> list[tuple[str, int, bool]]:
+                rows = sql.execute(_SEEN.where(_ROW.host.in_(hosts))).all()
                 alive = [row for row in rows if row.address == beats[row.host].address]
                 numbers = [row.id for row in alive]
                 sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
                 return [
-                    Unaware(row.host, row.version, row.disabled)
+                    (row.host, row.version, row.disabled)
                     for row in alive
                     if not row.attached and row.version != beats[row.host].known_version
                 ]
@@ -235,21 +228,17 @@ class SqlRegistry:
                     LOG.info(text, root, host, owner)
                     continue
                 new.remove(root)
-                if (root, host) not in self.refused:
-                    LOG.warning(
-                        "Root provider %s: not added to the record of %s: it is in that of %s, "
-                        "which is up",
-                        root,
-                        host,
-                        owner,
-                    )
-                self.refused.add((root, host))
+                RECORDS_LOG.warning(
+                    "Root provider %s: not added to the record of %s: it is in that of %s, "
+                    "which is up",
+                    root,
+                    host,
+                    owner,
+                )
         if new:
             rows = [{"root": root, "service_id": record.id} for root in sorted(new)]
             sql.execute(ROOTS.insert(), rows)
-        granted = own.intersection(claimed) | new
-        self.refused -= {(root, host) for root in granted}
-        return tuple(sorted(granted))
+        return tuple(sorted(own.intersection(claimed) | new))
 
     def set_status(self, change: StatusChange) -> ServiceRecord:
         at = _ROW.disabled_at
@@ -356,15 +345,11 @@ class SqlRegistry:
     def _select(
         self, sql: sa.Connection, wanted: sa.Select[Any], **values: Any
     ) -> list[ServiceRecord]:
-        """Return the records; log once that one can't be read, and once that it can."""
+        """Return the records; log which of them can't be read."""
         records = list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
         for record in records:
-            if record.unreadable and record.host not in self.unreadable:
-                LOG.warning("%s: %s", unreadable(record.host), RECREATE)
-                self.unreadable.add(record.host)
-            elif not record.unreadable and record.host in self.unreadable:
-                LOG.info("The record of %s can be read again", record.host)
-                self.unreadable.discard(record.host)
+            if record.unreadable:
+                RECORDS_LOG.warning("%s: %s", unreadable(record.host), RECREATE)
         return records
 
 

@@ -27,6 +27,8 @@ REFUSED_LOG = LOG.getChild("refused")
 
 REDELIVERED = "redelivered"
 """AMQP's flag of a second delivery; set here also on calls that waited."""
+WAKES_EVERY = 1.0
+"""Seconds after which a server without messages looks whether it is to stop."""
 
 
 def refuse_malformed(listener: Any) -> None:
@@ -106,6 +108,18 @@ def mark_waiting_calls(listener: Any, queue: str) -> None:
 
             consumer.declare = declare_and_fetch
             _fetch(consumer, connection)
+
+
+def wait_for_messages(listener: Any) -> None:
+    """Have ``listener`` wait for the next message, instead of a millisecond at first.
+
+    oslo.messaging looks that often for acknowledgements to send, which only notifications have; at
+    200 messages a second this takes a fifth of a server's CPU time.
+    """
+    connection = _connection(listener)
+    if connection is not None:
+        consume = connection.consume
+        connection.consume = lambda timeout: consume(WAKES_EVERY)  # noqa: ARG005
 
 
 def has_waited(incoming: Any) -> bool:

@@ -119,7 +119,8 @@ class RpcClient:
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
         try:
             called = in_thread(
-                lambda: self._call(method, server, sent, arguments, answered), f"call {method}"
+                lambda: self._call(method, server, sent, arguments, answered),
+                f"call {server or self.target.topic}",
             )
         except RuntimeError:  # no thread can be started
             self.slots.release()

@@ -27,6 +27,7 @@ from agent.bus.listener import (
     is_connected,
     mark_waiting_calls,
     refuse_malformed,
+    wait_for_messages,
 )
 from agent.loop import in_thread
 from agent.retrying import until_it_works
@@ -141,6 +142,7 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
         refuse_malformed(listener)
+        wait_for_messages(listener)
         mark_waiting_calls(listener, f"{self._target.topic}.{self._target.server}")
         return listener
 
@@ -166,7 +168,10 @@ class _Dispatcher:
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
-            answer = self.calls.dispatch(incoming)
+            if incoming.client_timeout:  # the caller expects signs of life while it waits
+                answer = self.calls.dispatch(incoming)
+            else:
+                answer = method(incoming.ctxt, **arguments)
             outcome = self.rpc.outcome_of(answer)
             if self.rpc.permit is not None:
                 answer = self.rpc.permit.signed(incoming.ctxt, answer)

@@ -22,9 +22,6 @@ class Registry(Protocol):
     def get_service(self, host: str) -> ServiceRecord:
         """Return the record of a host."""
 
-    def find_service(self, uuid: str) -> ServiceRecord:
-        """Return the record with this UUID."""
-
     def heartbeat(self, report: Report) -> ServiceRecord | None:
         """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 

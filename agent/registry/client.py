@@ -59,10 +59,6 @@ class RegistryClient:
         """Return the record of a host."""
         return wire.from_wire(self.call("get_service", host=host))
 
-    def find_service(self, uuid: str) -> ServiceRecord:
-        """Return the record with this UUID."""
-        return wire.from_wire(self.call("find_service", uuid=uuid))
-
     def heartbeat(self, report: Report) -> ServiceRecord | None:
         """Record that the agent of a host is alive; the first heartbeat creates the record.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,23 +69,24 @@ class Control:
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
-        record = self._change(
-            host,
-            lambda version: self.registry.set_status(
+
+        def change(record: ServiceRecord) -> ServiceRecord:
+            if record.attached:
+                option = "--disable" if disabled else "--enable"
+                raise Attached(
+                    f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
+                    f"compute service; run: openstack compute service set {option} {host} "
+                    "nova-compute"
+                )
+            version = record.version
+            return self.registry.set_status(
                 StatusChange(host, disabled=disabled, reason=reason, expected_version=version)
-            ),
-            attached_option="--disable" if disabled else "--enable",
-        )
+            )
+
+        record = self._change(host, change)
         # Before the call, so that this log line is earlier than the agent's.
         log_switched(record, caller)
-        switched = self._call(record, caller)
-        LOG.info(
-            "%s: its agent was %s [%s]",
-            record.host,
-            plain(switched.call_outcome),
-            caller.request_id,
-        )
-        return switched
+        return self._call(record, caller)
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
         """Set or unset ``forced_down``.
@@ -93,16 +95,16 @@ class Control:
 
         :raises RegistryError: the record could not be changed.
         """
-        record = self._change(
-            host,
-            lambda version: self.registry.set_forced_down(
-                host, forced_down=forced_down, expected_version=version
-            ),
-        )
+
+        def change(record: ServiceRecord) -> ServiceRecord:
+            return self.registry.set_forced_down(
+                host, forced_down=forced_down, expected_version=record.version
+            )
+
+        record = self._change(host, change)
         log_forced(record, caller)
         if not forced_down:
-            outcome = self._call(record, caller).call_outcome
-            LOG.info("%s: its agent was %s [%s]", record.host, plain(outcome), caller.request_id)
+            self._call(record, caller)
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
@@ -110,50 +112,35 @@ class Control:
         delete_record(self.registry, host)
         log_deleted(host, caller)
 
-    def _change(
-        self,
-        host: str,
-        change: Callable[[int], ServiceRecord],
-        *,
-        attached_option: str | None = None,
-        tries: int = TRIES,
-    ) -> ServiceRecord:
-        """Read a record and change the version that was read; return the changed record.
+    def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
+        """Read a record and have ``change`` change the version that was read; return its result.
 
-        ``attached_option``: the option of ``openstack compute service set`` that does the same in
-        attach mode; ``None`` if the change is for the record alone.
-
-        :raises Attached: the host's agent would not follow the record.
         :raises Changed: other callers changed the record during each of the tries.
         """
-        record = self.registry.get_service(host)
-        if record.attached and attached_option is not None:
-            raise Attached(
-                f"nothing was changed: {host} runs in attach mode, where nova-compute owns the "
-                f"compute service; run: openstack compute service set {attached_option} {host} "
-                "nova-compute"
-            )
-        try:
-            return change(record.version)
-        except Changed:
-            if tries == 1:
-                raise
-        return self._change(host, change, attached_option=attached_option, tries=tries - 1)
+        for _ in range(TRIES - 1):
+            with suppress(Changed):
+                return change(self.registry.get_service(host))
+        return change(self.registry.get_service(host))
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
+        """Call the agent of a record, unless there is a reason not to; log the outcome."""
         why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
-        if why_not is not None or self.compute_api is None:
-            return Switched(record, called=False, why_not=why_not)
-        try:
-            answer = self.compute_api.set_host_enabled(
-                record.host,
-                not record.disabled,
-                record_version=record.version,
-                about=_about(record, caller),
-            )
-        except Exception as err:  # noqa: BLE001  the record is changed, whatever the call's outcome
-            return Switched(record, called=True, why_not=f"{err}; {LATER}")
-        return Switched(record, called=True, answer=answer)
+        called, answer = why_not is None, None
+        reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
+        if called and self.compute_api is not None:
+            try:
+                answer = self.compute_api.set_host_enabled(
+                    record.host,
+                    not record.disabled,
+                    record_version=record.version,
+                    about=caller.context() | reason,
+                )
+            except Exception as err:  # noqa: BLE001  the record is changed, whatever the outcome
+                why_not = f"{err}; {LATER}"
+        switched = Switched(record, called, why_not, answer)
+        outcome = plain(switched.call_outcome)
+        LOG.info("%s: its agent was %s [%s]", record.host, outcome, caller.request_id)
+        return switched
 
 
 def delete_record(registry: Registry, host: str) -> None:
@@ -184,11 +171,6 @@ def log_forced(record: ServiceRecord, caller: Caller) -> None:
 def log_deleted(host: str, caller: Caller) -> None:
     """Log the deletion of a record with its caller."""
     LOG.info("The record of %s was deleted, %s", host, caller)
-
-
-def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
-    reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
-    return caller.context() | reason
 
 
 def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:  # noqa: PLR0911

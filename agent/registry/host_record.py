@@ -66,12 +66,6 @@ class HostRecord:
         checks.require_host(host)
         return _required(self._read(Document(self.path)), host).seen()
 
-    def find_service(self, uuid: str) -> ServiceRecord:
-        uuid, saved = checks.require_uuid(uuid), self._read(Document(self.path))
-        if saved is None or saved.record.uuid != uuid:
-            raise UnknownHost(f"no service has the UUID {uuid}")
-        return saved.seen()
-
     def heartbeat(self, report: Report) -> ServiceRecord:
         """Write what has changed, if anything has; the agent alone calls this.
 

@@ -69,6 +69,7 @@ class FleetDatabase:
                 url.update_query_dict(added),
                 max_retries=0,
                 sqlite_fk=True,
+                mysql_sql_mode="TRADITIONAL",
                 **({} if url.get_backend_name() == "sqlite" else _POOL),
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:

@@ -10,7 +10,7 @@ from agent.registry.placement_roots import PlacementRoots
 from agent.reporting.reports import with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
 from reportclient.reader import part_of
@@ -41,12 +41,10 @@ class ShownInventory(NamedTuple):
     """A row of a provider's table: one resource class; amounts in its unit."""
 
     resource_class: str
-    total: int
-    reserved: int
-    ratio: str
+    record: Inventory
+    """With the defaults of what Placement left out."""
     capacity: int
     used: int
-    free: int
     nearly_full: bool
     problem: str
     """``drained``, ``draining``, ``over capacity`` or nothing."""
@@ -62,8 +60,7 @@ class ShownProvider(NamedTuple):
     consumers: int
     inventory: Sequence[ShownInventory]
     traits: Sequence[str]
-    aggregates: Sequence[str]
-    disabled: bool
+    """COMPUTE_STATUS_DISABLED first, then custom traits, then all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,23 +160,19 @@ def _shown(provider: Provider, tree: ObservedTree, depth: int = 0) -> ShownProvi
     inventory = []
     for resource_class, stored in sorted(provider.inventory.items()):
         record, capacity = stored.with_defaults(None), stored.capacity
-        used, reserved = used_amounts.get(resource_class, 0), record.reserved or 0
+        used = used_amounts.get(resource_class, 0)
         drained = "draining" if used else "drained"
         over = "over capacity" if used > capacity else ""
         inventory.append(
             ShownInventory(
                 resource_class,
-                record.total,
-                reserved,
-                f"{record.allocation_ratio:g}",
+                record,
                 capacity,
                 used,
-                free=capacity - used,
                 nearly_full=used > capacity * NEARLY_FULL,
-                problem=drained if reserved >= record.total > 0 else over,
+                problem=drained if (record.reserved or 0) >= record.total > 0 else over,
             )
         )
-    # COMPUTE_STATUS_DISABLED first, then CUSTOM_*, then all others.
     traits = sorted(
         provider.traits,
         key=lambda trait: (trait != DISABLED, not trait.startswith("CUSTOM_"), trait),
@@ -192,6 +185,4 @@ def _shown(provider: Provider, tree: ObservedTree, depth: int = 0) -> ShownProvi
         tree.usage.consumers.get(provider.uuid, 0),
         inventory,
         traits,
-        sorted(provider.aggregates),
-        DISABLED in provider.traits,
     )

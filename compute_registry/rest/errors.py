@@ -12,13 +12,9 @@ _STATUSES: Mapping[type[errors.RegistryError], int] = {
     errors.UnknownHost: 404,
     errors.ReasonRefused: 400,
     errors.InputRefused: 400,
-    errors.StillUp: 409,
-    errors.Changed: 409,
-    errors.Attached: 409,
-    errors.Unreadable: 409,
-    errors.HostTaken: 409,
     errors.RegistryUnavailable: 503,
 }
+"""Each other error is a conflict with the record as it is."""
 _NAMES = {
     400: "badRequest",
     401: "unauthorized",
@@ -33,7 +29,7 @@ _NAMES = {
 
 def http_error(err: errors.RegistryError) -> HTTPException:
     """Return the HTTP error for an error of the registry."""
-    return default_exceptions[_STATUSES.get(type(err), 500)](str(err))
+    return default_exceptions[_STATUSES.get(type(err), 409)](str(err))
 
 
 def json_error(err: HTTPException) -> Response:

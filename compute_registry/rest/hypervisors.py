@@ -55,14 +55,26 @@ class Hypervisor:
         return self.uuid if version >= UUIDS else uuid.UUID(self.uuid).int >> 76
 
 
-def list_hypervisors(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-hypervisors``: all, a page, or those that match a name pattern."""
-    return _list(control, request, detail=False)
+def list_hypervisors(
+    control: Control, request: Request, *, detail: bool = False
+) -> ResponseReturnValue:
+    """Answer ``GET /os-hypervisors``: all, a page, or those that match a name pattern.
 
-
-def list_in_detail(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-hypervisors/detail``."""
-    return _list(control, request, detail=True)
+    ``detail``: as ``GET /os-hypervisors/detail`` shows them.
+    """
+    known = _QUERY if request.version >= UUIDS else _PAGE if request.version >= PAGES else ()
+    query = request.query(known, UUIDS)
+    listed, links = _hypervisors(control), {}
+    if (part := query.get("hypervisor_hostname_pattern")) is not None:
+        if query.keys() & _PAGE:
+            abort(400, "hypervisor_hostname_pattern can't be combined with limit or marker")
+        listed = _with_name(part, listed)
+    else:
+        listed, more = _page(listed, query, request.version)
+        if more:
+            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.base_url}?{more}"}]
+    shown = [_as_json(each, control, request, query, detail=detail) for each in listed]
+    return {"hypervisors": shown, **links}
 
 
 def search_hypervisors(control: Control, request: Request, part: str) -> ResponseReturnValue:
@@ -86,22 +98,6 @@ def refuse_uptime(control: Control, request: Request, hypervisor_id: str) -> Res
         abort(404, "/uptime was removed in microversion 2.88: see os-hypervisors/detail")
     _hypervisor(control, request, hypervisor_id)
     abort(501, "the uptime of hypervisors is not recorded")
-
-
-def _list(control: Control, request: Request, *, detail: bool) -> ResponseReturnValue:
-    known = _QUERY if request.version >= UUIDS else _PAGE if request.version >= PAGES else ()
-    query = request.query(known, UUIDS)
-    listed, links = _hypervisors(control), {}
-    if (part := query.get("hypervisor_hostname_pattern")) is not None:
-        if query.keys() & _PAGE:
-            abort(400, "hypervisor_hostname_pattern can't be combined with limit or marker")
-        listed = _with_name(part, listed)
-    else:
-        listed, more = _page(listed, query, request.version)
-        if more:
-            links["hypervisors_links"] = [{"rel": "next", "href": f"{request.base_url}?{more}"}]
-    shown = [_as_json(each, control, request, query, detail=detail) for each in listed]
-    return {"hypervisors": shown, **links}
 
 
 def _with_name(part: str, listed: Sequence[Hypervisor]) -> Sequence[Hypervisor]:

@@ -6,6 +6,7 @@ another.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flask.typing import ResponseReturnValue
@@ -15,7 +16,6 @@ from oslo_policy import policy
 from agent.registry.opts import RegistryConfigError
 from compute_registry.rest.hypervisors import (
     list_hypervisors,
-    list_in_detail,
     refuse_uptime,
     search_hypervisors,
     show_hypervisor,
@@ -25,7 +25,6 @@ from compute_registry.rest.services import (
     list_aggregates,
     list_services,
     list_zones,
-    list_zones_in_detail,
     show_service,
     update_service,
 )
@@ -57,15 +56,17 @@ class Call:
 
 _SERVICES, _ZONES, _HOSTS = "/os-services", "/os-availability-zone", "/os-hypervisors"
 _SERVICE, _HOST = f"{_SERVICES}/{{id}}", f"{_HOSTS}/{{id}}"
+_ZONES_IN_DETAIL = partial(list_zones, detail=True)
+_HOSTS_IN_DETAIL = partial(list_hypervisors, detail=True)
 CALLS = (
     Call("GET", _SERVICES, "list", list_services, "List or show services."),
     Call("GET", _SERVICE, "list", show_service, ""),
     Call("PUT", _SERVICE, "update", update_service, "Change status or forced_down of a service."),
     Call("DELETE", _SERVICE, "delete", delete_service, "Delete a service."),
     Call("GET", _ZONES, "list", list_zones, "List zones.", ANYONE),
-    Call("GET", f"{_ZONES}/detail", "detail", list_zones_in_detail, "List zones with their hosts."),
+    Call("GET", f"{_ZONES}/detail", "detail", _ZONES_IN_DETAIL, "List zones with their hosts."),
     Call("GET", _HOSTS, "list", list_hypervisors, "List hypervisors."),
-    Call("GET", f"{_HOSTS}/detail", "list-detail", list_in_detail, "List hypervisors in full."),
+    Call("GET", f"{_HOSTS}/detail", "list-detail", _HOSTS_IN_DETAIL, "List hypervisors in full."),
     Call("GET", _HOST, "show", show_hypervisor, "Show a hypervisor."),
     Call("GET", f"{_HOST}/search", "search", search_hypervisors, "Search hypervisors by name."),
     Call("GET", f"{_HOST}/uptime", "uptime", refuse_uptime, "Show the uptime; answered with 501."),

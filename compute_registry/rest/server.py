@@ -73,7 +73,8 @@ def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
             connection_limit=2 * CONNECTIONS,
             max_request_header_size=LONGEST_HEADERS,
             max_request_body_size=LONGEST_BODY,
-            **_proxy(settings.trusted_proxy),
+            trusted_proxy=settings.trusted_proxy,
+            trusted_proxy_headers=PROXY_HEADERS if settings.trusted_proxy else "",
         )
     except (OSError, ValueError) as err:
         why = getattr(err, "strerror", None) or err
@@ -86,12 +87,6 @@ def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
             listener.maintenance = partial(_close_late, listener, listener.maintenance)
             listener.handle_accept = partial(_make_room, listener, listener.handle_accept)
     return server
-
-
-def _proxy(address: str | None) -> dict[str, Any]:
-    if address is None:
-        return {}
-    return {"trusted_proxy": address, "trusted_proxy_headers": PROXY_HEADERS}
 
 
 def _close_late(server: Any, close_idle: Any, now: float) -> None:

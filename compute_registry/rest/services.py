@@ -3,18 +3,21 @@
 Each call is a function of the registry's control, the request, and the variables of its path.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from flask import abort
 from flask.typing import ResponseReturnValue
 from microversion_parse import Version
 
 from agent.registry import checks, errors
-from agent.registry.control import Control, Switched
+from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
 from compute_registry.rest.request import UUIDS, Request
 from reportclient.plain_text import plain
+
+if TYPE_CHECKING:
+    from compute_registry.store import SqlRegistry
 
 ZONE = "nova"
 """Nova's default availability zone: all services are in it."""
@@ -94,14 +97,7 @@ def update_service(control: Control, request: Request, service_id: str) -> Respo
         abort(400, "nothing to change: neither status nor forced_down is given")
     disabled = status == "disabled"
     checks.reason(disabled=disabled, reason=reason)  # before anything is done
-    record, headers = _record(control, request, service_id), {}
-    if "forced_down" in body:
-        record = _force_down(record, control, request, body)
-    if status is not None:
-        switched = control.switch(
-            record.host, disabled=disabled, reason=reason, caller=request.caller
-        )
-        record, headers = switched.record, _outcome(switched)
+    record, headers = _change(_record(control, request, service_id), control, request, body)
     return {"service": _as_json(record, control, request.version)}, headers
 
 
@@ -116,27 +112,30 @@ def _first_action(control: Control, request: Request, action: str) -> ResponseRe
     if record.binary != body["binary"]:
         abort(400, f"a {body['binary']!a} service can't be updated")
     if action == "force-down":
-        record = _force_down(record, control, request, body)
-        return {"service": body | {"forced_down": record.forced_down}}
-    reason = body.get("disabled_reason")
-    switched = control.switch(
-        record.host, disabled=action != "enable", reason=reason, caller=request.caller
-    )
-    service = body | {"status": switched.record.status}
-    if reason is not None:
-        service["disabled_reason"] = switched.record.disabled_reason  # as stored, in one line
-    return {"service": service}, _outcome(switched)
+        record, headers = _change(record, control, request, body)
+        return {"service": body | {"forced_down": record.forced_down}}, headers
+    status = "enabled" if action == "enable" else "disabled"
+    record, headers = _change(record, control, request, body | {"status": status})
+    service = body | {"status": record.status}
+    if "disabled_reason" in body:
+        service["disabled_reason"] = record.disabled_reason  # as stored, in one line
+    return {"service": service}, headers
 
 
-def _force_down(
+def _change(
     record: ServiceRecord, control: Control, request: Request, body: Mapping[str, Any]
-) -> ServiceRecord:
-    forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
-    return control.force_down(record.host, request.caller, forced_down=forced_down)
-
-
-def _outcome(switched: Switched) -> dict[str, str]:
-    return {OUTCOME: plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()}
+) -> tuple[ServiceRecord, dict[str, str]]:
+    """Change ``forced_down`` and ``status`` as the body says; return the record, and headers."""
+    host, caller, headers = record.host, request.caller, {}
+    if "forced_down" in body:
+        forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
+        record = control.force_down(host, caller, forced_down=forced_down)
+    if "status" in body:
+        disabled, reason = body["status"] == "disabled", body.get("disabled_reason")
+        switched = control.switch(host, disabled=disabled, reason=reason, caller=caller)
+        outcome = plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()
+        record, headers = switched.record, {OUTCOME: outcome}
+    return record, headers
 
 
 def delete_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
@@ -145,16 +144,14 @@ def delete_service(control: Control, request: Request, service_id: str) -> Respo
     return "", 204
 
 
-def list_zones(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled."""
-    request.query((), ZONES_STRICT)
-    return _zones(control.registry.list_services(), None)
+def list_zones(control: Control, request: Request, *, detail: bool = False) -> ResponseReturnValue:
+    """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled.
 
-
-def list_zones_in_detail(control: Control, request: Request) -> ResponseReturnValue:
-    """Answer ``GET /os-availability-zone/detail``, with the enabled hosts."""
+    ``detail``: with the enabled hosts, as ``GET /os-availability-zone/detail`` shows it.
+    """
     request.query((), ZONES_STRICT)
     records = control.registry.list_services()
+    enabled = [record for record in records if not record.disabled]
     hosts = {
         record.host: {
             record.binary: {
@@ -163,21 +160,19 @@ def list_zones_in_detail(control: Control, request: Request) -> ResponseReturnVa
                 "updated_at": _seen_at(record),
             }
         }
-        for record in records
-        if not record.disabled
+        for record in enabled
     }
-    return _zones(records, hosts or None)
+    zone = {
+        "zoneName": ZONE,
+        "zoneState": {"available": bool(enabled)},
+        "hosts": hosts if detail and hosts else None,
+    }
+    return {"availabilityZoneInfo": [zone] if records else []}
 
 
 def list_aggregates(control: Control, request: Request) -> ResponseReturnValue:  # noqa: ARG001
     """Answer ``GET /os-aggregates`` with an empty list, for clients that show a hypervisor."""
     return {"aggregates": []}
-
-
-def _zones(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> ResponseReturnValue:
-    available = any(not record.disabled for record in records)
-    zone = {"zoneName": ZONE, "zoneState": {"available": available}, "hosts": hosts}
-    return {"availabilityZoneInfo": [zone] if records else []}
 
 
 def _record(control: Control, request: Request, service_id: str) -> ServiceRecord:
@@ -187,7 +182,7 @@ def _record(control: Control, request: Request, service_id: str) -> ServiceRecor
         return found[0] if found else abort(404, f"no service has the id {service_id!a}")
     if not checks.is_uuid(service_id):
         abort(400, f"{service_id!a} is not a UUID: list with microversion 2.53 or later")
-    return control.registry.find_service(service_id)
+    return cast("SqlRegistry", control.registry).find_service(service_id)
 
 
 def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[str, Any]:

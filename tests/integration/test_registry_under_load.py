@@ -101,10 +101,10 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
         assert [code for code, _, _ in answers] == [200] * count
         assert {body["service"]["status"] for _, _, body in answers} == {"disabled"}
         for _, headers, _ in answers:
-            assert "no answer within 3 s" in headers["x-compute-agent"]
+            assert "no answer in 3 s" in headers["x-compute-agent"]
             assert "its agent applies the record" in headers["x-compute-agent"]
         _, headers, body = switched(port, uuids["hung0"], "enabled")
-        assert "an earlier call" in headers["x-compute-agent"]
+        assert "no answer in 3 s" in headers["x-compute-agent"]
         assert body["service"]["status"] == "enabled"
         store.database.dispose()
     assert agent.asked == [False]

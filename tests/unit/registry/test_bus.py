@@ -7,15 +7,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent.bus import messaging
 from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
+from agent.bus.listener import WAKES_EVERY, wait_for_messages
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
+from agent.loop import in_thread
 from agent.reporting.logs import REPEATING
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +102,13 @@ def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(
     assert client.call("double", number=1) == 2
 
 
+def test_the_thread_of_a_call_names_the_server(client: RpcClient, endpoint: Endpoint) -> None:
+    call = in_thread(lambda: client.call("hang", server="one"), "its caller")
+    eventually(lambda: "call one" in {each.name for each in threading.enumerate()})
+    endpoint.hold.set()
+    assert call.result(60) is None
+
+
 def test_stuck_calls_do_not_pile_up_without_end(client: RpcClient) -> None:
     for _ in range(messaging.CALLS_AT_ONCE):
         assert client.slots.acquire(blocking=False)
@@ -117,6 +128,16 @@ def test_a_url_that_can_not_be_used_is_said(url: str) -> None:
 def test_a_server_that_was_never_started_stops() -> None:
     transport = messaging.transport("kombu+memory://")
     assert RpcServer(transport, Target(topic="x", server="y"), []).stop()
+
+
+def test_a_server_waits_for_the_next_message_rather_than_a_millisecond() -> None:
+    waited: list[float] = []
+    connection = SimpleNamespace(consume=waited.append)
+    polled = SimpleNamespace(conn=SimpleNamespace(connection=connection))
+    wait_for_messages(SimpleNamespace(_poll_style_listener=polled))
+    connection.consume(timeout=0.001)
+    assert waited == [WAKES_EVERY]
+    wait_for_messages(SimpleNamespace())  # another driver's
 
 
 def test_eventlet_stays_away_where_it_is_installed() -> None:

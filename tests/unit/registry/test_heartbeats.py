@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from agent.bus.errors import TransportUnavailable
 from agent.loop import in_thread
@@ -16,7 +17,7 @@ from agent.registry.record import ServiceRecord
 from compute_registry import service, web
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.heartbeats import Heartbeats
-from compute_registry.store import SqlRegistry
+from compute_registry.store import AT_ONCE, SqlRegistry
 from tests.registries import MemoryDatabase, registry_at
 
 
@@ -69,6 +70,19 @@ def test_the_agent_of_a_record_that_it_has_not_seen_is_called_each_time(site: Si
     site.agents.fails = None
     site.beat("host1", "host2")
     assert site.agents.called == [("host2", False, version)] * 2
+
+
+def test_a_hundred_heartbeats_take_three_statements_and_one_that_is_answered_two(
+    site: Site,
+) -> None:
+    sent: list[str] = []
+    engine = site.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
+    site.beat(*(f"host{number}" for number in range(AT_ONCE)))
+    assert [text.split()[0] for text in sent] == ["UPDATE", "SELECT", "UPDATE"]
+    sent.clear()
+    site.endpoint.heartbeat({}, host="host1", address="host1's", roots=[])
+    assert [text.split()[0] for text in sent] == ["UPDATE", "SELECT"]
 
 
 def test_a_host_without_a_record_gets_none_before_a_heartbeat_that_is_answered(site: Site) -> None:

@@ -207,14 +207,16 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.noted: list[object] = []
+        self.callers: list[object] = []
         self.outcomes: list[tuple[str, str]] = []
 
     def double(self, context: dict[str, object], number: int) -> int:
         assert not context.get(WAITED)
         return number * 2
 
-    def note(self, _: dict[str, object], value: object) -> None:
+    def note(self, context: dict[str, object], value: object) -> None:
         self.noted.append(value)
+        self.callers.append(context.get("user_name"))
         raise ValueError("whatever comes")
 
 
@@ -261,9 +263,9 @@ def test_a_call_that_fails_at_once_does_not_stop_the_listener(
     served: tuple[Endpoint, RpcClient],
 ) -> None:
     endpoint, client = served
-    client.call("note", value=1, answered=False)
+    client.call("note", value=1, answered=False, context={"user_name": "eve"})
     assert client.call("double", number=3) == 6
-    assert endpoint.noted == [1]
+    assert (endpoint.noted, endpoint.callers) == ([1], ["eve"])
 
 
 @pytest.mark.slow
