@@ -132,7 +132,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (directory.problem, status.unsaved, calls.problem)),
+        *filter(None, (directory.problem, status.document.problem, calls.problem)),
         *nodes.problems(),
         *store.problems(),
         *unusable_files(settings.state_path),
