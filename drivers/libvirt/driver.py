@@ -15,7 +15,7 @@ from drivers.inventory import DISK_GB
 from drivers.libvirt import opts
 from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
 from drivers.libvirt.connection.session import Deadlines, ErrorReply
-from drivers.libvirt.documents import parse_document, text_of
+from drivers.libvirt.documents import text_of
 from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
 
@@ -182,7 +182,7 @@ class LibvirtDriver(ComputeDriver):
         """
         name, first = self._host.hostname(), self._first_host()
         if first is not None and first.name != name:
-            self._check_identity(name, parse_document(capabilities(self._host)))
+            self._check_identity(name, capabilities(self._host))
         return name
 
     def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:

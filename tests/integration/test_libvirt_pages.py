@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from urllib.parse import quote
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
@@ -100,7 +101,7 @@ def with_hugepages(documented: DocumentedHost) -> DocumentedHost:
 
 def models_drawn(agent: Agent) -> str:
     """The root with the traits that speak of device models, and nothing else."""
-    documents = [domain_capabilities()]
+    documents = [fromstring(domain_capabilities())]
     told = model_traits([GuestType("x86_64", "pc", "kvm")], documents, tpm=TpmChoice(True))
     tree = agent.nodes.trackers[ROOT].view.edit()
     tree.update_inventory(ROOT, {})

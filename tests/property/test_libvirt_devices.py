@@ -24,7 +24,7 @@ from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples
-from tests.unit.libvirt.devices import mdev, net, pci
+from tests.unit.libvirt.devices import devices, mdev, net, pci
 from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
 
 NUMBERS = st.sampled_from([*"0011122", "31", "65535", "4294967295", "", "-1", "x", "99999999999"])
@@ -211,7 +211,9 @@ settings = st.builds(
 )
 found = st.builds(
     lambda listed, told: {
-        "devices": DevicesAnswer(None if listed is None else tuple(listed)),
+        "devices": DevicesAnswer(None)
+        if listed is None
+        else devices(*(ET.tostring(each, "unicode") for each in listed)),
         "encryption": EncryptionAnswer(told),
     },
     st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),

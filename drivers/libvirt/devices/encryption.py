@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.devices.pools import device_record
-from drivers.libvirt.documents import parse_document, text_of, whole_number
+from drivers.libvirt.documents import text_of, whole_number
 from drivers.libvirt.facts.architecture import (
     GuestType,
     domain_capabilities,
@@ -96,16 +96,14 @@ class MemoryEncryption:
         capabilities = sources.capabilities
         arch = host_cpu(capabilities).arch
         if arch is not None and (arch != "x86_64" or self.virt_type != "kvm"):
-            return EncryptionAnswer(parse_document(None))
+            return EncryptionAnswer(Element("domainCapabilities"))
         if arch is None or virt_type_note(capabilities, "kvm"):
             return EncryptionAnswer(None)
         machines = [guest_type.machine for guest_type in guest_types(capabilities, "kvm")]
-        text = domain_capabilities(
-            sources, GuestType(arch, Q35 if Q35 in machines else None, "kvm")
-        )
-        document = None
-        if text is not None:
-            document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(text), None)
+        guest_type = GuestType(arch, Q35 if Q35 in machines else None, "kvm")
+        document, read = None, domain_capabilities(sources, guest_type)
+        if read is not None:
+            document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
         modules, keys = KERNEL_SOURCES
         switches = sources.read_files(modules, modules, _kernel_switches, dict[str, bool | None]())
         count = sources.read_files(keys, keys, _tdx_keys, None)
@@ -132,12 +130,11 @@ class MemoryEncryption:
         )
 
 
-def sev_checked(text: str) -> Element:
+def sev_checked(document: Element) -> Element:
     """Return the domain capabilities.
 
     :raises ValueError: a number of guests can't be read.
     """
-    document = parse_document(text)
     for name in ("maxGuests", "maxESGuests"):
         number = text_of(document, f"features/sev/{name}")
         if number is not None and whole_number(number) is None:

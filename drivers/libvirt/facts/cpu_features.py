@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import parse_document, require_document
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.tree.reported import HostReport
@@ -135,12 +135,12 @@ class CpuFeatures:
         return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer, threads))
 
 
-def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> str | None:
+def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> Element | None:
     """Return the <cpu> document with all features of its model, or ``None``."""
     flag = sources.host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
     return sources.call_libvirt(
         f"the features of {cpu.name}",
-        lambda c: require_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
+        lambda c: parse_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
         until_event=CONNECTION,
     )
 
@@ -192,7 +192,7 @@ def guest_features(
     cpu: HostCpu,
     choice: CpuChoice,
     expanded: Sequence[CpuToExpand],
-    documents: Sequence[str | None],
+    documents: Sequence[Element | None],
 ) -> GuestCpuFeatures | None:
     """Return the CPU features of guests; ``None``: unknown for this virt_type or host.
 
@@ -201,11 +201,11 @@ def guest_features(
     mode = effective_mode(choice, cpu.arch)
     if mode is None or cpu.arch is None:
         return None
-    parsed = [parse_document(answer) for answer in documents if answer]
-    names = frozenset().union(*map(features, parsed))
+    answers = [document for document in documents if document is not None]
+    names = frozenset().union(*map(features, answers))
     if mode in HOST_MODES:
         names |= cpu.features
-    complete = len(parsed) == len(expanded) and bool(names)
+    complete = len(answers) == len(expanded) and bool(names)
     flags = [flag.strip().lower() for flag in choice.extra_flags]
     added = {flag.removeprefix("+") for flag in flags if not flag.startswith("-")}
     removed = {flag[1:] for flag in flags if flag.startswith("-")}

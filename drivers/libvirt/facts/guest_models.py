@@ -15,7 +15,6 @@ import os_traits
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.architecture import GuestType, domain_capabilities, guest_types
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
@@ -106,7 +105,7 @@ class GuestModels:
         secrets = frozenset(group.supported_tpm_secret_security)
         return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
 
-    def query_host(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
+    def query_host(self, sources: Sources) -> tuple[Sequence[Element | None], Versions | None]:
         """Return the domain capabilities of each guest type (``None``: unknown), and versions
         (``None``: the hypervisor has none or never answered).
         """
@@ -123,7 +122,7 @@ class GuestModels:
         return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
 
     def build_report(
-        self, answer: tuple[Sequence[str | None], Versions | None], context: ReportContext
+        self, answer: tuple[Sequence[Element | None], Versions | None], context: ReportContext
     ) -> HostReport:
         """Return the traits for the host's own architecture."""
         types, (documents, versions) = guest_types(context.capabilities, self.virt_type), answer
@@ -132,7 +131,7 @@ class GuestModels:
 
 def model_traits(
     types: Sequence[GuestType],
-    answers: Sequence[str | None],
+    answers: Sequence[Element | None],
     *,
     tpm: TpmChoice,
     versions: Versions | None = None,
@@ -152,8 +151,8 @@ def model_traits(
             traits |= {name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES}
     if versions is not None and arch in VIFS:
         traits |= _by_version(arch, versions)
-    documents = [parse_document(answer) for answer in answers if answer is not None]
-    if len(documents) < len(types) or any(d.tag != "domainCapabilities" for d in documents):
+    documents = [answer for answer in answers if answer is not None]
+    if len(documents) < len(types):
         return traits
     for prefix, section, enum in LISTED_MODELS:
         values = _values(documents, section, enum)

@@ -11,7 +11,7 @@ from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.devices.devices import NodeDevices, list_all_guests
 from drivers.libvirt.devices.encryption import MemoryEncryption
-from drivers.libvirt.documents import parse_document, require_document
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.architecture import Architecture
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
@@ -73,9 +73,7 @@ class Reader:
         sources = self.sources
         sources.begin_period()
         sources.capabilities = sources.fetch_or_default(
-            "capabilities",
-            lambda: parse_document(capabilities(sources.host)),
-            sources.capabilities,
+            "capabilities", lambda: capabilities(sources.host), sources.capabilities
         )
         if sources.capabilities.tag == "capabilities":
             sources.cells = sources.read_part(
@@ -106,10 +104,10 @@ class Reader:
         return cells
 
 
-def capabilities(host: Host) -> str:
+def capabilities(host: Host) -> Element:
     """Return the host capabilities document, with the current CPUs and hugepages."""
     return host.call_libvirt(
-        "capabilities", lambda c: require_document(str(c.getCapabilities()), "capabilities")
+        "capabilities", lambda c: parse_document(str(c.getCapabilities()), "capabilities")
     )
 
 

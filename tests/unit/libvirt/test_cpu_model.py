@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element, fromstring
+
 import pytest
 
 from drivers.libvirt.facts.cpu_features import (
@@ -15,8 +17,9 @@ X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's
 ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")
 
 
-def listing(*names: str) -> str:
-    return "<cpu>" + "".join(f"<feature policy='require' name='{n}'/>" for n in names) + "</cpu>"
+def listing(*names: str) -> Element:
+    listed = "".join(f"<feature policy='require' name='{n}'/>" for n in names)
+    return fromstring(f"<cpu>{listed}</cpu>")
 
 
 @pytest.mark.parametrize(

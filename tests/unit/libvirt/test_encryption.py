@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from xml.etree.ElementTree import fromstring
+
 import pytest
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt import documents
 from drivers.libvirt.devices.encryption import (
     CONTEXT,
     SEV,
@@ -29,7 +30,7 @@ def look(told, off=(), on=(), keys=None):
     found = (
         told
         if isinstance(told, EncryptionAnswer)
-        else EncryptionAnswer(documents.parse_document(told), frozenset(off), frozenset(on), keys)
+        else EncryptionAnswer(fromstring(told), frozenset(off), frozenset(on), keys)
     )
     return reading(encryption=found)
 
