@@ -104,11 +104,12 @@ class HostStatus:
     _retry_is_set: bool = False
 
     def load_status(self) -> None:
-        """Load the saved status; a file that can't be read counts as missing."""
+        """Load the saved status; a file that can't be read counts as missing, and is a problem."""
         try:
             self.current = saved_status(self.document)
         except Unusable as err:
             LOG.warning("This host's status is unknown until the registry answers: %s", err)
+            self.document.problem = str(err)
 
     @property
     def disabled(self) -> bool | None:
