@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from drivers.api import ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.devices import DevicesAnswer
-from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
+from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.numa import MemoryPolicy
@@ -200,7 +200,9 @@ settings = st.builds(
             or (MdevType("a"),),
             group,
         ),
-        "limits": Limits(sev=number, tdx=number, passes_cpu=networks),
+        "sev_limit": number,
+        "tdx_limit": number,
+        "passes_cpu": networks,
     },
     st.lists(entries, min_size=1, max_size=3),
     st.booleans(),

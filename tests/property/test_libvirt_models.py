@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt.facts.disk import ImageBackend, backend_pool, storage_pool
-from drivers.libvirt.facts.guest_models import LISTED_MODELS, GuestType, TpmChoice, model_traits
+from drivers.libvirt.facts.guest_models import LISTED_MODELS, GuestModels, GuestType
 
 KNOWN = frozenset(os_traits.get_traits())
 WORDS = st.sampled_from(
@@ -50,7 +50,7 @@ ANSWERS = st.lists(domain_documents() | st.none(), max_size=3)
 @given(ARCHES, ANSWERS, st.booleans())
 def test_traits_are_known_to_os_traits_whatever_the_documents_say(arch, answers, tpm):
     asked = [GuestType(arch, None, "kvm") for _ in answers]
-    assert model_traits(asked, answers, tpm=TpmChoice(tpm)).keys() <= KNOWN
+    assert GuestModels("kvm", tpm).model_traits(asked, answers).keys() <= KNOWN
 
 
 @given(

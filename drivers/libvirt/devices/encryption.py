@@ -9,9 +9,10 @@ Nova had SEV's inventory on the root, from where it moves here.
     <launchSecurity supported='yes'> <enum name='sectype'> <value>tdx</value> ...
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
@@ -47,41 +48,30 @@ KERNEL_SWITCHES = {
 class EncryptionAnswer:
     """Answer of the host about memory encryption.
 
-    ``domain_capabilities``: ``None`` where they could not be read; ``switched_off`` and
-    ``switched_on``: techniques, by the kernel's module parameters; ``tdx_keys``: guests with TDX
-    that there are keys for, ``None`` where the kernel does not say.
+    ``domain_capabilities``: ``None`` where they could not be read; ``switches``: whether the
+    kernel's module parameters switch each technique on, ``None`` where they don't say;
+    ``tdx_keys``: guests with TDX that there are keys for, ``None`` where the kernel does not say.
     """
 
     domain_capabilities: Element | None = None
-    switched_off: frozenset[str] = frozenset()
-    switched_on: frozenset[str] = frozenset()
+    switches: Mapping[str, bool | None] = field(default_factory=dict)
     tdx_keys: int | None = None
     all_answered: bool = True
     """Whether each source has ever answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The operator's limits; ``sev`` and ``tdx`` ``None``: as many as the host supports."""
-
-    sev: int | None = None
-    tdx: int | None = None
-    passes_cpu: bool = False
-    """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX requires."""
-
-    @classmethod
-    def from_conf(cls, group: Any) -> Self:
-        """Return the limits by the options of ``[libvirt]``."""
-        passes_cpu = group.cpu_mode == "host-passthrough"
-        return cls(group.num_memory_encrypted_guests, group.num_intel_tdx_guests, passes_cpu)
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryEncryption:
-    """``owner_traits`` are set on every provider."""
+    """``owner_traits`` are set on every provider.
+
+    ``sev_limit`` and ``tdx_limit`` are the operator's; ``None``: as many as the host supports.
+    """
 
     virt_type: str
-    limits: Limits
+    sev_limit: int | None = None
+    tdx_limit: int | None = None
+    passes_cpu: bool = False
+    """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX requires."""
     owner_traits: frozenset[str] = frozenset()
     name: ClassVar[str] = ENCRYPTION
 
@@ -89,7 +79,13 @@ class MemoryEncryption:
     def from_context(cls, context: DriverContext) -> Self:
         """Return the fact with virt_type and the operator's limits."""
         conf, group = context.conf, context.conf.libvirt
-        return cls(group.virt_type, Limits.from_conf(group), nova_owner_traits(conf))
+        return cls(
+            group.virt_type,
+            group.num_memory_encrypted_guests,
+            group.num_intel_tdx_guests,
+            group.cpu_mode == "host-passthrough",
+            nova_owner_traits(conf),
+        )
 
     def query_host(self, sources: Sources) -> EncryptionAnswer:
         """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35."""
@@ -109,8 +105,7 @@ class MemoryEncryption:
         count = sources.read_files(keys, keys, _tdx_keys, None)
         return EncryptionAnswer(
             document,
-            frozenset(name for name, on in switches.items() if on is False),
-            frozenset(name for name, on in switches.items() if on),
+            switches,
             count,
             all_answered=document is not None
             and not sources.never_answered().intersection(KERNEL_SOURCES),
@@ -118,7 +113,7 @@ class MemoryEncryption:
 
     def build_report(self, answer: EncryptionAnswer, context: ReportContext) -> HostReport:
         """Return the providers; SEV's inventory and trait are removed from the root."""
-        children, notes = encryption(context.node, answer, self.limits, context.observed)
+        children, notes = encryption(context.node, answer, self, context.observed)
         return HostReport(
             children=[
                 replace(child, traits=child.traits | self.owner_traits) for child in children
@@ -167,7 +162,7 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, answer: EncryptionAnswer, limits: Limits, observed: Observed
+    node: str, answer: EncryptionAnswer, limits: MemoryEncryption, observed: Observed
 ) -> tuple[list[ReportedProvider], dict[str, str]]:
     """Return the providers, and notes by option.
 
@@ -182,9 +177,9 @@ def encryption(
         ], {}
     counts = _sev_counts(answer.domain_capabilities, answer)
     problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
-    notes = {OPTION: _limit_problem(limits.sev, counts.get(SEV), problem)}
-    if SEV in counts and limits.sev is not None:
-        counts[SEV] = min(counts[SEV], limits.sev)
+    notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
+    if SEV in counts and limits.sev_limit is not None:
+        counts[SEV] = min(counts[SEV], limits.sev_limit)
     counts[TDX], notes[TDX_OPTION] = _tdx_count(answer.domain_capabilities, answer, limits)
     children = []
     for technique, count in counts.items():
@@ -210,38 +205,38 @@ def _sev_counts(document: Element, answer: EncryptionAnswer) -> dict[str, int]:
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
     sev = document.find("features/sev")
-    if sev is None or sev.get("supported") != "yes" or SEV in answer.switched_off:
+    if sev is None or sev.get("supported") != "yes" or answer.switches.get(SEV) is False:
         return {}
     max_guests = whole_number(text_of(sev, "maxGuests"))
     counts = {SEV: MAX_INT if max_guests is None else min(max_guests, MAX_INT)}
     keys = min(whole_number(text_of(sev, "maxESGuests")) or 0, MAX_INT)
-    if SEV_SNP in answer.switched_on and _lists_sectype(document, "sev-snp"):
+    if answer.switches.get(SEV_SNP) and _lists_sectype(document, "sev-snp"):
         counts[SEV_SNP] = keys
-    elif SEV_ES not in answer.switched_off:
+    elif answer.switches.get(SEV_ES) is not False:
         counts[SEV_ES] = keys
     return counts
 
 
 def _tdx_count(
-    document: Element, answer: EncryptionAnswer, limits: Limits
+    document: Element, answer: EncryptionAnswer, limits: MemoryEncryption
 ) -> tuple[int, str | None]:
     """Return the number of guests with TDX at once, and a note if more are expected: the CPU is
     passed through, or a limit is set.
     """
     tdx = document.find("features/tdx")
     listed = tdx is not None and tdx.get("supported") == "yes"
-    if TDX in answer.switched_off or not (listed or _lists_sectype(document, "tdx")):
-        return 0, _limit_problem(limits.tdx, None, "this host can't encrypt memory with TDX")
+    if answer.switches.get(TDX) is False or not (listed or _lists_sectype(document, "tdx")):
+        return 0, _limit_problem(limits.tdx_limit, None, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
         needs = "TDX needs [libvirt] cpu_mode = host-passthrough"
-        return 0, _limit_problem(limits.tdx, None, needs)
-    counts = [count for count in (answer.tdx_keys, limits.tdx) if count is not None]
+        return 0, _limit_problem(limits.tdx_limit, None, needs)
+    counts = [count for count in (answer.tdx_keys, limits.tdx_limit) if count is not None]
     if not counts:
         return 0, (
             "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
             " guests with TDX there can be: none is reported"
         )
-    return min([*counts, MAX_INT]), _limit_problem(limits.tdx, answer.tdx_keys, None)
+    return min([*counts, MAX_INT]), _limit_problem(limits.tdx_limit, answer.tdx_keys, None)
 
 
 def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | None) -> str | None:

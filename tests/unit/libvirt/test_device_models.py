@@ -22,11 +22,10 @@ from drivers.libvirt.facts.guest_models import (
     VIF,
     VIFS,
     VIRTIO_SOUND,
+    GuestModels,
     GuestType,
-    TpmChoice,
     Versions,
     guest_types,
-    model_traits,
 )
 from tests.unit.libvirt.fake_binding import DATA
 
@@ -86,7 +85,7 @@ def told(
 ) -> dict[str, bool]:
     asked = tuple(GuestType(arch, f"m{number}", "kvm") for number in range(len(answers)))
     documents = [None if text is None else fromstring(text) for text in answers]
-    return model_traits(asked, documents, tpm=TpmChoice(tpm), versions=versions)
+    return GuestModels("kvm", tpm).model_traits(asked, documents, versions)
 
 
 def those(found: dict[str, bool], prefix: str) -> set[str]:
@@ -120,7 +119,7 @@ def test_all_names_of_the_tables_are_in_os_traits(prefix, table):
 
 
 def test_this_machines_documents():
-    found = model_traits(ASKED, (fromstring(PC), fromstring(Q35)), tpm=TpmChoice(True))
+    found = GuestModels("kvm", True).model_traits(ASKED, (fromstring(PC), fromstring(Q35)))
     assert those(found, BUSES) == {"FDC", "IDE", "SATA", "SCSI", "USB", "VIRTIO"}
     assert those(found, VIDEO) == {"BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO", "VMVGA"}
     assert found["COMPUTE_FIRMWARE_BIOS"] and not found["COMPUTE_FIRMWARE_UEFI"]
@@ -208,9 +207,8 @@ def test_the_shared_examples_are_read():
 
 def test_only_the_secrets_that_the_operator_lets_guests_have_are_told():
     asked = (GuestType("x86_64", "q35", "kvm"),)
-    found = model_traits(
-        asked, [fromstring(full_document())], tpm=TpmChoice(True, frozenset({"user"}))
-    )
+    fact = GuestModels("kvm", True, frozenset({"user"}))
+    found = fact.model_traits(asked, [fromstring(full_document())])
     assert {name for name in those(found, TPM) if "SECRET" in name} == {"SECRET_SECURITY_USER"}
     assert found[f"{TPM}SECRET_SECURITY_HOST"] is False
 

@@ -14,7 +14,6 @@ from drivers.libvirt.devices.encryption import (
     SEV_SNP,
     TDX_OPTION,
     EncryptionAnswer,
-    Limits,
 )
 from drivers.libvirt.tree.names import child_uuid
 from reportclient.model import MAX_INT
@@ -30,13 +29,15 @@ def look(told, off=(), on=(), keys=None):
     found = (
         told
         if isinstance(told, EncryptionAnswer)
-        else EncryptionAnswer(fromstring(told), frozenset(off), frozenset(on), keys)
+        else EncryptionAnswer(
+            fromstring(told), dict.fromkeys(off, False) | dict.fromkeys(on, True), keys
+        )
     )
     return reading(encryption=found)
 
 
 def limit(number):
-    return {"limits": Limits(sev=number)}
+    return {"sev_limit": number}
 
 
 def found(tree):
@@ -81,7 +82,7 @@ def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
 )
 def test_tdx_where_libvirt_tells(features):
     told = f"<domainCapabilities><features>{features}</features></domainCapabilities>"
-    passed = {"limits": Limits(passes_cpu=True)}
+    passed = {"passes_cpu": True}
     tree = written(new_tree(), look(told, keys=31), **passed)
     assert found(tree) == {ON_TDX: (31, {"HW_CPU_X86_INTEL_TDX"})}
 
@@ -105,7 +106,7 @@ TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></
 def test_tdx_counts_the_kernels_keys_or_the_operators_and_needs_the_hosts_cpu(
     keys, limit, passed, total, words
 ):
-    settings = {"limits": Limits(tdx=limit, passes_cpu=passed)}
+    settings = {"tdx_limit": limit, "passes_cpu": passed}
     seen = look(TDX_CAPABLE, keys=keys)
     assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
     notes = report_of(new_tree(), seen, **settings).notes
