@@ -245,7 +245,7 @@ def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(plac
     assert not agent.period().done
 
 
-def test_a_name_taken_from_another_ones_provider_refuses_the_whole_answer(placement) -> None:
+def test_a_name_is_not_taken_from_another_ones_provider(placement) -> None:
     agent = Agent(placement, a=children("cell", 0), b=whole_root(FPGA=1))
     agent.settled()
 
@@ -255,8 +255,9 @@ def test_a_name_taken_from_another_ones_provider_refuses_the_whole_answer(placem
 
     agent.named["b"].body = thief
     report = agent.period()
-    assert "another driver reports" in str(report.driver_errors["b"])
+    assert "another owner has its name" in str(report.texts())
     assert agent.names() == {NODE, "cell0"} and not report.done
+    assert AGGREGATE not in agent.view.providers
 
 
 def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
