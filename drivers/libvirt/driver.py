@@ -25,6 +25,7 @@ from drivers.libvirt.facts.report import (
     read_host,
 )
 from drivers.libvirt.tree.children import write_report
+from drivers.opts import nova_owner_traits
 
 LOG = logging.getLogger("compute_agent.drivers")
 
@@ -169,6 +170,7 @@ class LibvirtDriver(ComputeDriver):
             ),
             answers,
             self._facts,
+            nova_owner_traits(self.context.conf),
         )
         self._notes = {**report.notes, **name_notes}
         self._log_new_warnings(report.warnings)

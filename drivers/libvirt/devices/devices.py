@@ -30,7 +30,6 @@ from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.opts import register_mdev_types
 from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, ReportedProvider
-from drivers.opts import nova_owner_traits
 
 T = TypeVar("T")
 
@@ -52,11 +51,10 @@ class DevicesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
-    """``owner_traits`` are set on every provider of a device, and never removed."""
+    """The PCI devices and mediated devices that the operator's options name."""
 
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
-    owner_traits: frozenset[str] = frozenset()
     name: ClassVar[str] = PCI
 
     @classmethod
@@ -67,9 +65,7 @@ class NodeDevices:
         """
         conf = context.conf
         register_mdev_types(conf)
-        return cls(
-            PciSettings.from_conf(conf), MdevSettings.from_conf(conf), nova_owner_traits(conf)
-        )
+        return cls(PciSettings.from_conf(conf), MdevSettings.from_conf(conf))
 
     def query_host(self, sources: Sources) -> DevicesAnswer:
         """List the devices that the options need; an unreadable one keeps its last document."""
@@ -130,10 +126,7 @@ class NodeDevices:
             providers = pool_providers(
                 context.node, pools, context.observed, grouped=grouped, by_cell=context.by_cell
             )
-            children += (
-                replace(child, traits=child.traits | self.owner_traits, source=source)
-                for child in providers
-            )
+            children += (replace(child, source=source) for child in providers)
         unknown = answer.devices is None or not answer.all_read
         traits: dict[str, bool] = {}
         if self.pci.specs and not unknown:  # without devices here, Nova may set it

@@ -10,7 +10,7 @@ Nova had SEV's inventory on the root, from where it moves here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
@@ -28,7 +28,6 @@ from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
 from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Observed, ReportedProvider
-from drivers.opts import nova_owner_traits
 from reportclient.model import MAX_INT
 
 OPTION = "[libvirt] num_memory_encrypted_guests"
@@ -62,29 +61,24 @@ class EncryptionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEncryption:
-    """``owner_traits`` are set on every provider.
-
-    ``sev_limit`` and ``tdx_limit`` are the operator's; ``None``: as many as the host supports.
-    """
+    """``sev_limit`` and ``tdx_limit``: the operator's; ``None``: as many as the host supports."""
 
     virt_type: str
     sev_limit: int | None = None
     tdx_limit: int | None = None
     passes_cpu: bool = False
     """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX requires."""
-    owner_traits: frozenset[str] = frozenset()
     name: ClassVar[str] = ENCRYPTION
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:
         """Return the fact with virt_type and the operator's limits."""
-        conf, group = context.conf, context.conf.libvirt
+        group = context.conf.libvirt
         return cls(
             group.virt_type,
             group.num_memory_encrypted_guests,
             group.num_intel_tdx_guests,
             group.cpu_mode == "host-passthrough",
-            nova_owner_traits(conf),
         )
 
     def query_host(self, sources: Sources) -> EncryptionAnswer:
@@ -115,9 +109,7 @@ class MemoryEncryption:
         """Return the providers; SEV's inventory and trait are removed from the root."""
         children, notes = encryption(context.node, answer, self, context.observed)
         return HostReport(
-            children=[
-                replace(child, traits=child.traits | self.owner_traits) for child in children
-            ],
+            children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
             notes=notes,
             unchanged_classes=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),

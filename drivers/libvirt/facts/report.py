@@ -94,9 +94,14 @@ def capabilities(host: Host) -> Element:
 
 
 def host_report(
-    context: ReportContext, answers: Mapping[str, Any], facts: Mapping[str, Fact]
+    context: ReportContext,
+    answers: Mapping[str, Any],
+    facts: Mapping[str, Fact],
+    owner_traits: frozenset[str] = frozenset(),
 ) -> HostReport:
     """Return the report of a host, from the answers of its facts by name.  No I/O.
+
+    ``owner_traits`` are set on every provider of a device or of encryption, and never removed.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
@@ -105,4 +110,6 @@ def host_report(
         parts[name] = facts[name].build_report(answer, context)
         if name == HOST:
             context = replace(context, by_cell=bool(parts[name].cells))
-    return merge_reports(parts, context.current)
+    report = merge_reports(parts, context.current)
+    children = (replace(each, traits=each.traits | owner_traits) for each in report.children)
+    return replace(report, children=tuple(children))
