@@ -56,7 +56,7 @@ class EncryptionAnswer:
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     tdx_keys: int | None = None
     all_answered: bool = True
-    """Whether each source has ever answered."""
+    """Whether each source of the kernel's has ever answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,20 @@ class MemoryEncryption:
             document,
             switches,
             count,
-            all_answered=document is not None
-            and not sources.never_answered().intersection(KERNEL_SOURCES),
+            all_answered=not sources.never_answered().intersection(KERNEL_SOURCES),
         )
 
     def build_report(self, answer: EncryptionAnswer, context: ReportContext) -> HostReport:
         """Return the providers; SEV's inventory and trait are removed from the root."""
-        children, notes = encryption(context.node, answer, self, context.observed)
+        if answer.domain_capabilities is None:
+            return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
+        children, notes = encryption(
+            context.node, answer.domain_capabilities, answer, self, context.observed
+        )
         return HostReport(
             children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
             notes=notes,
-            unchanged_classes=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),
             silent=frozenset(() if answer.all_answered else {self.name}),
         )
 
@@ -154,29 +156,23 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, answer: EncryptionAnswer, limits: MemoryEncryption, observed: Observed
+    node: str,
+    document: Element,
+    answer: EncryptionAnswer,
+    limits: MemoryEncryption,
+    observed: Observed,
 ) -> tuple[list[ReportedProvider], dict[str, str]]:
-    """Return the providers, and notes by option.
-
-    Without domain capabilities, providers stay as Placement has them.
-    """
-    names = {technique: f"{node}_{technique}" for technique in TECHNIQUES}
-    if answer.domain_capabilities is None:
-        return [
-            ReportedProvider(name, observed[name], source=ENCRYPTION)
-            for name in names.values()
-            if observed.get(name)
-        ], {}
-    counts = _sev_counts(answer.domain_capabilities, answer)
+    """Return the providers, and notes by option; ``document``: the domain capabilities."""
+    counts = _sev_counts(document, answer)
     problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
     notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
     if SEV in counts and limits.sev_limit is not None:
         counts[SEV] = min(counts[SEV], limits.sev_limit)
-    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer.domain_capabilities, answer, limits)
+    counts[TDX], notes[TDX_OPTION] = _tdx_count(document, answer, limits)
     children = []
     for technique, count in counts.items():
         if count:
-            name = names[technique]
+            name = f"{node}_{technique}"
             record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
             record["max_unit"] = 1  # a guest takes one context; Nova reports the same
             child = ReportedProvider(
