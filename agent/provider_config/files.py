@@ -28,21 +28,22 @@ Texts = tuple[tuple[str, str], ...]
 """Path and content of each file, in the order of reading."""
 
 
-def read_files(location: Path, *, required: bool) -> Texts:
+def read_files(location: Path, *, required: bool) -> tuple[Texts, tuple[Diagnostic, ...]]:
     """Return the ``*.yaml`` of a directory in the order of their names, or the one file.
 
-    A missing directory counts as empty, unless it is ``required``.
+    And a warning for each ``*.yml``, which is not read.  A missing directory counts as empty,
+    unless it is ``required``.
 
     :raises BadFile: the directory or a file can't be read.
     """
     try:
         names = sorted(path.name for path in location.iterdir())
     except NotADirectoryError:
-        return (_text(location),)
+        return (_text(location),), ()
     except FileNotFoundError as err:
         if required:
             raise BadFile([_unreadable(location, err)]) from err
-        return ()
+        return (), ()
     except OSError as err:
         raise BadFile([_unreadable(location, err)]) from err
     texts: list[tuple[str, str]] = []
@@ -55,7 +56,9 @@ def read_files(location: Path, *, required: bool) -> Texts:
                 diagnostics += err.diagnostics
     if diagnostics:
         raise BadFile(diagnostics)
-    return tuple(texts)
+    why = "is ignored: only *.yaml files are read"
+    ignored = (str(location / name) for name in names if name.endswith(".yml"))
+    return tuple(texts), tuple(Diagnostic(name, 1, "", why) for name in ignored)
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -72,16 +75,6 @@ def _text(path: Path) -> tuple[str, str]:
 
 def _unreadable(path: Path, err: OSError) -> Diagnostic:
     return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
-
-
-def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
-    """Return a warning for each ``*.yml``, which is not read."""
-    try:
-        names = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
-    except OSError:
-        return ()
-    text = "is ignored: only *.yaml files are read"
-    return tuple(Diagnostic(str(location / name), 1, "", text) for name in names)
 
 
 @dataclass(slots=True)
@@ -130,8 +123,8 @@ class ProviderFiles:
     def read(self) -> None:
         """Read the files and use all of them, or none if one is invalid.  Errors are logged."""
         try:
-            texts = read_files(self.location, required=self.required)
-            loaded = parse_files(texts, ignored_files(self.location))
+            texts, ignored = read_files(self.location, required=self.required)
+            loaded = parse_files(texts, ignored)
         except BadFile as err:
             self.diagnostics = err.diagnostics
             for diagnostic in err.diagnostics:
