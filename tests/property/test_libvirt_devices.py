@@ -216,7 +216,7 @@ found = st.builds(
         "devices": DevicesAnswer(None)
         if listed is None
         else devices(*(ET.tostring(each, "unicode") for each in listed)),
-        "encryption": EncryptionAnswer(told),
+        "encryption": None if told is None else EncryptionAnswer(told),
     },
     st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
     maybe(sev),

@@ -28,7 +28,7 @@ LINES = {
     "computectl": 7167,
     "driverkit": 4004,
     "drivers": 2361,
-    "drivers/libvirt": 5480,
+    "drivers/libvirt": 5457,
     "reportclient": 8009,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

@@ -33,7 +33,6 @@ from reportclient.model import MAX_INT
 OPTION = "[libvirt] num_memory_encrypted_guests"
 TDX_OPTION = "[libvirt] num_intel_tdx_guests"
 Q35 = "q35"
-KERNEL_SOURCES = ("kernel modules", "keys of TDX")
 KERNEL_SWITCHES = {
     SEV: ("kvm_amd", "sev"),
     SEV_ES: ("kvm_amd", "sev_es"),
@@ -47,16 +46,13 @@ KERNEL_SWITCHES = {
 class EncryptionAnswer:
     """Answer of the host about memory encryption.
 
-    ``domain_capabilities``: ``None`` where they could not be read; ``switches``: whether the
-    kernel's module parameters switch each technique on, ``None`` where they don't say;
+    ``switches``: whether the kernel's module parameters switch a technique on, as far as they say;
     ``tdx_keys``: guests with TDX that there are keys for, ``None`` where the kernel does not say.
     """
 
-    domain_capabilities: Element | None = None
-    switches: Mapping[str, bool | None] = field(default_factory=dict)
+    domain_capabilities: Element
+    switches: Mapping[str, bool] = field(default_factory=dict)
     tdx_keys: int | None = None
-    all_answered: bool = True
-    """Whether each source of the kernel's has ever answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +77,34 @@ class MemoryEncryption:
             group.cpu_mode == "host-passthrough",
         )
 
-    def query_host(self, sources: Sources) -> EncryptionAnswer:
-        """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35."""
+    def query_host(self, sources: Sources) -> EncryptionAnswer | None:
+        """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35.
+
+        ``None``: a source has never answered.
+        """
         capabilities = sources.capabilities
         arch = host_cpu(capabilities).arch
         if arch is not None and (arch != "x86_64" or self.virt_type != "kvm"):
             return EncryptionAnswer(Element("domainCapabilities"))
         if arch is None or virt_type_note(capabilities, "kvm"):
-            return EncryptionAnswer(None)
+            return None
         machines = [guest_type.machine for guest_type in guest_types(capabilities, "kvm")]
         guest_type = GuestType(arch, Q35 if Q35 in machines else None, "kvm")
         document, read = None, domain_capabilities(sources, guest_type)
         if read is not None:
             document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
-        modules, keys = KERNEL_SOURCES
-        switches = sources.read_files(modules, modules, _kernel_switches, dict[str, bool | None]())
-        count = sources.read_files(keys, keys, _tdx_keys, None)
-        return EncryptionAnswer(
-            document,
-            switches,
-            count,
-            all_answered=not sources.never_answered().intersection(KERNEL_SOURCES),
-        )
+        kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
+        return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
 
-    def build_report(self, answer: EncryptionAnswer, context: ReportContext) -> HostReport:
+    def build_report(self, answer: EncryptionAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers; SEV's inventory and trait are removed from the root."""
-        if answer.domain_capabilities is None:
+        if answer is None:
             return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
-        children, notes = encryption(
-            context.node, answer.domain_capabilities, answer, self, context.observed
-        )
+        children, notes = encryption(context.node, answer, self, context.observed)
         return HostReport(
             children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
             notes=notes,
-            silent=frozenset(() if answer.all_answered else {self.name}),
         )
 
 
@@ -131,21 +120,17 @@ def sev_checked(document: Element) -> Element:
     return document
 
 
-def _kernel_switches(root: Path) -> dict[str, bool | None]:
-    """Return whether each technique is on (the kernel writes Y or 1); ``None``: unknown."""
-    switches: dict[str, bool | None] = {}
+def _kernel(root: Path) -> tuple[dict[str, bool], int | None]:
+    """Return which techniques are on, as far as the kernel says, and the number of TDX keys."""
+    switches: dict[str, bool] = {}
     for name, (module, parameter) in KERNEL_SWITCHES.items():
         value = _text(root / "sys/module" / module / "parameters" / parameter).strip().upper()
-        switches[name] = value not in {"N", "0"} if value else None
-    return switches
-
-
-def _tdx_keys(root: Path) -> int | None:
-    """Return the number of TDX keys in the kernel's ``misc`` resources, such as ``tdx 31``."""
+        if value:  # Y, N, 1 or 0
+            switches[name] = value not in {"N", "0"}
+    # The kernel's ``misc`` resources have a line such as ``tdx 31``.
     lines = map(str.split, _text(root / "sys/fs/cgroup/misc.capacity").splitlines())
-    return next(
-        (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx"), None
-    )
+    keys = (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx")
+    return switches, next(keys, None)
 
 
 def _text(file: Path) -> str:
@@ -156,19 +141,15 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str,
-    document: Element,
-    answer: EncryptionAnswer,
-    limits: MemoryEncryption,
-    observed: Observed,
+    node: str, answer: EncryptionAnswer, limits: MemoryEncryption, observed: Observed
 ) -> tuple[list[ReportedProvider], dict[str, str]]:
-    """Return the providers, and notes by option; ``document``: the domain capabilities."""
-    counts = _sev_counts(document, answer)
+    """Return the providers, and notes by option."""
+    counts = _sev_counts(answer)
     problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
     notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
     if SEV in counts and limits.sev_limit is not None:
         counts[SEV] = min(counts[SEV], limits.sev_limit)
-    counts[TDX], notes[TDX_OPTION] = _tdx_count(document, answer, limits)
+    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer, limits)
     children = []
     for technique, count in counts.items():
         if count:
@@ -186,12 +167,13 @@ def encryption(
     return children, {option: note for option, note in notes.items() if note}
 
 
-def _sev_counts(document: Element, answer: EncryptionAnswer) -> dict[str, int]:
+def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     """Return the number of guests at once by technique of SEV.
 
     SEV without a number from libvirt has no limit.  Without SEV there are no SEV-ES and SEV-SNP
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
+    document = answer.domain_capabilities
     sev = document.find("features/sev")
     if sev is None or sev.get("supported") != "yes" or answer.switches.get(SEV) is False:
         return {}
@@ -205,12 +187,11 @@ def _sev_counts(document: Element, answer: EncryptionAnswer) -> dict[str, int]:
     return counts
 
 
-def _tdx_count(
-    document: Element, answer: EncryptionAnswer, limits: MemoryEncryption
-) -> tuple[int, str | None]:
+def _tdx_count(answer: EncryptionAnswer, limits: MemoryEncryption) -> tuple[int, str | None]:
     """Return the number of guests with TDX at once, and a note if more are expected: the CPU is
     passed through, or a limit is set.
     """
+    document = answer.domain_capabilities
     tdx = document.find("features/tdx")
     listed = tdx is not None and tdx.get("supported") == "yes"
     if answer.switches.get(TDX) is False or not (listed or _lists_sectype(document, "tdx")):

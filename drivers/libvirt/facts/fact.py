@@ -192,10 +192,6 @@ class Sources:
         """Return the sources whose last fetch failed, and why."""
         return dict(self._failed)
 
-    def never_answered(self) -> frozenset[str]:
-        """Return the sources that failed and have never answered."""
-        return frozenset(name for name in self._failed if name not in self._last_answers)
-
     def durations(self) -> dict[str, float]:
         """Return the seconds that the last fetch of each source took."""
         return dict(self._durations)

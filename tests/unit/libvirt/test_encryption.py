@@ -22,18 +22,11 @@ from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, w
 
 ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
 ON_SNP = f"{NODE}_amd_sev_snp"
-UNASKED = EncryptionAnswer(None)
 
 
 def look(told, off=(), on=(), keys=None):
-    found = (
-        told
-        if isinstance(told, EncryptionAnswer)
-        else EncryptionAnswer(
-            fromstring(told), dict.fromkeys(off, False) | dict.fromkeys(on, True), keys
-        )
-    )
-    return reading(encryption=found)
+    switches = dict.fromkeys(off, False) | dict.fromkeys(on, True)
+    return reading(encryption=EncryptionAnswer(fromstring(told), switches, keys))
 
 
 def limit(number):
@@ -181,8 +174,10 @@ def test_contexts_on_the_root_move_with_their_allocations_and_the_trait():
 
 
 def test_what_could_not_be_asked_stays_where_it_is():
-    assert written(old_tree(), look(UNASKED)).data(ROOT).inventory[CONTEXT]["total"] == 15
+    assert (
+        written(old_tree(), reading(encryption=None)).data(ROOT).inventory[CONTEXT]["total"] == 15
+    )
     tree = written(new_tree(), look(sev()))
-    later = written(tree, look(UNASKED))
+    later = written(tree, reading(encryption=None))
     assert found(later) == found(tree)
     assert found(written(later, look(sev(supported="no")))) == {}
