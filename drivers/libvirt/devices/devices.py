@@ -38,12 +38,11 @@ T = TypeVar("T")
 class DevicesAnswer:
     """Answer of the host about its devices.
 
-    ``devices``: ``None`` if they could never be listed; ``unread``: devices that could not be read
-    now, and why; ``assigned``: PCI addresses that guests have; ``all_read``: each device was read,
-    now or earlier.
+    ``unread``: devices that could not be read now, and why; ``assigned``: PCI addresses that guests
+    have; ``all_read``: each device was read, now or earlier.
     """
 
-    devices: tuple[NodeDevice, ...] | None = ()
+    devices: tuple[NodeDevice, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
     all_read: bool = True
@@ -67,8 +66,11 @@ class NodeDevices:
         register_mdev_types(conf)
         return cls(PciSettings.from_conf(conf), MdevSettings.from_conf(conf))
 
-    def query_host(self, sources: Sources) -> DevicesAnswer:
-        """List the devices that the options need; an unreadable one keeps its last document."""
+    def query_host(self, sources: Sources) -> DevicesAnswer | None:
+        """List the devices that the options need; an unreadable one keeps its last document.
+
+        ``None``: the devices could never be listed.
+        """
         kinds = set[str]()
         if self.pci.specs:
             kinds.add("PCI_DEV")
@@ -94,7 +96,7 @@ class NodeDevices:
             )
         assigned = frozenset[str]().union(*guests.documents.values())
         if devices is None:
-            return DevicesAnswer(None, guests.notes("guest"), assigned)
+            return None
         return DevicesAnswer(
             tuple(devices.documents.values()),
             {**devices.notes("node device"), **guests.notes("guest")},
@@ -102,9 +104,12 @@ class NodeDevices:
             all_read=devices.unread.keys() <= devices.documents.keys(),
         )
 
-    def build_report(self, answer: DevicesAnswer, context: ReportContext) -> HostReport:
+    def build_report(self, answer: DevicesAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers of both kinds of devices; a device has one kind."""
-        devices, notes = one_device_per_address(answer.devices or ())
+        sources, on_root = frozenset({PCI, MDEV}), frozenset({VGPU} if self.mdev.types else ())
+        if answer is None:
+            return HostReport(silent=sources, unchanged_classes=on_root)
+        devices, notes = one_device_per_address(answer.devices)
         bus, parents = pci_bus(devices), mdev_parents(devices)
         divided = mdev_parent_addresses(parents, self.mdev)
         of_pfs = {  # a guest with a PF has its VFs, too
@@ -116,8 +121,6 @@ class NodeDevices:
             context.node, bus, self.pci, answer.assigned, {**of_pfs, **divided}
         )
         mdev, mdev_notes = vgpu_pools(context.node, parents, self.mdev)
-        if answer.devices is not None:
-            notes |= {**pci_notes, **mdev_notes}
         children: list[ReportedProvider] = []
         for source, pools, grouped in (
             (PCI, pci, self.pci.group_devices),
@@ -127,20 +130,17 @@ class NodeDevices:
                 context.node, pools, context.observed, grouped=grouped, by_cell=context.by_cell
             )
             children += (replace(child, source=source) for child in providers)
-        unknown = answer.devices is None or not answer.all_read
         traits: dict[str, bool] = {}
-        if self.pci.specs and not unknown:  # without devices here, Nova may set it
+        if self.pci.specs and answer.all_read:  # without devices here, Nova may set it
             name = os_traits.COMPUTE_REMOTE_MANAGED_PORTS
             traits[name] = has_remote_managed(bus, self.pci)
-        sources = frozenset({PCI, MDEV})
         return HostReport(
             children=children,
             traits=traits,
-            notes={**notes, **answer.unread},
+            notes={**notes, **pci_notes, **mdev_notes, **answer.unread},
             warnings=similar_provider_warnings(children),
-            silent=sources if answer.devices is None else frozenset(),
-            incomplete=sources if unknown else frozenset(),
-            unchanged_classes=frozenset({VGPU} if unknown and self.mdev.types else ()),
+            incomplete=frozenset() if answer.all_read else sources,
+            unchanged_classes=frozenset() if answer.all_read else on_root,
         )
 
 
