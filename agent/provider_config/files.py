@@ -136,17 +136,10 @@ class ProviderFiles:
             count, files = len(loaded.entries.all()), len(texts)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
-        if self.saved is None:
-            return
-        if texts:
+        if self.saved is not None and (texts or self.saved.path.exists()):
             self.saved.save_or_warn(
                 {"files": texts}, "after a restart there is no valid copy to fall back to"
             )
-            return
-        try:
-            self.saved.remove()
-        except OSError as err:
-            LOG.warning("%s can't be removed: %s", self.saved.path, err.strerror)
 
     @property
     def problem(self) -> str:

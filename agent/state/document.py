@@ -97,15 +97,6 @@ class Document:
         else:
             self.problem = ""
 
-    def remove(self) -> None:
-        """Remove the file.
-
-        :raises OSError: it can't be removed.
-        """
-        self._on_disk = None
-        if self.writing and not self._refused and self.path.exists():
-            files.remove(self.path)
-
     def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         version = fields.get("version")
         if isinstance(version, int) and version > self.version:

@@ -12,7 +12,7 @@ import pytest
 
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import MOST_VALUES, parse_files, published
+from agent.provider_config.entries import MOST_VALUES, Entries, parse_files, published
 from agent.provider_config.files import ProviderFiles, read_files
 from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
@@ -396,7 +396,10 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
     (tmp_path / "a.yaml").unlink()
     files.read()
     assert f"Provider files in use: 0 in {tmp_path}, 0 entries" in caplog.text
-    assert not (tmp_path / "state" / "provider-config.json").exists()
+    (tmp_path / "a.yaml").write_text("no provider file")
+    again = ProviderFiles.from_location(tmp_path, tmp_path / "state")
+    again.load_files()
+    assert again.diagnostics and again.entries == Entries()
 
 
 # -- the schema
