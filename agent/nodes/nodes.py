@@ -178,8 +178,9 @@ class Nodes:
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
         roots = (tracker.saved.file.problem for tracker in self.trackers.values() if tracker.saved)
+        documents = (self.table.document, self.provider_files.saved)
         root = next(filter(None, roots), "")
-        return [text for text in (root, self.table.problem, self.provider_files.problem) if text]
+        return [text for text in (root, *(each.problem for each in documents)) if text]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED that the driver has not lost.

@@ -14,7 +14,7 @@ from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
-from agent.state.document import Document, Unusable
+from agent.state.document import NOWHERE, Document, Unusable
 from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -84,7 +84,7 @@ class ProviderFiles:
     location: Path = Path()
     required: bool = False
     """Whether the directory has to exist: it is not the default one."""
-    saved: Document | None = None
+    saved: Document = field(default_factory=lambda: Document(NOWHERE, writing=False))
     """The copy of the last valid files."""
     holding: bool = False
     """Whether to ignore the files: what was applied before stays."""
@@ -112,7 +112,7 @@ class ProviderFiles:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
         self._in_use = None
         self.read()
-        if self._in_use is not None or self.saved is None:
+        if self._in_use is not None:
             return
         try:
             texts = self.saved.read(_texts)
@@ -136,15 +136,10 @@ class ProviderFiles:
             count, files = len(loaded.entries.all()), len(texts)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
-        if self.saved is not None and (texts or self.saved.path.exists()):
+        if texts or self.saved.path.exists():
             self.saved.save_or_warn(
                 {"files": texts}, "after a restart there is no valid copy to fall back to"
             )
-
-    @property
-    def problem(self) -> str:
-        """Why the copy of the last valid files could not be written; empty if it could."""
-        return "" if self.saved is None else self.saved.problem
 
     def degraded(self) -> dict[str, str]:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""

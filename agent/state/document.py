@@ -36,6 +36,10 @@ class Later(Unusable):
         )
 
 
+NOWHERE = Path("/dev/null/nowhere")
+"""The path of a document that is never there; with ``writing`` false it is in memory only."""
+
+
 @dataclass(slots=True)
 class Document:
     """A file of the state directory."""
