@@ -51,29 +51,12 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
 
 
 @dataclass(slots=True)
-class Schedule:
-    """The time of the next period (``due``), in seconds of a monotonic clock.
-
-    Periods begin ``interval`` seconds apart; those that are due while another one runs are skipped.
-    With ``interval`` ``None`` a period runs only on request.
-    """
-
-    interval: float | None
-    due: float
-
-    def after(self, now: float) -> int:
-        """Set the time of the next period, and return the number of skipped periods."""
-        if self.interval is None:
-            self.due = inf
-            return 0
-        missed = max(0, int((now - self.due) // self.interval))
-        self.due += (missed + 1) * self.interval
-        return missed
-
-
-@dataclass(slots=True)
 class Loop:
-    """Runs the period when it is due or requested, and calls ``idle`` while it waits."""
+    """Runs the period when it is due or requested, and calls ``idle`` while it waits.
+
+    Periods begin an interval apart; those that are due while another one runs are skipped.  With
+    the interval ``None`` a period runs only on request.
+    """
 
     idle: Callable[[], None]
     idle_every: float = 10.0
@@ -87,7 +70,9 @@ class Loop:
     longest_gap: float = 30.0
     """Upper bound of ``gap``, which doubles with each requested period that fails."""
     uniform: Callable[[float, float], float] = random.uniform
-    _schedule: Schedule | None = None
+    _interval: float | None = None
+    _due: float = inf
+    """The time of the next period, by ``clock``."""
     _asked: bool = False
     _rest_until: float = -inf
     """The earliest time of the next requested period."""
@@ -102,22 +87,17 @@ class Loop:
 
         ``period`` returns ``False`` if it failed.
         """
-        schedule = self._schedule = Schedule(interval, self.clock() + first_in)
+        self._interval, self._due = interval, self.clock() + first_in
         while not self.stopping:
-            asked = self._wait(schedule)
+            asked = self._wait()
             if self.stopping:
                 break
             well = period() is not False
             self._failed = self._failed + 1 if asked and not well else 0
             rest = doubled(self.gap, self._failed, self.longest_gap)
             self._rest_until = self.clock() + rest
-            missed = 0 if asked else schedule.after(self.clock())
-            if missed:
-                LOG.warning(
-                    "The period took longer than update_resources_interval (%g s): %d skipped",
-                    schedule.interval,
-                    missed,
-                )
+            if not asked:
+                self._set_next_due()
         while not self.commands.empty():
             self.commands.get().done.cancel()
 
@@ -152,9 +132,7 @@ class Loop:
 
         Only the loop's thread may call it.
         """
-        if self._schedule is not None:
-            self._schedule.interval = interval
-            self._schedule.due = self.clock() + self.uniform(0.0, within)
+        self._interval, self._due = interval, self.clock() + self.uniform(0.0, within)
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Run ``work`` after so many seconds.  Only the loop's thread may call it."""
@@ -163,14 +141,27 @@ class Loop:
     def _note_asked(self) -> None:
         self._asked = True
 
-    def _wait(self, schedule: Schedule) -> bool:
+    def _set_next_due(self) -> None:
+        if self._interval is None:
+            self._due = inf
+            return
+        skipped = max(0, int((self.clock() - self._due) // self._interval))
+        self._due += (skipped + 1) * self._interval
+        if skipped:
+            LOG.warning(
+                "The period took longer than update_resources_interval (%g s): %d skipped",
+                self._interval,
+                skipped,
+            )
+
+    def _wait(self) -> bool:
         """Sleep and run jobs until a period is due or requested, or the loop ends.
 
         Return whether the period was requested; it serves all requests made before it.
         """
         while not self.stopping:
             self.run_jobs()
-            now, due = self.clock(), schedule.due
+            now, due = self.clock(), self._due
             if due <= now or (self._asked and self._rest_until <= now):
                 self._asked = False
                 return due > now

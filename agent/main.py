@@ -37,7 +37,6 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
-from agent.state.files import unusable_files
 from agent.state.lock import InUse, StateDirectory
 from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
@@ -132,10 +131,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (directory.problem, status.unsaved, calls.problem)),
+        *filter(None, (directory.problem, status.document.problem, calls.problem)),
         *nodes.problems(),
         *store.problems(),
-        *unusable_files(settings.state_path),
     ]
     service.listeners += [lambda _: directory.renew(service.save_again), status_file]
     switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problems

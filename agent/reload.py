@@ -6,7 +6,7 @@ An invalid configuration changes nothing.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agent import config, opts
@@ -19,9 +19,6 @@ from agent.service import Service
 from agent.switching.switching import Switching
 
 LOG = logging.getLogger("compute_agent.service")
-
-FOLLOWED = ("verify_every", "audit_every", "period", "reshape_when_running", "remove_after")
-"""Fields of :class:`Rules` whose options are mutable."""
 
 
 @dataclass(slots=True)
@@ -73,17 +70,15 @@ class Reload:
         self.settings = now
 
     def _follow(self, rules: Rules, before: Rules) -> None:
-        """Give the mutable rules to all trackers, which use them from the next period on.
+        """Give the rules to all trackers, which use them from the next period on.
 
-        Rules that a tracker changed for itself stay.
+        Only those of mutable options can have changed: oslo.config keeps the values of others.
         """
-        new = {name: getattr(rules, name) for name in FOLLOWED}
         times = (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every)
         nodes = self.service.nodes
-        nodes.rules = replace(nodes.rules, **new)
+        nodes.rules = rules
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.saved_trackers.values()]
         for tracker in trackers:
-            tracker.rules = replace(tracker.rules, **new)
-            tracker.root.times = tracker.rules
+            tracker.rules = tracker.root.times = rules
             if times:  # at a random time: often all hosts are reloaded at once
                 tracker.root.schedule.reset(self.service.clock(), tracker.root.times)

@@ -1,4 +1,4 @@
-"""Retries of what an operator may mend meanwhile, such as credentials at a broker."""
+"""Retries of what an operator may mend meanwhile, such as a port that another program has."""
 
 import threading
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
-from agent.provider_config.files import ProviderFiles, ignored_files, read_files
+from agent.provider_config.files import ProviderFiles, read_files
 from computectl.drawing.wording import amounts
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
@@ -67,7 +67,7 @@ class CheckFiles(DrawnOrListed[Checked]):
         files = ProviderFiles.from_location(where, settings.state_path, writing=False)
         required = options.files is not None or files.required
         try:
-            loaded = parse_files(read_files(where, required=required), ignored_files(where))
+            loaded = parse_files(*read_files(where, required=required))
         except BadFile as err:
             return Checked(where, None, errors=err.diagnostics)
         return Checked(where, loaded, warnings=loaded.warnings)

@@ -139,17 +139,15 @@ def over_reserved(amounts: Mapping[str, int], policy: InventoryPolicy) -> dict[s
     }
 
 
-def record(
-    total: int, reserved: int | None = None, ratio: float = 1.0, max_unit: int | None = None
-) -> dict[str, Any]:
+def record(total: int, reserved: int | None = None, ratio: float = 1.0) -> dict[str, Any]:
     """Return the inventory record of ``total`` items that are allocated one by one.
 
-    Without ``reserved`` Placement's value stays; without ``max_unit`` one guest can have all.
+    Without ``reserved`` Placement's value stays; one guest can have all.
     """
     fields = {
         "total": total,
         "min_unit": 1,
-        "max_unit": total if max_unit is None else max_unit,
+        "max_unit": total,
         "step_size": 1,
         "allocation_ratio": ratio,
     }

@@ -1,6 +1,6 @@
 """/metrics, /healthz and /readyz, on a loopback port or a unix socket.
 
-If the port is taken or the directory is missing, that is logged and retried every 10 s; the agent
+If the port is taken or the directory is missing, that is logged and retried within 10 s; the agent
 reports to Placement meanwhile.
 """
 
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
@@ -19,10 +20,12 @@ from socketserver import BaseServer, UnixStreamServer
 from socketserver import TCPServer as TcpServer
 from typing import Any
 
+from agent.retrying import until_it_works
+
 LOG = logging.getLogger("compute_agent.service")
 
-RETRY_AFTER = 10.0
-"""Seconds until a port or path that could not be opened is tried again."""
+LONGEST_PAUSE = 10.0
+"""Seconds until a port or path that could not be opened is tried again, at most."""
 PATIENCE = 10
 """Seconds until a silent connection is closed."""
 AT_ONCE = 8
@@ -44,7 +47,6 @@ class PageServer:
     option: str
     """Name of the option that sets it."""
     make: Callable[[], BaseServer]
-    retry_after: float = RETRY_AFTER
     ended: threading.Event = field(default_factory=threading.Event)
     """Set when the server has to stop."""
     _server: BaseServer | None = None
@@ -65,28 +67,18 @@ class PageServer:
             server.server_close()
 
     def _run(self) -> None:
-        logged = ""
-        while not self.ended.is_set():
-            try:
-                server = self.make()
-            except OSError as err:
-                why = err.strerror or str(err)
-                if why != logged:
-                    text = (
-                        "Metrics and health can't be served at %s: %s ([monitoring] %s); retrying"
-                    )
-                    LOG.warning(text, self.where, why, self.option)
-                logged = why
-                self.ended.wait(self.retry_after)
-                continue
-            with self._lock:
-                if self.ended.is_set():
-                    server.server_close()
-                    return
-                self._server = server
-            LOG.info("Metrics and health at %s", self.where)
-            server.serve_forever()
+        text = "Metrics and health can't be served at %s ([monitoring] %s), retrying: %s"
+        log = partial(LOG.warning, text, self.where, self.option)
+        server = until_it_works(self.make, self.ended, log, LONGEST_PAUSE, OSError)
+        if server is None:
             return
+        with self._lock:
+            if self.ended.is_set():
+                server.server_close()
+                return
+            self._server = server
+        LOG.info("Metrics and health at %s", self.where)
+        server.serve_forever()
 
 
 def over_tcp(address: str, port: int, pages: Pages) -> PageServer:

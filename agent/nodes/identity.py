@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
-from agent.state.document import Document, Unreadable, Unusable
+from agent.state.document import NOWHERE, Document, Unreadable, Unusable
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -192,9 +192,9 @@ def root_uuids(
 
 @dataclass(slots=True)
 class NodeTable:
-    """The UUIDs of the nodes, by name; without a ``document`` in memory only."""
+    """The UUIDs of the nodes, by name."""
 
-    document: Document | None = None
+    document: Document = field(default_factory=lambda: Document(NOWHERE, writing=False))
     _uuids: dict[str, str] | None = None
     _own: str = field(default="", repr=False)
 
@@ -210,20 +210,15 @@ class NodeTable:
         """
         before = self._uuids
         if before is None:
-            saved = None if self.document is None else _load_table(self.document)
+            saved = _load_table(self.document)
             before = _moved(*saved, own) if saved else {}  # the host's own may have changed since
         now = root_uuids(nodes, own, from_driver, before)
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
-        if table != self._uuids or own != self._own or self.problem:
+        if table != self._uuids or own != self._own or self.document.problem:
             self._uuids, self._own = table, own
             self.save()
         return now
-
-    @property
-    def problem(self) -> str:
-        """Why the table could not be written, or an empty text."""
-        return "" if self.document is None else self.document.problem
 
     @property
     def has_many(self) -> bool:
@@ -239,7 +234,6 @@ class NodeTable:
 
     def save(self) -> None:
         """Save the table, unless the file has it."""
-        if self.document is not None:
-            nodes = dict(sorted((self._uuids or {}).items()))
-            otherwise = "a node may get another UUID after the next start"
-            self.document.save_or_warn({"own": self._own, "nodes": nodes}, otherwise)
+        nodes = dict(sorted((self._uuids or {}).items()))
+        otherwise = "a node may get another UUID after the next start"
+        self.document.save_or_warn({"own": self._own, "nodes": nodes}, otherwise)

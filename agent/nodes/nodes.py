@@ -6,15 +6,14 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from agent.nodes.foreign_roots import ForeignRoots
 from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
-from agent.nodes.probable import ProbableRoots
 from agent.nodes.shrunk import log_overused
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.ownership.policy import DISABLED
-from agent.period.attach import ForeignRoots
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import identifying_traits, tag_of
@@ -26,7 +25,7 @@ from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.reader import provider_by_name, providers_with_trait
+from reportclient.reader import providers_with_trait
 from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
@@ -68,7 +67,6 @@ class Nodes:
     """False for read-only commands: then saved views are not used, except for drained classes."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
-    _probable_roots: ProbableRoots = field(default_factory=ProbableRoots)
     _new_state: bool = True
     """Whether the agent had no file in the state directory when it started."""
     _searched: bool = False
@@ -180,8 +178,9 @@ class Nodes:
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
         roots = (tracker.saved.file.problem for tracker in self.trackers.values() if tracker.saved)
+        documents = (self.table.document, self.provider_files.saved)
         root = next(filter(None, roots), "")
-        return [text for text in (root, self.table.problem, self.provider_files.problem) if text]
+        return [text for text in (root, *(each.problem for each in documents)) if text]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED that the driver has not lost.
@@ -217,10 +216,9 @@ class Nodes:
                 if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                     # It was deleted: its owner may create it again with another UUID.
                     self.foreign_roots.by_name.pop(tracker.node, None)
-            find = partial(provider_by_name, api=self.breaker)
-            roots = self.foreign_roots
-            uuids = roots.resolve_uuids(names, from_driver, self.compute_id, find)
-            roots.awaited = self._probable_roots.named(roots.awaited, self.breaker)
+            uuids = self.foreign_roots.resolve_uuids(
+                names, from_driver, self.compute_id, self.breaker
+            )
             tag = ""
         else:
             uuids = self.table.uuids(names, self.compute_id, from_driver)

@@ -161,7 +161,7 @@ class DriverQueries:
                     loaded.update_provider_tree(tree, self.node, given)
                 except ReshapeNeeded:
                     needs_reshape = True
-                self._refuse(manager, tree)
+                self._check_root(tree)
                 # In the try block: a thread of the driver may still be editing the tree.
                 for claims in tree.claims.values() if loaded.name in moving else ():
                     claims.emptied = 0  # what it had moves in this reshape
@@ -205,11 +205,8 @@ class DriverQueries:
 
         return ProviderTree(shown, self.view.generations, whole, reported_by)
 
-    def _refuse(self, manager: str, tree: ProviderTree) -> None:
-        """Refuse edits of the root's place, and names of other drivers' providers.
-
-        :raises DriverError: the driver made such an edit.
-        """
+    def _check_root(self, tree: ProviderTree) -> None:
+        """:raises DriverError: the driver removed, renamed or moved the root."""
         root, node = self.policy.root, self.node
         provider, before = tree.provider(root), tree.whole.get(root)
         if provider is None:
@@ -218,15 +215,6 @@ class DriverQueries:
             raise DriverError(f"renamed the root provider {node} ({root})")
         if before is not None and provider.parent_uuid != before.parent_uuid:
             raise DriverError(f"moved the root provider {node} ({root}) below another provider")
-        for edited in filter(None, tree.edits().values()):
-            other = tree.whole.named(edited.name)
-            if other is None or other.uuid == edited.uuid:
-                continue
-            if {driver_of(holder) for holder in self.ledger.holdings_on(other.uuid)} - {manager}:
-                raise DriverError(
-                    f"gave provider {edited.uuid} the name {edited.name} of a provider "
-                    f"that another driver reports ({other.uuid})"
-                )
 
 
 def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:

@@ -1,7 +1,7 @@
 """Attach mode: children below a root that another service owns, such as nova-compute's.  Pure.
 
-The root is looked up by UUID or name, or waited for.  What may be claimed on it is in
-:mod:`agent.ownership.policy`.  Its children are removed in steps:
+The root is looked up, or waited for, by :mod:`agent.nodes.foreign_roots`.  What may be claimed on
+it is in :mod:`agent.ownership.policy`.  Its children are removed in steps:
 
 nova-compute keeps a copy of its root's tree.  In each update, and for each guest that it builds,
 it gets the allocations of every provider in that copy.  If one of them answers 404, the update or
@@ -17,14 +17,12 @@ takes one step in each period:
 A child that is reported again meanwhile returns to its place.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent.ownership.ledger import AGENT, Holding, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA
 from agent.ownership.statement import Statement
-from reportclient.errors import PlacementError
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
@@ -45,52 +43,6 @@ def root_awaited(name: str) -> RootAwaited:
         f"waiting for the root provider {name}: another service has to create it "
         "([compute] root_provider = attach)"
     )
-
-
-@dataclass(slots=True)
-class ForeignRoots:
-    """UUIDs of roots by node name; ``awaited`` has the reason for each node without one."""
-
-    by_name: dict[str, str] = field(default_factory=dict)
-    awaited: dict[str, Exception] = field(default_factory=dict)
-
-    def resolve_uuids(
-        self,
-        nodes: Iterable[str],
-        reported: Mapping[str, str],
-        compute_id: str,
-        find: Callable[[str], Mapping[str, Any] | None],
-    ) -> dict[str, str]:
-        """Return the root's UUID of each node that has one.
-
-        It is the one that the driver reports (``reported``, by node), else that of the file
-        ``compute_id`` (empty without the file) on a host with one node, else that of the root
-        provider with the node's name.  ``find`` returns Placement's provider with a name; it is
-        called for names that are not known yet.
-        """
-        names, uuids = list(nodes), dict[str, str]()
-        self.awaited = {}
-        alone = compute_id if len(names) == 1 else ""
-        for name in names:
-            uuid = reported.get(name) or alone or self.by_name.get(name)
-            if not uuid:
-                try:
-                    provider = find(name)
-                except PlacementError as err:
-                    self.awaited[name] = err
-                    continue
-                if provider is None:
-                    self.awaited[name] = root_awaited(name)
-                    continue
-                if provider["parent_provider_uuid"] is not None:
-                    text = (
-                        f"provider {name} has a parent: an agent can attach to a root provider only"
-                    )
-                    self.awaited[name] = RootAwaited(text)
-                    continue
-                uuid = self.by_name[name] = str(provider["uuid"])
-            uuids[name] = uuid
-        return uuids
 
 
 def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:

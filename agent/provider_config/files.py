@@ -14,7 +14,7 @@ from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
-from agent.state.document import Document, Unusable
+from agent.state.document import NOWHERE, Document, Unusable
 from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -28,21 +28,22 @@ Texts = tuple[tuple[str, str], ...]
 """Path and content of each file, in the order of reading."""
 
 
-def read_files(location: Path, *, required: bool) -> Texts:
+def read_files(location: Path, *, required: bool) -> tuple[Texts, tuple[Diagnostic, ...]]:
     """Return the ``*.yaml`` of a directory in the order of their names, or the one file.
 
-    A missing directory counts as empty, unless it is ``required``.
+    And a warning for each ``*.yml``, which is not read.  A missing directory counts as empty,
+    unless it is ``required``.
 
     :raises BadFile: the directory or a file can't be read.
     """
     try:
         names = sorted(path.name for path in location.iterdir())
     except NotADirectoryError:
-        return (_text(location),)
+        return (_text(location),), ()
     except FileNotFoundError as err:
         if required:
             raise BadFile([_unreadable(location, err)]) from err
-        return ()
+        return (), ()
     except OSError as err:
         raise BadFile([_unreadable(location, err)]) from err
     texts: list[tuple[str, str]] = []
@@ -55,7 +56,9 @@ def read_files(location: Path, *, required: bool) -> Texts:
                 diagnostics += err.diagnostics
     if diagnostics:
         raise BadFile(diagnostics)
-    return tuple(texts)
+    why = "is ignored: only *.yaml files are read"
+    ignored = (str(location / name) for name in names if name.endswith(".yml"))
+    return tuple(texts), tuple(Diagnostic(name, 1, "", why) for name in ignored)
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -74,16 +77,6 @@ def _unreadable(path: Path, err: OSError) -> Diagnostic:
     return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
-def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
-    """Return a warning for each ``*.yml``, which is not read."""
-    try:
-        names = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
-    except OSError:
-        return ()
-    text = "is ignored: only *.yaml files are read"
-    return tuple(Diagnostic(str(location / name), 1, "", text) for name in names)
-
-
 @dataclass(slots=True)
 class ProviderFiles:
     """The provider files in use, and the entries whose provider does not exist yet."""
@@ -91,7 +84,7 @@ class ProviderFiles:
     location: Path = Path()
     required: bool = False
     """Whether the directory has to exist: it is not the default one."""
-    saved: Document | None = None
+    saved: Document = field(default_factory=lambda: Document(NOWHERE, writing=False))
     """The copy of the last valid files."""
     holding: bool = False
     """Whether to ignore the files: what was applied before stays."""
@@ -119,7 +112,7 @@ class ProviderFiles:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
         self._in_use = None
         self.read()
-        if self._in_use is not None or self.saved is None:
+        if self._in_use is not None:
             return
         try:
             texts = self.saved.read(_texts)
@@ -130,8 +123,8 @@ class ProviderFiles:
     def read(self) -> None:
         """Read the files and use all of them, or none if one is invalid.  Errors are logged."""
         try:
-            texts = read_files(self.location, required=self.required)
-            loaded = parse_files(texts, ignored_files(self.location))
+            texts, ignored = read_files(self.location, required=self.required)
+            loaded = parse_files(texts, ignored)
         except BadFile as err:
             self.diagnostics = err.diagnostics
             for diagnostic in err.diagnostics:
@@ -143,22 +136,10 @@ class ProviderFiles:
             count, files = len(loaded.entries.all()), len(texts)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
-        if self.saved is None:
-            return
-        if texts:
+        if texts or self.saved.path.exists():
             self.saved.save_or_warn(
                 {"files": texts}, "after a restart there is no valid copy to fall back to"
             )
-            return
-        try:
-            self.saved.remove()
-        except OSError as err:
-            LOG.warning("%s can't be removed: %s", self.saved.path, err.strerror)
-
-    @property
-    def problem(self) -> str:
-        """Why the copy of the last valid files could not be written; empty if it could."""
-        return "" if self.saved is None else self.saved.problem
 
     def degraded(self) -> dict[str, str]:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""

@@ -36,6 +36,10 @@ class Later(Unusable):
         )
 
 
+NOWHERE = Path("/dev/null/nowhere")
+"""The path of a document that is never there; with ``writing`` false it is in memory only."""
+
+
 @dataclass(slots=True)
 class Document:
     """A file of the state directory."""
@@ -96,15 +100,6 @@ class Document:
             self.problem = f"{self.path} can't be written: {files.describe_error(err)}"
         else:
             self.problem = ""
-
-    def remove(self) -> None:
-        """Remove the file.
-
-        :raises OSError: it can't be removed.
-        """
-        self._on_disk = None
-        if self.writing and not self._refused and self.path.exists():
-            files.remove(self.path)
 
     def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         version = fields.get("version")

@@ -125,24 +125,6 @@ def _require_owner(descriptor: int, user: int, path: Path, *, created: bool) -> 
         raise OSError(errno.EINVAL, text, str(path))
 
 
-_OURS = (".journal", ".json", ".lock", "compute_id", "driver-calls")
-"""Endings of the names of the agent's files."""
-
-
-def unusable_files(directory: Path) -> list[str]:
-    """Return a text for each of the agent's files that is no regular file or can't be written."""
-    problems = []
-    with contextlib.suppress(OSError):
-        for path in sorted(directory.iterdir()):
-            if not path.name.endswith(_OURS):
-                continue
-            if not stat.S_ISREG(path.lstat().st_mode):
-                problems.append(f"{path} is not a regular file")
-            elif not os.access(path, os.R_OK | os.W_OK):
-                problems.append(f"{path} can't be read and written by {_user(os.geteuid())}")
-    return problems
-
-
 def remove(path: Path) -> None:
     """Remove a file, if it exists."""
     path.unlink(missing_ok=True)

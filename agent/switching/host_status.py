@@ -20,7 +20,6 @@ from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, one_line
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report, with_agents_step
-from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.switching.machine import (
     REASON_FOUND,
@@ -69,11 +68,6 @@ def saved_status(document: Document) -> ServiceStatus:
     return document.read(_parsed) or ServiceStatus()
 
 
-def save_status(document: Document, status: ServiceStatus) -> None:
-    """Save a status so that it survives a crash and a power cut.  :raises OSError:"""
-    document.save(asdict(status))
-
-
 def _parsed(fields: Mapping[str, Any]) -> ServiceStatus:
     if not isinstance(fields["disabled"], bool | None):
         raise TypeError(f"disabled is {fields['disabled']!r}")
@@ -94,8 +88,6 @@ class HostStatus:
     current: ServiceStatus = field(default_factory=ServiceStatus)
     waiting: str | None = None
     """Why the trait is not written yet."""
-    unsaved: str | None = None
-    """Why the status could not be saved."""
     registry_lost: str | None = None
     """Why the registry does not answer."""
     registered: threading.Event = field(default_factory=threading.Event)
@@ -112,11 +104,12 @@ class HostStatus:
     _retry_is_set: bool = False
 
     def load_status(self) -> None:
-        """Load the saved status; a file that can't be read counts as missing."""
+        """Load the saved status; a file that can't be read counts as missing, and is a problem."""
         try:
             self.current = saved_status(self.document)
         except Unusable as err:
             LOG.warning("This host's status is unknown until the registry answers: %s", err)
+            self.document.problem = str(err)
 
     @property
     def disabled(self) -> bool | None:
@@ -174,7 +167,7 @@ class HostStatus:
 
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
-        if self.unsaved is not None:
+        if self.document.problem:
             self.save_again()
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
@@ -223,8 +216,8 @@ class HostStatus:
 
     def conditions(self) -> tuple[Condition, ...]:
         """Return the conditions of the trait and of the status file."""
-        wrong = {"trait": self.waiting, "status file": self.unsaved}
-        return tuple(Condition(text, part) for part, text in wrong.items() if text is not None)
+        wrong = {"trait": self.waiting, "status file": self.document.problem}
+        return tuple(Condition(text, part) for part, text in wrong.items() if text)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
         with self.lock:
@@ -239,15 +232,9 @@ class HostStatus:
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
         self.current = status
-        try:
-            save_status(self.document, status)
-        except OSError as err:
-            unsaved = f"{self.document.path} can't be written: {files.describe_error(err)}"
-            if unsaved != self.unsaved:
-                LOG.warning("The status of this host would be lost at a restart: %s", unsaved)
-            self.unsaved = unsaved
-        else:
-            self.unsaved = None
+        self.document.save_or_warn(
+            asdict(status), "the status of this host would be lost at a restart"
+        )
 
     def _note_decision(self) -> None:
         self.registered.clear()

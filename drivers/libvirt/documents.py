@@ -1,7 +1,8 @@
 """Pure: a tolerant reader of libvirt's XML documents.
 
 Hosts lack elements and libvirt's versions differ: what is missing reads as empty, and does not keep
-the rest from being read.  An amount that is there and can't be read is an error.
+the rest from being read.  An amount that is there and can't be read is an error.  A document is
+parsed once, when it is read.
 """
 
 from xml.etree import ElementTree as ET
@@ -23,16 +24,8 @@ _BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
 }
 
 
-def parse_document(text: str | None) -> Element:
-    """Return the document's root; an empty element if it is not XML."""
-    try:
-        return ET.fromstring(text or "<nothing/>")  # noqa: S314  # libvirtd is trusted: it is root
-    except ET.ParseError:
-        return Element("nothing")
-
-
-def require_document(text: str | None, tag: str) -> str:
-    """Return ``text`` if it is an XML document with the root ``tag``.
+def parse_document(text: str | None, tag: str) -> Element:
+    """Return the root of an XML document, which has to be ``tag``.
 
     libvirtd can end while it writes a document, and documents contain what a device's firmware
     reports.
@@ -42,12 +35,12 @@ def require_document(text: str | None, tag: str) -> str:
     if not (text or "").strip():
         raise ValueError(f"an empty document where <{tag}> was expected")
     try:
-        root = ET.fromstring(text or "").tag  # noqa: S314  # libvirtd is trusted: it is root
+        root = ET.fromstring(text or "")  # noqa: S314  # libvirtd is trusted: it is root
     except ET.ParseError as err:
         raise ValueError(f"a document that is cut or broken ({err})") from None
-    if root != tag:
-        raise ValueError(f"a <{root}> document where <{tag}> was expected")
-    return text or ""
+    if root.tag != tag:
+        raise ValueError(f"a <{root.tag}> document where <{tag}> was expected")
+    return root
 
 
 def text_of(document: Element, path: str) -> str | None:

@@ -15,9 +15,17 @@ from drivers.inventory import DISK_GB
 from drivers.libvirt import opts
 from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
 from drivers.libvirt.connection.session import Deadlines, ErrorReply
-from drivers.libvirt.documents import parse_document, text_of
-from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
+from drivers.libvirt.documents import text_of
+from drivers.libvirt.facts.fact import ReportContext, Sources
+from drivers.libvirt.facts.report import (
+    capabilities,
+    cells_of_guests,
+    facts_from_context,
+    host_report,
+    read_host,
+)
 from drivers.libvirt.tree.children import write_report
+from drivers.opts import nova_owner_traits
 
 LOG = logging.getLogger("compute_agent.drivers")
 
@@ -88,7 +96,7 @@ class LibvirtDriver(ComputeDriver):
         super().__init__(context)
         group = context.conf.libvirt
         try:
-            facts = facts_from_context(context)
+            self._facts = facts_from_context(context)
         except ValueError as err:
             raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
         self.capabilities = capabilities_from_conf(context.conf)
@@ -96,7 +104,7 @@ class LibvirtDriver(ComputeDriver):
         self._nodename: str | None = None
         self._answered: HostIdentity | None = None
         self._remembers_host = False
-        self._reader = Reader(self._host, facts)
+        self._sources = Sources(self._host)
         self._notes: dict[str, str] = {}
         self._logged_warnings: frozenset[str] = frozenset()
 
@@ -128,11 +136,11 @@ class LibvirtDriver(ComputeDriver):
 
     def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  there is one node
         """Return why sources failed, by source, and the notes of the last report, by subject."""
-        return {**self._reader.sources.failed(), **self._notes}
+        return {**self._sources.failed(), **self._notes}
 
     def took(self) -> Mapping[str, float]:
         """Return the seconds that the last query of each source took."""
-        return self._reader.sources.durations()
+        return self._sources.durations()
 
     def get_available_nodes(self) -> Sequence[str]:
         """Return the host name that libvirt reported first, so that the root is never renamed."""
@@ -150,20 +158,24 @@ class LibvirtDriver(ComputeDriver):
         # Not before the first report: an event at boot would make all hosts report at once.
         self._host.events.listen(self.context.wake)
         name, name_notes = self._current_name()
-        reading = self._reader.read_host()
-        name_notes |= self._check_identity(name, reading.capabilities)
+        sources = self._sources
+        answers = read_host(sources, self._facts)
+        name_notes |= self._check_identity(name, sources.capabilities)
         providers = map(provider_tree.data, provider_tree.get_provider_uuids(nodename))
+        observed = {data.name: data.inventory for data in providers}
+        disk_shared = provider_tree.has_sharing_provider(DISK_GB)
         report = host_report(
-            nodename,
-            reading,
-            self._reader.facts,
-            {data.name: data.inventory for data in providers},
-            disk_shared=provider_tree.has_sharing_provider(DISK_GB),
+            ReportContext(
+                nodename, sources.capabilities, sources.cells, observed, disk_shared=disk_shared
+            ),
+            answers,
+            self._facts,
+            nova_owner_traits(self.context.conf),
         )
         self._notes = {**report.notes, **name_notes}
         self._log_new_warnings(report.warnings)
         moves = allocations is not None and report.cells
-        cells = self._reader.guest_cells() if moves else {}
+        cells = cells_of_guests(sources) if moves else {}
         self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
 
     def _current_name(self) -> tuple[str, dict[str, str]]:
@@ -182,7 +194,7 @@ class LibvirtDriver(ComputeDriver):
         """
         name, first = self._host.hostname(), self._first_host()
         if first is not None and first.name != name:
-            self._check_identity(name, parse_document(capabilities(self._host)))
+            self._check_identity(name, capabilities(self._host))
         return name
 
     def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:

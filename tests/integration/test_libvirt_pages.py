@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from urllib.parse import quote
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Screen
-from drivers.libvirt.facts.guest_models import GuestType, TpmChoice, model_traits
+from drivers.libvirt.facts.guest_models import GuestModels, GuestType
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS
 from tests.agents import NODE, ROOT, Agent
 from tests.integration.libvirt_hosts import DocumentedHost, drawn
@@ -100,8 +101,8 @@ def with_hugepages(documented: DocumentedHost) -> DocumentedHost:
 
 def models_drawn(agent: Agent) -> str:
     """The root with the traits that speak of device models, and nothing else."""
-    documents = [domain_capabilities()]
-    told = model_traits([GuestType("x86_64", "pc", "kvm")], documents, tpm=TpmChoice(True))
+    documents = [fromstring(domain_capabilities())]
+    told = GuestModels("kvm", True).model_traits([GuestType("x86_64", "pc", "kvm")], documents)
     tree = agent.nodes.trackers[ROOT].view.edit()
     tree.update_inventory(ROOT, {})
     tree.update_traits(ROOT, tree.data(ROOT).traits & told.keys())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from agent.registry.checks import Report, StatusChange
 from agent.registry.host_record import HostRecord
-from agent.switching.host_status import save_status, status_document
+from agent.switching.host_status import status_document
 from agent.switching.machine import ServiceStatus
 from tests.integration.agent_host import AgentHost
 from tests.registries import host_record
@@ -59,7 +60,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     host: AgentHost, registry: HostRecord, placement: RealPlacement
 ) -> None:
     document = status_document(host.directory / "state")
-    save_status(document, ServiceStatus(disabled=True, reason="new disks", record_version=2))
+    document.save(asdict(ServiceStatus(disabled=True, reason="new disks", record_version=2)))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
     assert TRAIT in row["body"]["traits"]
@@ -70,7 +71,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]
     assert writes == [f"{row['method']} {row['path']}"], "the period does what the plan said"
     assert "nothing would change" in host.ctl("plan").out
-    save_status(document, ServiceStatus(disabled=False, record_version=3))
+    document.save(asdict(ServiceStatus(disabled=False, record_version=3)))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert TRAIT not in row["body"]["traits"]
 

@@ -125,10 +125,6 @@ def test_ones_own_provider_can_be_moved_renamed_and_removed_beside_others(placem
     [
         ("renamed the root provider", lambda tree: tree.rename(NODE, "mine")),
         ("removed the root provider", lambda tree: tree.remove(NODE)),
-        (
-            "the name card of a provider that another driver reports",
-            lambda tree: (tree.remove("card"), tree.new_child("card", NODE, POOL)),
-        ),
     ],
 )
 def test_one_whose_answer_is_refused_keeps_its_part_and_stops_nobody(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from agent.nodes.foreign_roots import ForeignRoots
 from agent.ownership.ledger import Holding, Ledger
 from agent.period.attach import (
     KEPT_NAME_LENGTH,
-    ForeignRoots,
     LeavingChildren,
     agent_statement,
     children_outside,
@@ -90,24 +90,19 @@ def test_drivers_are_shown_no_child_outside_and_no_empty_one_that_comes_back(
 
 
 def test_each_node_gets_its_root_or_the_reason_why_not() -> None:
-    found = {
-        "third": {"uuid": CARD, "parent_provider_uuid": THEIRS},
-        "fourth": {"uuid": BOARD, "parent_provider_uuid": None},
-    }
-    away, names = Unreachable("away"), ["first", "second", "third", "fourth", "fifth"]
-
-    def find(name: str) -> Any:
-        if name == "first":
-            raise away
-        return found.get(name)
-
+    placement, names = FakePlacement(), ["first", "second", "third", "fourth", "fifth"]
+    placement.stranger.create_provider("theirs", THEIRS)
+    placement.stranger.create_child(THEIRS, "third", CARD)
+    placement.stranger.create_provider("fourth", BOARD)
+    away = Unreachable("away")
+    placement.fail_next("GET", "name=first", away)
     roots = ForeignRoots()
-    uuids = roots.resolve_uuids(names, {"fifth": THEIRS}, "the id of one node", find)
+    uuids = roots.resolve_uuids(names, {"fifth": THEIRS}, "the id of one node", placement)
     assert uuids == {"fourth": BOARD, "fifth": THEIRS}
     assert list(roots.awaited) == ["first", "second", "third"] and roots.awaited["first"] is away
     assert "waiting for the root provider second" in str(roots.awaited["second"])
     assert "third has a parent" in str(roots.awaited["third"])
-    assert roots.resolve_uuids(["first"], {}, CARD, find) == {"first": CARD}
+    assert roots.resolve_uuids(["first"], {}, CARD, placement) == {"first": CARD}
     assert not roots.awaited
 
 

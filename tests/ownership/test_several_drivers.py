@@ -110,6 +110,20 @@ def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(plac
     assert host.names() == {NODE, "cell1", "card0", "card1"}
 
 
+def test_a_name_is_not_taken_from_another_ones_provider(placement) -> None:
+    host = settled_host(placement, {"a": children("cell", 0), "b": whole_root(FPGA=1)})
+
+    def thief(tree: Any) -> None:
+        tree.remove("cell0")
+        tree.new_child("cell0", NODE, POOL)
+
+    host.says(b=both(thief, whole_root(FPGA=2)))
+    report = host.period()
+    assert "another owner has its name" in str(report.texts())
+    assert host.names() == {NODE, "cell0"}
+    assert host.totals() == {"FPGA": 2}, "the rest of the answer counts"
+
+
 def test_a_driver_is_told_of_a_sharing_provider_whose_class_it_is_not_shown(placement) -> None:
     shares = pool("pool", POOL, AGGREGATE, DISK_GB=8)
     told: list[bool] = []

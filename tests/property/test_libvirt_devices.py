@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import DevicesAnswer
-from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
+from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.numa import MemoryPolicy
@@ -25,7 +24,7 @@ from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples
 from tests.property.strategies import element
-from tests.unit.libvirt.devices import mdev, net, pci
+from tests.unit.libvirt.devices import devices, mdev, net, pci
 from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
 
 NUMBERS = st.sampled_from([*"0011122", "31", "65535", "4294967295", "", "-1", "x", "99999999999"])
@@ -194,7 +193,9 @@ settings = st.builds(
             or (MdevType("a"),),
             group,
         ),
-        "limits": Limits(sev=number, tdx=number, passes_cpu=networks),
+        "sev_limit": number,
+        "tdx_limit": number,
+        "passes_cpu": networks,
     },
     st.lists(entries, min_size=1, max_size=3),
     st.booleans(),
@@ -205,8 +206,10 @@ settings = st.builds(
 )
 found = st.builds(
     lambda listed, told: {
-        "devices": DevicesAnswer(None if listed is None else tuple(listed)),
-        "encryption": EncryptionAnswer(told),
+        "devices": None
+        if listed is None
+        else devices(*(ET.tostring(each, "unicode") for each in listed)),
+        "encryption": None if told is None else EncryptionAnswer(told),
     },
     st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
     maybe(sev),

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from drivers.libvirt.tree.children import LONGEST_NAME
@@ -153,5 +155,6 @@ def test_a_host_that_becomes_any_other_still_is(look, later, choice, other):
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=40))
-def test_what_is_no_document_at_all_stops_nothing(text):
-    check(written(new_tree(), reading(text)))
+def test_what_is_no_document_at_all_is_refused_in_words(text):
+    with pytest.raises(ValueError, match=r"^a(n empty)? document |^a <"):
+        parse_document(text, "capabilities")

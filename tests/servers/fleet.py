@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -16,7 +16,7 @@ from agent.nodes.identity import replace_compute_id
 from agent.registry.access import agent_address
 from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
-from agent.switching.host_status import save_status, status_document
+from agent.switching.host_status import status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
 from compute_registry.database.fleet_database import FleetDatabase
 from reportclient.model import MAX_INT, Inventory, Provider
@@ -126,7 +126,7 @@ class Fleet(Server):
         view = View(tree, generations, Names(traits, classes))
         SavedRoot.in_directory(state_path, uuid).save(uuid, view)
         status = ServiceStatus(disabled=False, record_version=UNTOUCHED)
-        save_status(status_document(state_path), status)
+        status_document(state_path).save(asdict(status))
 
     def _records(self) -> Iterator[dict[str, object]]:
         """As heartbeats of long ago left them."""

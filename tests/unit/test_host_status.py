@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, caplog) -> Non
         assert world.placement
         (condition,) = world.status.conditions()
         assert condition.subject == "status file" and "No space left" in condition.text
-        told = f"would be lost at a restart: {world.status.unsaved}"
+        told = "the status of this host would be lost at a restart"
         for _ in range(2):
             assert [told in each for each in caplog.messages].count(True) == 1
             world.status.period_done([], None)
@@ -238,7 +238,7 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world) -> None:
     with full_disk():
         world.status.switch(disabled=True)
         world.status.period_done([], None)
-        assert world.status.unsaved
+        assert world.status.document.problem
     world.status.period_done([], None)
     assert not world.status.conditions()
     assert saved_status(status_document(world.directory)).disabled

@@ -13,22 +13,22 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1690,
+    "agent": 1674,
     "agent/bus": 988,
-    "agent/metrics": 754,
-    "agent/nodes": 1086,
+    "agent/metrics": 746,
+    "agent/nodes": 1111,
     "agent/ownership": 1125,
-    "agent/period": 1289,
-    "agent/provider_config": 549,
+    "agent/period": 1229,
+    "agent/provider_config": 530,
     "agent/registry": 1458,
     "agent/reporting": 1047,
-    "agent/state": 1139,
-    "agent/switching": 1097,
+    "agent/state": 1116,
+    "agent/switching": 1084,
     "compute_registry": 3590,
     "computectl": 6847,
     "driverkit": 3849,
-    "drivers": 2361,
-    "drivers/libvirt": 5570,
+    "drivers": 2359,
+    "drivers/libvirt": 5457,
     "reportclient": 8009,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.loop import Job, Loop, Schedule
+from agent.loop import Job, Loop
 
 REFRESH, STOP = "refresh", "stop"
 
@@ -222,13 +222,10 @@ def test_an_error_of_a_period_comes_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "missed", "due"),
-    [(100, 0, 160), (159.9, 0, 160), (160, 1, 220), (219.9, 1, 220), (1000, 15, 1060)],
+    ("takes", "second"), [(0, 60), (59.9, 60), (60, 120), (119.9, 120), (900, 960)]
 )
-def test_the_next_time_is_always_ahead_and_on_the_grid(now: float, missed: int, due: float) -> None:
-    schedule = Schedule(60.0, 100.0)
-    assert schedule.after(now) == missed
-    assert schedule.due == due
+def test_the_next_time_is_always_ahead_and_on_the_grid(takes: float, second: float) -> None:
+    assert Bench(until=1000, takes=lambda number: takes if not number else 0).run(60)[1] == second
 
 
 # -- jobs

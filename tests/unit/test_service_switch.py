@@ -84,10 +84,10 @@ def test_a_trait_that_was_written_is_told_by_the_status() -> None:
 
 def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
     service, heard = service_of(Report("node"))
-    service.status.unsaved = "it is tried again in each period"
+    service.status.document.problem = "it is tried again in each period"
     service.period()
     assert any("none/service.json can't be written" in text for text in heard[-1][0].texts())
-    service.status.unsaved = None
+    service.status.document.problem = ""
     service.after_switch([Report("node")])
     assert heard[-1][0].ok
 

@@ -201,7 +201,7 @@ class Machine:
         if process is not None:
             self.note_version(process)
             status = process.status
-            if status is not None and status.unsaved and not status.current.acknowledged:
+            if status is not None and status.document.problem and not status.current.acknowledged:
                 # As the agent's warning says, this status is lost.
                 self.world.operators.doubt(self.host, might_be=not status.current.disabled)
             self.forgot |= process.met_bad_disk and process.has_unsaved_claims()

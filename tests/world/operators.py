@@ -108,7 +108,7 @@ class Operators:
             self.doubt(host, might_be=not disabled)
         # Once restarted, the agent has the status of before; a restored record may have its version.
         status = machine.process.status if machine.process is not None else None
-        if self.restores and (status is None or status.unsaved is not None):
+        if self.restores and (status is None or status.document.problem):
             self.doubt(host, might_be=not disabled)
 
     def _may_be_answered_by_twin(self, host: str) -> bool:
@@ -135,7 +135,7 @@ class Operators:
             record_disabled = record is not None and record.disabled and not record.is_auto
             status = machine.process.status if machine.process is not None else None
             agent_disabled = (
-                status and status.unsaved is None and status.current.state is State.DISABLED
+                status and not status.document.problem and status.current.state is State.DISABLED
             )
             if record_disabled or not agent_disabled:
                 self.doubt(machine.host, might_be=record_disabled)

@@ -1,8 +1,8 @@
 """PCI and mediated devices, as providers below the root."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 from xml.etree.ElementTree import Element
 
 import os_traits
@@ -12,9 +12,10 @@ from drivers.libvirt.connection.events import DEVICES, GUESTS
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.devices.pci_devices import (
+    NodeDevice,
     assigned_addresses,
-    device_document_problem,
-    one_document_per_address,
+    node_device,
+    one_device_per_address,
     pci_bus,
 )
 from drivers.libvirt.devices.pools import pool_providers, similar_provider_warnings
@@ -29,19 +30,19 @@ from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.opts import register_mdev_types
 from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, ReportedProvider
-from drivers.opts import nova_owner_traits
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class DevicesAnswer:
     """Answer of the host about its devices.
 
-    ``documents``: ``None`` if its devices could never be listed; ``unread``: devices that could not
-    be read now, and why; ``assigned``: PCI addresses that guests have; ``all_read``: each device
-    was read, now or earlier.
+    ``unread``: devices that could not be read now, and why; ``assigned``: PCI addresses that guests
+    have; ``all_read``: each device was read, now or earlier.
     """
 
-    documents: tuple[Element, ...] | None = ()
+    devices: tuple[NodeDevice, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
     all_read: bool = True
@@ -49,11 +50,10 @@ class DevicesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
-    """``owner_traits`` are set on every provider of a device, and never removed."""
+    """The PCI devices and mediated devices that the operator's options name."""
 
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
-    owner_traits: frozenset[str] = frozenset()
     name: ClassVar[str] = PCI
 
     @classmethod
@@ -64,12 +64,13 @@ class NodeDevices:
         """
         conf = context.conf
         register_mdev_types(conf)
-        return cls(
-            PciSettings.from_conf(conf), MdevSettings.from_conf(conf), nova_owner_traits(conf)
-        )
+        return cls(PciSettings.from_conf(conf), MdevSettings.from_conf(conf))
 
-    def query_host(self, sources: Sources) -> DevicesAnswer:
-        """List the devices that the options need; an unreadable one keeps its last document."""
+    def query_host(self, sources: Sources) -> DevicesAnswer | None:
+        """List the devices that the options need; an unreadable one keeps its last document.
+
+        ``None``: the devices could never be listed.
+        """
         kinds = set[str]()
         if self.pci.specs:
             kinds.add("PCI_DEV")
@@ -81,31 +82,35 @@ class NodeDevices:
         # A kind that the binding does not know is skipped.
         names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
         flags = sum(getattr(binding, name, 0) for name in names)
-        devices: ListedDocuments | None = ListedDocuments()
+        devices: ListedDocuments[NodeDevice] | None = ListedDocuments()
         if kinds:
             devices = sources.list_documents(
                 DEVICES,
-                lambda c: read_documents(
-                    c, binding, _active(c, binding, flags), "device", device_document_problem
-                ),
+                lambda c: read_documents(c, binding, _active(c, binding, flags), node_device),
             )
-        guests = ListedDocuments()
+        guests: ListedDocuments[frozenset[str]] = ListedDocuments()
         if any(spec.one_time_use for spec in self.pci.specs):  # a used device stays reserved
-            guests = sources.list_documents(GUESTS, lambda c: _guests(c, binding)) or guests
-        assigned = assigned_addresses(guests.documents.values())
+            guests = (
+                sources.list_documents(GUESTS, lambda c: _guests(c, binding, assigned_addresses))
+                or guests
+            )
+        assigned = frozenset[str]().union(*guests.documents.values())
         if devices is None:
-            return DevicesAnswer(None, guests.notes("guest"), assigned)
+            return None
         return DevicesAnswer(
-            tuple(map(parse_document, devices.documents.values())),
+            tuple(devices.documents.values()),
             {**devices.notes("node device"), **guests.notes("guest")},
             assigned,
             all_read=devices.unread.keys() <= devices.documents.keys(),
         )
 
-    def build_report(self, answer: DevicesAnswer, context: ReportContext) -> HostReport:
+    def build_report(self, answer: DevicesAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers of both kinds of devices; a device has one kind."""
-        documents, notes = one_document_per_address(answer.documents or ())
-        bus, parents = pci_bus(documents), mdev_parents(documents)
+        sources, on_root = frozenset({PCI, MDEV}), frozenset({VGPU} if self.mdev.types else ())
+        if answer is None:
+            return HostReport(silent=sources, unchanged_classes=on_root)
+        devices, notes = one_device_per_address(answer.devices)
+        bus, parents = pci_bus(devices), mdev_parents(devices)
         divided = mdev_parent_addresses(parents, self.mdev)
         of_pfs = {  # a guest with a PF has its VFs, too
             device.physical: f"its VF {address} {why}"
@@ -116,8 +121,6 @@ class NodeDevices:
             context.node, bus, self.pci, answer.assigned, {**of_pfs, **divided}
         )
         mdev, mdev_notes = vgpu_pools(context.node, parents, self.mdev)
-        if answer.documents is not None:
-            notes |= {**pci_notes, **mdev_notes}
         children: list[ReportedProvider] = []
         for source, pools, grouped in (
             (PCI, pci, self.pci.group_devices),
@@ -126,24 +129,18 @@ class NodeDevices:
             providers = pool_providers(
                 context.node, pools, context.observed, grouped=grouped, by_cell=context.by_cell
             )
-            children += (
-                replace(child, traits=child.traits | self.owner_traits, source=source)
-                for child in providers
-            )
-        unknown = answer.documents is None or not answer.all_read
+            children += (replace(child, source=source) for child in providers)
         traits: dict[str, bool] = {}
-        if self.pci.specs and not unknown:  # without devices here, Nova may set it
+        if self.pci.specs and answer.all_read:  # without devices here, Nova may set it
             name = os_traits.COMPUTE_REMOTE_MANAGED_PORTS
             traits[name] = has_remote_managed(bus, self.pci)
-        sources = frozenset({PCI, MDEV})
         return HostReport(
             children=children,
             traits=traits,
-            notes={**notes, **answer.unread},
+            notes={**notes, **pci_notes, **mdev_notes, **answer.unread},
             warnings=similar_provider_warnings(children),
-            silent=sources if answer.documents is None else frozenset(),
-            incomplete=sources if unknown else frozenset(),
-            unchanged_classes=frozenset({VGPU} if unknown and self.mdev.types else ()),
+            incomplete=frozenset() if answer.all_read else sources,
+            unchanged_classes=frozenset() if answer.all_read else on_root,
         )
 
 
@@ -161,12 +158,14 @@ def _active(connection: Any, binding: Any, flags: int) -> Any:
         return connection.listAllDevices(flags)
 
 
-def list_all_guests(host: Host) -> ListedDocuments:
-    """Return all guests, running or not."""
-    return host.call_if_supported(
-        GUESTS, lambda c: _guests(c, host.binding), ListedDocuments(), aside=True
-    )
+def list_all_guests(host: Host) -> ListedDocuments[Element]:
+    """Return the documents of all guests, running or not."""
+
+    def call(connection: Any) -> ListedDocuments[Element]:
+        return _guests(connection, host.binding, lambda text: parse_document(text, "domain"))
+
+    return host.call_if_supported(GUESTS, call, ListedDocuments(), aside=True)
 
 
-def _guests(connection: Any, binding: Any) -> ListedDocuments:
-    return read_documents(connection, binding, connection.listAllDomains(0), "domain")
+def _guests(connection: Any, binding: Any, parse: Callable[[str], T]) -> ListedDocuments[T]:
+    return read_documents(connection, binding, connection.listAllDomains(0), parse)

@@ -9,14 +9,15 @@ Nova had SEV's inventory on the root, from where it moves here.
     <launchSecurity supported='yes'> <enum name='sectype'> <value>tdx</value> ...
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.devices.pools import device_record
-from drivers.libvirt.documents import parse_document, text_of, whole_number
+from drivers.libvirt.documents import text_of, whole_number
 from drivers.libvirt.facts.architecture import (
     GuestType,
     domain_capabilities,
@@ -27,13 +28,11 @@ from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
 from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Observed, ReportedProvider
-from drivers.opts import nova_owner_traits
 from reportclient.model import MAX_INT
 
 OPTION = "[libvirt] num_memory_encrypted_guests"
 TDX_OPTION = "[libvirt] num_intel_tdx_guests"
 Q35 = "q35"
-KERNEL_SOURCES = ("kernel modules", "keys of TDX")
 KERNEL_SWITCHES = {
     SEV: ("kvm_amd", "sev"),
     SEV_ES: ("kvm_amd", "sev_es"),
@@ -47,97 +46,73 @@ KERNEL_SWITCHES = {
 class EncryptionAnswer:
     """Answer of the host about memory encryption.
 
-    ``domain_capabilities``: ``None`` where they could not be read; ``switched_off`` and
-    ``switched_on``: techniques, by the kernel's module parameters; ``tdx_keys``: guests with TDX
-    that there are keys for, ``None`` where the kernel does not say.
+    ``switches``: whether the kernel's module parameters switch a technique on, as far as they say;
+    ``tdx_keys``: guests with TDX that there are keys for, ``None`` where the kernel does not say.
     """
 
-    domain_capabilities: Element | None = None
-    switched_off: frozenset[str] = frozenset()
-    switched_on: frozenset[str] = frozenset()
+    domain_capabilities: Element
+    switches: Mapping[str, bool] = field(default_factory=dict)
     tdx_keys: int | None = None
-    all_answered: bool = True
-    """Whether each source has ever answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The operator's limits; ``sev`` and ``tdx`` ``None``: as many as the host supports."""
-
-    sev: int | None = None
-    tdx: int | None = None
-    passes_cpu: bool = False
-    """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX requires."""
-
-    @classmethod
-    def from_conf(cls, group: Any) -> Self:
-        """Return the limits by the options of ``[libvirt]``."""
-        passes_cpu = group.cpu_mode == "host-passthrough"
-        return cls(group.num_memory_encrypted_guests, group.num_intel_tdx_guests, passes_cpu)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEncryption:
-    """``owner_traits`` are set on every provider."""
+    """``sev_limit`` and ``tdx_limit``: the operator's; ``None``: as many as the host supports."""
 
     virt_type: str
-    limits: Limits
-    owner_traits: frozenset[str] = frozenset()
+    sev_limit: int | None = None
+    tdx_limit: int | None = None
+    passes_cpu: bool = False
+    """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX requires."""
     name: ClassVar[str] = ENCRYPTION
 
     @classmethod
     def from_context(cls, context: DriverContext) -> Self:
         """Return the fact with virt_type and the operator's limits."""
-        conf, group = context.conf, context.conf.libvirt
-        return cls(group.virt_type, Limits.from_conf(group), nova_owner_traits(conf))
+        group = context.conf.libvirt
+        return cls(
+            group.virt_type,
+            group.num_memory_encrypted_guests,
+            group.num_intel_tdx_guests,
+            group.cpu_mode == "host-passthrough",
+        )
 
-    def query_host(self, sources: Sources) -> EncryptionAnswer:
-        """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35."""
+    def query_host(self, sources: Sources) -> EncryptionAnswer | None:
+        """Return the answer, for guests of KVM on x86; TDX needs those of machine type q35.
+
+        ``None``: a source has never answered.
+        """
         capabilities = sources.capabilities
         arch = host_cpu(capabilities).arch
         if arch is not None and (arch != "x86_64" or self.virt_type != "kvm"):
-            return EncryptionAnswer(parse_document(None))
+            return EncryptionAnswer(Element("domainCapabilities"))
         if arch is None or virt_type_note(capabilities, "kvm"):
-            return EncryptionAnswer(None)
+            return None
         machines = [guest_type.machine for guest_type in guest_types(capabilities, "kvm")]
-        text = domain_capabilities(
-            sources, GuestType(arch, Q35 if Q35 in machines else None, "kvm")
-        )
-        document = None
-        if text is not None:
-            document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(text), None)
-        modules, keys = KERNEL_SOURCES
-        switches = sources.read_files(modules, modules, _kernel_switches, dict[str, bool | None]())
-        count = sources.read_files(keys, keys, _tdx_keys, None)
-        return EncryptionAnswer(
-            document,
-            frozenset(name for name, on in switches.items() if on is False),
-            frozenset(name for name, on in switches.items() if on),
-            count,
-            all_answered=document is not None
-            and not sources.never_answered().intersection(KERNEL_SOURCES),
-        )
+        guest_type = GuestType(arch, Q35 if Q35 in machines else None, "kvm")
+        document, read = None, domain_capabilities(sources, guest_type)
+        if read is not None:
+            document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
+        kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
+        return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
 
-    def build_report(self, answer: EncryptionAnswer, context: ReportContext) -> HostReport:
+    def build_report(self, answer: EncryptionAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers; SEV's inventory and trait are removed from the root."""
-        children, notes = encryption(context.node, answer, self.limits, context.observed)
+        if answer is None:
+            return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
+        children, notes = encryption(context.node, answer, self, context.observed)
         return HostReport(
-            children=[
-                replace(child, traits=child.traits | self.owner_traits) for child in children
-            ],
+            children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
             notes=notes,
-            unchanged_classes=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),
-            silent=frozenset(() if answer.all_answered else {self.name}),
         )
 
 
-def sev_checked(text: str) -> Element:
+def sev_checked(document: Element) -> Element:
     """Return the domain capabilities.
 
     :raises ValueError: a number of guests can't be read.
     """
-    document = parse_document(text)
     for name in ("maxGuests", "maxESGuests"):
         number = text_of(document, f"features/sev/{name}")
         if number is not None and whole_number(number) is None:
@@ -145,21 +120,17 @@ def sev_checked(text: str) -> Element:
     return document
 
 
-def _kernel_switches(root: Path) -> dict[str, bool | None]:
-    """Return whether each technique is on (the kernel writes Y or 1); ``None``: unknown."""
-    switches: dict[str, bool | None] = {}
+def _kernel(root: Path) -> tuple[dict[str, bool], int | None]:
+    """Return which techniques are on, as far as the kernel says, and the number of TDX keys."""
+    switches: dict[str, bool] = {}
     for name, (module, parameter) in KERNEL_SWITCHES.items():
         value = _text(root / "sys/module" / module / "parameters" / parameter).strip().upper()
-        switches[name] = value not in {"N", "0"} if value else None
-    return switches
-
-
-def _tdx_keys(root: Path) -> int | None:
-    """Return the number of TDX keys in the kernel's ``misc`` resources, such as ``tdx 31``."""
+        if value:  # Y, N, 1 or 0
+            switches[name] = value not in {"N", "0"}
+    # The kernel's ``misc`` resources have a line such as ``tdx 31``.
     lines = map(str.split, _text(root / "sys/fs/cgroup/misc.capacity").splitlines())
-    return next(
-        (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx"), None
-    )
+    keys = (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx")
+    return switches, next(keys, None)
 
 
 def _text(file: Path) -> str:
@@ -170,29 +141,19 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, answer: EncryptionAnswer, limits: Limits, observed: Observed
+    node: str, answer: EncryptionAnswer, limits: MemoryEncryption, observed: Observed
 ) -> tuple[list[ReportedProvider], dict[str, str]]:
-    """Return the providers, and notes by option.
-
-    Without domain capabilities, providers stay as Placement has them.
-    """
-    names = {technique: f"{node}_{technique}" for technique in TECHNIQUES}
-    if answer.domain_capabilities is None:
-        return [
-            ReportedProvider(name, observed[name], source=ENCRYPTION)
-            for name in names.values()
-            if observed.get(name)
-        ], {}
-    counts = _sev_counts(answer.domain_capabilities, answer)
+    """Return the providers, and notes by option."""
+    counts = _sev_counts(answer)
     problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
-    notes = {OPTION: _limit_problem(limits.sev, counts.get(SEV), problem)}
-    if SEV in counts and limits.sev is not None:
-        counts[SEV] = min(counts[SEV], limits.sev)
-    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer.domain_capabilities, answer, limits)
+    notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
+    if SEV in counts and limits.sev_limit is not None:
+        counts[SEV] = min(counts[SEV], limits.sev_limit)
+    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer, limits)
     children = []
     for technique, count in counts.items():
         if count:
-            name = names[technique]
+            name = f"{node}_{technique}"
             record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
             record["max_unit"] = 1  # a guest takes one context; Nova reports the same
             child = ReportedProvider(
@@ -206,45 +167,45 @@ def encryption(
     return children, {option: note for option, note in notes.items() if note}
 
 
-def _sev_counts(document: Element, answer: EncryptionAnswer) -> dict[str, int]:
+def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     """Return the number of guests at once by technique of SEV.
 
     SEV without a number from libvirt has no limit.  Without SEV there are no SEV-ES and SEV-SNP
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
+    document = answer.domain_capabilities
     sev = document.find("features/sev")
-    if sev is None or sev.get("supported") != "yes" or SEV in answer.switched_off:
+    if sev is None or sev.get("supported") != "yes" or answer.switches.get(SEV) is False:
         return {}
     max_guests = whole_number(text_of(sev, "maxGuests"))
     counts = {SEV: MAX_INT if max_guests is None else min(max_guests, MAX_INT)}
     keys = min(whole_number(text_of(sev, "maxESGuests")) or 0, MAX_INT)
-    if SEV_SNP in answer.switched_on and _lists_sectype(document, "sev-snp"):
+    if answer.switches.get(SEV_SNP) and _lists_sectype(document, "sev-snp"):
         counts[SEV_SNP] = keys
-    elif SEV_ES not in answer.switched_off:
+    elif answer.switches.get(SEV_ES) is not False:
         counts[SEV_ES] = keys
     return counts
 
 
-def _tdx_count(
-    document: Element, answer: EncryptionAnswer, limits: Limits
-) -> tuple[int, str | None]:
+def _tdx_count(answer: EncryptionAnswer, limits: MemoryEncryption) -> tuple[int, str | None]:
     """Return the number of guests with TDX at once, and a note if more are expected: the CPU is
     passed through, or a limit is set.
     """
+    document = answer.domain_capabilities
     tdx = document.find("features/tdx")
     listed = tdx is not None and tdx.get("supported") == "yes"
-    if TDX in answer.switched_off or not (listed or _lists_sectype(document, "tdx")):
-        return 0, _limit_problem(limits.tdx, None, "this host can't encrypt memory with TDX")
+    if answer.switches.get(TDX) is False or not (listed or _lists_sectype(document, "tdx")):
+        return 0, _limit_problem(limits.tdx_limit, None, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
         needs = "TDX needs [libvirt] cpu_mode = host-passthrough"
-        return 0, _limit_problem(limits.tdx, None, needs)
-    counts = [count for count in (answer.tdx_keys, limits.tdx) if count is not None]
+        return 0, _limit_problem(limits.tdx_limit, None, needs)
+    counts = [count for count in (answer.tdx_keys, limits.tdx_limit) if count is not None]
     if not counts:
         return 0, (
             "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
             " guests with TDX there can be: none is reported"
         )
-    return min([*counts, MAX_INT]), _limit_problem(limits.tdx, answer.tdx_keys, None)
+    return min([*counts, MAX_INT]), _limit_problem(limits.tdx_limit, answer.tdx_keys, None)
 
 
 def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | None) -> str | None:

@@ -12,11 +12,12 @@
         <numa node='1'/>
         <iommuGroup number='42'> ...         without one, VFIO can't give the device to a guest
 
-A device without an address, vendor or product is skipped.
+A device without an address, vendor or product can't be read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt.documents import parse_document, text_of, whole_number
@@ -26,6 +27,8 @@ BRIDGES = ("pci-bridge", "cardbus-bridge")
 LARGEST_ID = 0xFFFF
 """Largest ID of a vendor or product."""
 _ADDRESS_PARTS = ("domain", "bus", "slot", "function")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,93 @@ class PciDevice:
     physical: str | None = None
     cell: int | None = None
     has_iommu_group: bool = True
+    is_bridge: bool = False
+    """Whether it is no device for guests, but what they are connected to."""
 
     @property
     def owner(self) -> str:
         """The address in the name of the device's provider: a VF's is its PF's."""
         return self.physical or self.address
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevice:
+    """A node device of libvirt; what it does not have is ``None`` or empty.
+
+    ``interface``: the name of a network device; ``available``: the number of mediated devices that
+    can be created on it, by type.  A mediated device has its own type as ``mdev_type``, and the PCI
+    address of the device that it is a part of, if libvirt reports it, as ``mdev_address``.
+    """
+
+    name: str
+    parent: str | None = None
+    pci: PciDevice | None = None
+    interface: str | None = None
+    available: Mapping[str, int] = field(default_factory=dict)
+    mdev_type: str | None = None
+    mdev_address: str | None = None
+
+
+def node_device(text: str) -> NodeDevice:
+    """Return the device of a document.
+
+    :raises ValueError: the document lacks what a device of its kind has; the message names it.
+    """
+    document = parse_document(text, "device")
+    name, pci = text_of(document, "name"), document.find("capability[@type='pci']")
+    if name is None or document.find("capability") is None:
+        raise ValueError("a document without a name or a capability")
+    available: dict[str, int] = {}
+    for each in document.findall(".//capability[@type='mdev_types']/type"):
+        kind = each.get("id")
+        if not kind or kind in available:
+            raise ValueError("a document without one name for each mdev type")
+        count = whole_number(text_of(each, "availableInstances"))
+        available[kind] = _required(count, "the number of available instances")
+    mdev = document.find("capability[@type='mdev']")
+    mdev_type = None if mdev is None else mdev.find("type")
+    own_type = None if mdev_type is None else mdev_type.get("id") or None
+    return NodeDevice(
+        name,
+        text_of(document, "parent"),
+        None if pci is None else _pci_device(pci),
+        text_of(document, "capability[@type='net']/interface"),
+        available,
+        None if mdev is None else _required(own_type, "the type of a mediated device"),
+        text_of(document, "capability[@type='mdev']/parent_addr"),
+    )
+
+
+def _pci_device(pci: Element) -> PciDevice:
+    numbers = (whole_number(text_of(pci, part)) for part in _ADDRESS_PARTS)  # decimal
+    address = _required(_format_address(*numbers), "a PCI address")
+    vendor, product = (
+        _required(_pci_id(pci.find(part)), "vendor or product") for part in ("vendor", "product")
+    )
+    pf, numa = pci.find("capability[@type='phys_function']/address"), pci.find("numa")
+    physical = None
+    if pf is not None:
+        physical = _required(address_of(pf), "the address of its physical function")
+    node = "-1" if numa is None else numa.get("node")  # the kernel's number for none
+    cell = whole_number(node)
+    if cell is None and node != "-1":
+        raise ValueError(f"a document without a valid NUMA node (it has {node!r})")
+    return PciDevice(
+        address,
+        vendor,
+        product,
+        None if physical == address else physical,
+        cell,
+        has_iommu_group=pci.find("iommuGroup") is not None,
+        is_bridge=(text_of(pci, "class") or "").startswith(HOST_BRIDGE)
+        or any(pci.find(f"capability[@type='{kind}']") is not None for kind in BRIDGES),
+    )
+
+
+def _required(value: T | None, what: str) -> T:
+    if value is None:
+        raise ValueError(f"a document without {what}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,120 +141,52 @@ class PciBus:
     networks: Mapping[str, str]
 
 
-def one_document_per_address(
-    documents: Iterable[Element],
-) -> tuple[list[Element], dict[str, str]]:
+def one_device_per_address(
+    devices: Iterable[NodeDevice],
+) -> tuple[list[NodeDevice], dict[str, str]]:
     """Return the node devices without those whose PCI address another one has, and notes on these.
 
     The one whose name comes first is used.
     """
     names: dict[str, str] = {}
     used, notes = [], {}
-    for document in sorted(documents, key=lambda element: text_of(element, "name") or ""):
-        pci, name = document.find("capability[@type='pci']"), text_of(document, "name") or ""
-        address = None if pci is None else pci_address(pci)
-        if address is None or names.setdefault(address, name) == name:
-            used.append(document)
+    for device in sorted(devices, key=lambda device: device.name):
+        address = None if device.pci is None else device.pci.address
+        if address is None or names.setdefault(address, device.name) == device.name:
+            used.append(device)
         else:
             notes[f"PCI device {address}"] = (
-                f"libvirt lists it twice: {name} is left out, {names[address]} is used"
+                f"libvirt lists it twice: {device.name} is left out, {names[address]} is used"
             )
     return used, notes
 
 
-def pci_bus(documents: Sequence[Element]) -> PciBus:
-    """Return the PCI devices of node devices; kinds other than PCI and network are skipped."""
-    by_name = {
-        text_of(document, "name"): device for document in documents if (device := _device(document))
+def pci_bus(devices: Sequence[NodeDevice]) -> PciBus:
+    """Return the PCI devices of node devices, without bridges, and their network devices."""
+    by_name = {it.name: it.pci for it in devices if it.pci is not None and not it.pci.is_bridge}
+    networks = {
+        it.interface: by_name[it.parent].address
+        for it in devices
+        if it.interface and it.parent in by_name
     }
-    networks = {}
-    for document in documents:
-        name = text_of(document, "capability[@type='net']/interface")
-        parent = by_name.get(text_of(document, "parent"))
-        if name and parent is not None:
-            networks[name] = parent.address
-    devices = sorted(by_name.values(), key=lambda device: device.address)
-    return PciBus({device.address: device for device in devices}, networks)
+    in_order = sorted(by_name.values(), key=lambda device: device.address)
+    return PciBus({device.address: device for device in in_order}, networks)
 
 
-def device_document_problem(text: str) -> str | None:
-    """Return what a device's document lacks, or ``None``."""
-    document = parse_document(text)
-    pci, mdev = (document.find(f"capability[@type='{kind}']") for kind in ("pci", "mdev"))
-    types = document.findall(".//capability[@type='mdev_types']/type")
-    if text_of(document, "name") is None or document.find("capability") is None:
-        return "gave a document without a name or a capability"
-    has = {
-        "the type of a mediated device": mdev is None or _id_of(mdev.find("type")),
-        "one name for each mdev type": len(types) == len({*filter(None, map(_id_of, types))}),
-        "the number of available instances": all(
-            whole_number(text_of(mdev_type, "availableInstances")) is not None
-            for mdev_type in types
-        ),
-    }
-    if pci is not None:
-        pf, numa = pci.find("capability[@type='phys_function']/address"), pci.find("numa")
-        node = None if numa is None else numa.get("node")
-        has |= {
-            "a PCI address": pci_address(pci),
-            "vendor or product": all(_pci_id(pci.find(part)) for part in ("vendor", "product")),
-            "the address of its physical function": pf is None or address_of(pf),
-            f"a valid NUMA node (it has {node!r})": numa is None
-            or node == "-1"  # the kernel's number for none
-            or cell_of(pci) is not None,
-        }
-    lacking = [what for what, there in has.items() if not there]
-    return f"gave a document without {lacking[0]}" if lacking else None
+def assigned_addresses(text: str) -> frozenset[str]:
+    """Return the addresses of PCI devices in the definition of a guest, running or not.
 
-
-def _id_of(element: Element | None) -> str | None:
-    return None if element is None else element.get("id")
-
-
-def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:
-    """Return the addresses of PCI devices in the definitions of guests, running or not."""
+    :raises ValueError: the text is no document of a guest.
+    """
+    domain = parse_document(text, "domain")
     paths = ("devices/hostdev[@type='pci']/source/address", "devices/interface/source/address")
-    listed = (
-        element
-        for text in domains
-        for path in paths
-        for element in parse_document(text).findall(path)
-    )
+    listed = (element for path in paths for element in domain.findall(path))
     return frozenset(address for element in listed if (address := address_of(element)))
 
 
 def address_of(element: Element) -> str | None:
     """Return an <address> with hexadecimal attributes as ``0000:81:02.0``; ``None`` if invalid."""
     return _format_address(*(_hexadecimal(element.get(part)) for part in _ADDRESS_PARTS))
-
-
-def cell_of(capability: Element) -> int | None:
-    """Return the NUMA cell that a PCI device is on."""
-    cell = capability.find("numa")
-    return None if cell is None else whole_number(cell.get("node"))
-
-
-def pci_address(capability: Element) -> str | None:
-    """Return the address of a PCI capability, whose elements are decimal numbers."""
-    return _format_address(*(whole_number(text_of(capability, part)) for part in _ADDRESS_PARTS))
-
-
-def _device(document: Element) -> PciDevice | None:
-    """Return the device; ``None`` for a bridge, or without an address, a vendor or a product."""
-    pci = document.find("capability[@type='pci']")
-    if pci is None or any(pci.find(f"capability[@type='{kind}']") is not None for kind in BRIDGES):
-        return None
-    address = pci_address(pci)
-    vendor, product = (_pci_id(pci.find(part)) for part in ("vendor", "product"))
-    is_host_bridge = (text_of(pci, "class") or "").startswith(HOST_BRIDGE)
-    if is_host_bridge or address is None or vendor is None or product is None:
-        return None
-    pf = pci.find("capability[@type='phys_function']/address")
-    physical = None if pf is None else address_of(pf)
-    if physical == address:
-        physical = None
-    has_iommu_group = pci.find("iommuGroup") is not None
-    return PciDevice(address, vendor, product, physical, cell_of(pci), has_iommu_group)
 
 
 def _pci_id(element: Element | None) -> str | None:

@@ -25,14 +25,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
-from xml.etree.ElementTree import Element
 
-from drivers.libvirt.devices.pci_devices import cell_of, pci_address
+from drivers.libvirt.devices.pci_devices import NodeDevice
 from drivers.libvirt.devices.pools import Pool
-from drivers.libvirt.documents import text_of, whole_number
 from reportclient.model import MAX_INT
-
-TYPES = ".//capability[@type='mdev_types']/type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,47 +46,25 @@ class MdevParent:
     cell: int | None = None
 
 
-def mdev_parents(documents: Sequence[Element]) -> tuple[MdevParent, ...]:
+def mdev_parents(devices: Sequence[NodeDevice]) -> tuple[MdevParent, ...]:
     """Return all devices that support mdev types, by name."""
-    listed: dict[str, tuple[Element, str | None]] = {}
-    for document in documents:
-        name, pci = text_of(document, "name"), document.find("capability[@type='pci']")
-        if name and document.find(TYPES) is not None:
-            listed.setdefault(name, (document, None if pci is None else pci_address(pci)))
-    existing = _existing_instances(
-        documents, {address: name for name, (_, address) in listed.items() if address}
-    )
-    parents = []
-    for name, (document, address) in sorted(listed.items(), key=lambda item: item[0]):
-        available: dict[str, int] = {}
-        for mdev_type in document.findall(TYPES):
-            count = whole_number(text_of(mdev_type, "availableInstances")) or 0
-            available.setdefault(mdev_type.get("id") or "", count)
-        pci = document.find("capability[@type='pci']")
-        cell = None if pci is None else cell_of(pci)
-        parents.append(MdevParent(name, available, existing.get(name, {}), address, cell))
-    return tuple(parents)
-
-
-def _existing_instances(
-    documents: Iterable[Element], names: Mapping[str, str]
-) -> dict[str, Counter[str]]:
-    """Count existing mediated devices by the parent's name and by type.
-
-    ``names``: the parents' names by their addresses.
-    """
+    names = {it.pci.address: it.name for it in devices if it.available and it.pci is not None}
     existing: dict[str, Counter[str]] = {}
-    seen: set[str] = set()
-    for document in documents:
-        mdev_type = document.find("capability[@type='mdev']/type")
-        name = text_of(document, "name") or ""
-        if mdev_type is None or name in seen:
-            continue
-        seen.add(name)
-        address = text_of(document, "capability[@type='mdev']/parent_addr") or ""
-        parent = names.get(address) or text_of(document, "parent") or ""
-        existing.setdefault(parent, Counter())[mdev_type.get("id") or ""] += 1
-    return existing
+    for device in devices:
+        if device.mdev_type is not None:
+            parent = names.get(device.mdev_address or "") or device.parent or ""
+            existing.setdefault(parent, Counter())[device.mdev_type] += 1
+    return tuple(
+        MdevParent(
+            device.name,
+            device.available,
+            existing.get(device.name, {}),
+            None if device.pci is None else device.pci.address,
+            None if device.pci is None else device.pci.cell,
+        )
+        for device in sorted(devices, key=lambda device: device.name)
+        if device.available
+    )
 
 
 VGPU = "VGPU"

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import require_document
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, host_cpu
 from drivers.libvirt.tree.reported import HostReport
@@ -97,12 +97,12 @@ def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
     return tuple(GuestType(arch, machine, virt_type) for machine in machines or [None])
 
 
-def domain_capabilities(sources: Sources, guest: GuestType) -> str | None:
+def domain_capabilities(sources: Sources, guest: GuestType) -> Element | None:
     """Return the domain capabilities document of a guest type; needs a read-write connection."""
     kind = f"{guest.machine}, {guest.virt_type}" if guest.machine else guest.virt_type
     return sources.call_libvirt(
         f"domain capabilities of {guest.arch} on {kind}",
-        lambda c: require_document(
+        lambda c: parse_document(
             str(c.getDomainCapabilities(None, guest.arch, guest.machine, guest.virt_type, 0)),
             "domainCapabilities",
         ),

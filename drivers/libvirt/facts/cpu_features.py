@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import parse_document, require_document
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.tree.reported import HostReport
@@ -75,16 +75,6 @@ _WITH_CPU_MODELS = frozenset({"kvm", "qemu"})
 
 
 @dataclass(frozen=True, slots=True)
-class CpuChoice:
-    """The options of guests' CPUs; ``mode`` ``None``: see :func:`effective_mode`."""
-
-    virt_type: str = "kvm"
-    mode: str | None = None
-    models: tuple[str, ...] = ()
-    extra_flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CpuToExpand:
     """A <cpu> document to be expanded by libvirt, and a description of it for messages."""
 
@@ -102,9 +92,12 @@ class GuestCpuFeatures:
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """The traits of CPU features."""
+    """The traits of CPU features; ``mode`` ``None``: see :meth:`effective_mode`."""
 
-    choice: CpuChoice
+    virt_type: str = "kvm"
+    mode: str | None = None
+    models: tuple[str, ...] = ()
+    extra_flags: tuple[str, ...] = ()
     name: ClassVar[str] = "CPU features"
 
     @classmethod
@@ -119,28 +112,82 @@ class CpuFeatures:
         if group.cpu_mode == "custom" and not group.cpu_models:
             raise ValueError("[libvirt] cpu_mode = custom needs [libvirt] cpu_models")
         models, flags = tuple(group.cpu_models), tuple(group.cpu_model_extra_flags)
-        return cls(CpuChoice(group.virt_type, group.cpu_mode, models, flags))
+        return cls(group.virt_type, group.cpu_mode, models, flags)
 
     def query_host(self, sources: Sources) -> GuestCpuFeatures | None:
         """Return the features of guests' CPUs; incomplete where libvirt did not answer."""
         cpu = host_cpu(sources.capabilities)
-        models = cpu_models(sources, cpu.arch) if self.choice.models and cpu.arch else ()
-        cpus = cpus_to_expand(cpu, self.choice, models)
+        models = cpu_models(sources, cpu.arch) if self.models and cpu.arch else ()
+        cpus = self.cpus_to_expand(cpu, models)
         documents = [expanded_cpu(sources, cpu_to_expand) for cpu_to_expand in cpus]
-        return guest_features(cpu, self.choice, cpus, documents)
+        return self.guest_features(cpu, cpus, documents)
 
     def build_report(self, answer: GuestCpuFeatures | None, context: ReportContext) -> HostReport:
         """Return the traits for the host's architecture."""
         threads = hyperthreading(context.cells or ())
         return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer, threads))
 
+    def effective_mode(self, arch: str | None) -> str | None:
+        """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
+        if self.virt_type not in _WITH_CPU_MODELS:
+            return None if self.mode == "none" else self.mode
+        if self.mode is None:
+            return "host-passthrough" if arch == AARCH64 else "host-model"
+        return self.mode
 
-def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> str | None:
+    def cpus_to_expand(
+        self, cpu: HostCpu, libvirt_models: Iterable[str] = ()
+    ) -> tuple[CpuToExpand, ...]:
+        """Return the CPUs for libvirt to expand; names are spelt as in ``libvirt_models``."""
+        mode = self.effective_mode(cpu.arch)
+        if mode in HOST_MODES:
+            # Of a model that libvirt does not know (as on all ARM hosts) it lists all features.
+            is_complete = cpu.arch == AARCH64 or cpu.model is None
+            return () if is_complete else (CpuToExpand(cpu.document, "the host's CPU"),)
+        if mode is None or cpu.arch is None:
+            return ()
+        spelling = {name.lower(): name for name in libvirt_models}
+        models = self.models if mode == "custom" else ()
+        cpus = []
+        for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),):
+            spelt = spelling.get(model.lower(), model)
+            element = Element("cpu")
+            ET.SubElement(element, "arch").text = cpu.arch
+            ET.SubElement(element, "model").text = spelt
+            document = ET.tostring(element, encoding="unicode")
+            cpus.append(CpuToExpand(document, f"CPU model {spelt}"))
+        return tuple(cpus)
+
+    def guest_features(
+        self,
+        cpu: HostCpu,
+        expanded: Sequence[CpuToExpand],
+        documents: Sequence[Element | None],
+    ) -> GuestCpuFeatures | None:
+        """Return the CPU features of guests; ``None``: unknown for this virt_type or host.
+
+        ``documents`` are libvirt's answers for ``expanded``; ``None`` if it did not answer.
+        """
+        mode = self.effective_mode(cpu.arch)
+        if mode is None or cpu.arch is None:
+            return None
+        answers = [document for document in documents if document is not None]
+        names = frozenset().union(*map(features, answers))
+        if mode in HOST_MODES:
+            names |= cpu.features
+        complete = len(answers) == len(expanded) and bool(names)
+        flags = [flag.strip().lower() for flag in self.extra_flags]
+        added = {flag.removeprefix("+") for flag in flags if not flag.startswith("-")}
+        removed = {flag[1:] for flag in flags if flag.startswith("-")}
+        return GuestCpuFeatures((names | added) - removed, complete)
+
+
+def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> Element | None:
     """Return the <cpu> document with all features of its model, or ``None``."""
     flag = sources.host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
     return sources.call_libvirt(
         f"the features of {cpu.name}",
-        lambda c: require_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
+        lambda c: parse_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
         until_event=CONNECTION,
     )
 
@@ -153,63 +200,6 @@ def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
         until_event=CONNECTION,
     )
     return names or ()
-
-
-def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
-    """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
-    if choice.virt_type not in _WITH_CPU_MODELS:
-        return None if choice.mode == "none" else choice.mode
-    if choice.mode is None:
-        return "host-passthrough" if arch == AARCH64 else "host-model"
-    return choice.mode
-
-
-def cpus_to_expand(
-    cpu: HostCpu, choice: CpuChoice, libvirt_models: Iterable[str] = ()
-) -> tuple[CpuToExpand, ...]:
-    """Return the CPUs for libvirt to expand, with model names spelt as in ``libvirt_models``."""
-    mode = effective_mode(choice, cpu.arch)
-    if mode in HOST_MODES:
-        # If libvirt does not know the model (as on all ARM hosts), it lists all features already.
-        is_complete = cpu.arch == AARCH64 or cpu.model is None
-        return () if is_complete else (CpuToExpand(cpu.document, "the host's CPU"),)
-    if mode is None or cpu.arch is None:
-        return ()
-    spelling = {name.lower(): name for name in libvirt_models}
-    models = choice.models if mode == "custom" else ()
-    cpus = []
-    for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),):
-        spelt = spelling.get(model.lower(), model)
-        element = Element("cpu")
-        ET.SubElement(element, "arch").text = cpu.arch
-        ET.SubElement(element, "model").text = spelt
-        document = ET.tostring(element, encoding="unicode")
-        cpus.append(CpuToExpand(document, f"CPU model {spelt}"))
-    return tuple(cpus)
-
-
-def guest_features(
-    cpu: HostCpu,
-    choice: CpuChoice,
-    expanded: Sequence[CpuToExpand],
-    documents: Sequence[str | None],
-) -> GuestCpuFeatures | None:
-    """Return the CPU features of guests; ``None``: unknown for this virt_type or host.
-
-    ``documents`` are libvirt's answers for ``expanded``; ``None`` if it did not answer.
-    """
-    mode = effective_mode(choice, cpu.arch)
-    if mode is None or cpu.arch is None:
-        return None
-    parsed = [parse_document(answer) for answer in documents if answer]
-    names = frozenset().union(*map(features, parsed))
-    if mode in HOST_MODES:
-        names |= cpu.features
-    complete = len(parsed) == len(expanded) and bool(names)
-    flags = [flag.strip().lower() for flag in choice.extra_flags]
-    added = {flag.removeprefix("+") for flag in flags if not flag.startswith("-")}
-    removed = {flag[1:] for flag in flags if flag.startswith("-")}
-    return GuestCpuFeatures((names | added) - removed, complete)
 
 
 def cpu_traits(

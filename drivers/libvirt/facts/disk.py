@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
-from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
@@ -74,9 +73,16 @@ class ImageBackend:
 
 @dataclass(frozen=True, slots=True)
 class StoragePool:
-    """A storage pool of libvirt: its size in bytes, the paths of its ``devices``."""
+    """A storage pool of libvirt: its size in bytes, the paths of its ``devices``.
 
-    name: str
+    ``kind`` is its type; ``source`` the name of a volume group or pool, ``target`` the path of a
+    directory.
+    """
+
+    kind: str | None
+    name: str | None
+    source: str | None
+    target: str | None
     size: int
     devices: tuple[str, ...] = ()
 
@@ -135,12 +141,10 @@ class Disk:
         active = binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
         listed = sources.list_documents(
             POOLS,
-            lambda c: read_documents(
-                c, binding, c.listAllStoragePools(active), "pool", pool_document_problem
-            ),
+            lambda c: read_documents(c, binding, c.listAllStoragePools(active), storage_pool),
         )
         pools = listed or ListedDocuments()
-        pool = storage_pool(map(parse_document, pools.documents.values()), images, path)
+        pool = backend_pool(pools.documents.values(), images, path)
         size, cached = None if pool is None else pool.size, 0
         if pool is None and images.in_files:
             what = f"the size of the file system of {path}"
@@ -208,37 +212,45 @@ def below(root: Path, path: Path) -> Path:
     return root / path.relative_to(path.anchor)
 
 
-def pool_document_problem(text: str) -> str | None:
-    """Return what an active pool's document lacks, or ``None``."""
-    capacity = parse_document(text).find("capacity")
-    try:
-        amount_bytes(capacity, unit="bytes")
-    except ValueError as err:
-        return f"gave a document that can't be right: {err}"
-    return "gave a document without a capacity" if capacity is None else None
+def storage_pool(text: str) -> StoragePool:
+    """Return the pool of an active pool's document.
 
-
-def storage_pool(
-    documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
-) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None`` if there is none with a size.
-
-    :raises ValueError: a size is invalid; see :func:`pool_document_problem`.
+    :raises ValueError: the capacity is missing or invalid.
     """
-    for document in documents:
-        kind, name = document.get("type"), text_of(document, "name")
-        source, target = text_of(document, "source/name"), text_of(document, "target/path")
+    document = parse_document(text, "pool")
+    capacity = document.find("capacity")
+    if capacity is None:
+        raise ValueError("a document without a capacity")
+    try:
+        size = amount_bytes(capacity, unit="bytes")
+    except ValueError as err:
+        raise ValueError(f"a document that can't be right: {err}") from None
+    paths = (device.get("path") for device in document.findall("source/device"))
+    return StoragePool(
+        document.get("type"),
+        text_of(document, "name"),
+        text_of(document, "source/name"),
+        text_of(document, "target/path"),
+        size,
+        tuple(path for path in paths if path),
+    )
+
+
+def backend_pool(
+    pools: Iterable[StoragePool], images: ImageBackend, instances_path: PurePath
+) -> StoragePool | None:
+    """Return the pool that is the image backend; ``None`` if there is none with a size."""
+    for pool in pools:
         if images.in_files:
-            is_path = target is not None and PurePath(target) == instances_path
-            is_backend = kind in FILE_POOLS and is_path
+            is_path = pool.target is not None and PurePath(pool.target) == instances_path
+            is_backend = pool.kind in FILE_POOLS and is_path
         else:
             # A logical pool without a source name has the volume group of its own name.
-            group = name if kind == "logical" and not source else None
-            is_backend = kind == POOL_TYPES.get(images.kind) and images.name in (source, group)
-        size = amount_bytes(document.find("capacity"), unit="bytes")
-        if is_backend and size:
-            paths = (device.get("path") for device in document.findall("source/device"))
-            return StoragePool(name or "?", size, tuple(path for path in paths if path))
+            group = pool.name if pool.kind == "logical" and not pool.source else None
+            named = images.name in (pool.source, group)
+            is_backend = pool.kind == POOL_TYPES.get(images.kind) and named
+        if is_backend and pool.size:
+            return pool
     return None
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
@@ -21,7 +21,6 @@ from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host, LibvirtCall
 from drivers.libvirt.connection.session import unusable_answer
-from drivers.libvirt.documents import require_document
 from drivers.libvirt.facts.topology import Cell
 from drivers.libvirt.tree.reported import HostReport, Observed
 
@@ -35,10 +34,10 @@ D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
-class ListedDocuments:
-    """Documents by the object's name; ``unread``: why there is none, by name."""
+class ListedDocuments(Generic[T]):
+    """Parsed documents by the object's name; ``unread``: why there is none, by name."""
 
-    documents: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, T] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
 
     def notes(self, kind: str) -> dict[str, str]:
@@ -50,35 +49,28 @@ def read_documents(
     connection: Any,
     binding: Any,
     objects: Iterable[Any],
-    tag: str,
-    problem: Callable[[str], str | None] = lambda _text: None,
-) -> ListedDocuments:
-    """Return the documents with the root ``tag`` of ``objects``, without those that are gone.
+    parse: Callable[[str], T],
+) -> ListedDocuments[T]:
+    """Return the parsed documents of ``objects``, without those that are gone.
 
-    Runs in the worker thread that holds the connection.  A document that can't be read does not
-    affect the others.
-    ``problem`` returns why a document can't be used, or ``None`` if it can.
+    Runs in the worker thread that holds the connection.  A document that can't be read, or for
+    which ``parse`` raises ``ValueError``, does not affect the others.
     """
     not_found = {getattr(binding, name) for name in NOT_FOUND_ERRORS}
-    listed = ListedDocuments()
+    listed: ListedDocuments[T] = ListedDocuments()
     for number, item in enumerate(objects):
         name = f"number {number}"  # until its name is read: decoding may fail
         try:
             name = str(item.name())
-            text = require_document(str(item.XMLDesc(0)), tag)
-            why = problem(text)
+            listed.documents[name] = parse(str(item.XMLDesc(0)))
         except ValueError as err:
-            why = unusable_answer(err)
+            listed.unread[name] = unusable_answer(err)
         except binding.libvirtError as err:
             if not connection.isAlive():
                 raise
             if err.get_error_code() in not_found:
                 continue
-            why = str(err.get_error_message() or err)
-        if why is None:
-            listed.documents[name] = text
-        else:
-            listed.unread[name] = why
+            listed.unread[name] = str(err.get_error_message() or err)
     return listed
 
 
@@ -96,7 +88,7 @@ class Sources:
         self._clock = clock
         self._cached: dict[str, tuple[int, float]] = {}
         self._last_answers: dict[str, Any] = {}
-        self._last_documents: dict[str, dict[str, str]] = {}
+        self._last_documents: dict[str, dict[str, Any]] = {}
         self._failed: dict[str, str] = {}
         self._durations: dict[str, float] = {}
 
@@ -135,8 +127,8 @@ class Sources:
         return self.fetch_or_default(name, fetch, default)
 
     def list_documents(
-        self, topic: str, call: LibvirtCall[ListedDocuments]
-    ) -> ListedDocuments | None:
+        self, topic: str, call: LibvirtCall[ListedDocuments[T]]
+    ) -> ListedDocuments[T] | None:
         """Return the documents of a topic; read over a side connection, cached until an event.
 
         For a document that is listed but can't be read, its last version is returned.  ``None``:
@@ -199,10 +191,6 @@ class Sources:
     def failed(self) -> dict[str, str]:
         """Return the sources whose last fetch failed, and why."""
         return dict(self._failed)
-
-    def never_answered(self) -> frozenset[str]:
-        """Return the sources that failed and have never answered."""
-        return frozenset(name for name in self._failed if name not in self._last_answers)
 
     def durations(self) -> dict[str, float]:
         """Return the seconds that the last fetch of each source took."""

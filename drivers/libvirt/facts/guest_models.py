@@ -15,7 +15,6 @@ import os_traits
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.architecture import GuestType, domain_capabilities, guest_types
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
@@ -84,19 +83,16 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class TpmChoice:
-    """Whether guests can have an emulated TPM, and Nova's modes of keeping its secret."""
-
-    enabled: bool = False
-    secrets: frozenset[str] = frozenset(SECRET_KINDS)
-
-
-@dataclass(frozen=True, slots=True)
 class GuestModels:
-    """The traits of device models, from domain capabilities and versions."""
+    """The traits of device models, from domain capabilities and versions.
+
+    ``has_tpm``: whether guests can have an emulated TPM; ``secrets``: Nova's modes of keeping its
+    secret.
+    """
 
     virt_type: str
-    tpm: TpmChoice
+    has_tpm: bool = False
+    secrets: frozenset[str] = frozenset(SECRET_KINDS)
     name: ClassVar[str] = "domain capabilities"
 
     @classmethod
@@ -104,9 +100,9 @@ class GuestModels:
         """Return the fact with virt_type and the options of emulated TPMs."""
         group = context.conf.libvirt
         secrets = frozenset(group.supported_tpm_secret_security)
-        return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
+        return cls(group.virt_type, group.swtpm_enabled, secrets)
 
-    def query_host(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
+    def query_host(self, sources: Sources) -> tuple[Sequence[Element | None], Versions | None]:
         """Return the domain capabilities of each guest type (``None``: unknown), and versions
         (``None``: the hypervisor has none or never answered).
         """
@@ -123,42 +119,61 @@ class GuestModels:
         return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
 
     def build_report(
-        self, answer: tuple[Sequence[str | None], Versions | None], context: ReportContext
+        self, answer: tuple[Sequence[Element | None], Versions | None], context: ReportContext
     ) -> HostReport:
         """Return the traits for the host's own architecture."""
         types, (documents, versions) = guest_types(context.capabilities, self.virt_type), answer
-        return HostReport(traits=model_traits(types, documents, tpm=self.tpm, versions=versions))
+        return HostReport(traits=self.model_traits(types, documents, versions))
 
+    def model_traits(
+        self,
+        types: Sequence[GuestType],
+        answers: Sequence[Element | None],
+        versions: Versions | None = None,
+    ) -> dict[str, bool]:
+        """Return for each trait whether guests can have it; unknown ones are left out.
 
-def model_traits(
-    types: Sequence[GuestType],
-    answers: Sequence[str | None],
-    *,
-    tpm: TpmChoice,
-    versions: Versions | None = None,
-) -> dict[str, bool]:
-    """Return for each trait whether guests can have it; unknown ones are left out.
+        ``answers`` are the documents of ``types``; if one is ``None``, only tables and versions are
+        used.
+        """
+        if not types:
+            return {}
+        arch = types[0].arch
+        traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
+        for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
+            if arch in table or prefix == IOMMU:
+                by_prefix = _by_prefix(prefix, table.get(arch, frozenset()))
+                traits |= {
+                    name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES
+                }
+        if versions is not None and arch in VIFS:
+            traits |= _by_version(arch, versions)
+        documents = [answer for answer in answers if answer is not None]
+        if len(documents) < len(types):
+            return traits
+        for prefix, section, enum in LISTED_MODELS:
+            values = _values(documents, section, enum)
+            traits |= {} if values is None else _by_prefix(prefix, values)
+        return traits | _features(documents, arch) | self._tpm(documents)
 
-    ``answers`` are the documents of ``types``; if one is ``None``, only tables and versions are
-    used.
-    """
-    if not types:
-        return {}
-    arch = types[0].arch
-    traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
-    for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
-        if arch in table or prefix == IOMMU:
-            by_prefix = _by_prefix(prefix, table.get(arch, frozenset()))
-            traits |= {name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES}
-    if versions is not None and arch in VIFS:
-        traits |= _by_version(arch, versions)
-    documents = [parse_document(answer) for answer in answers if answer is not None]
-    if len(documents) < len(types) or any(d.tag != "domainCapabilities" for d in documents):
-        return traits
-    for prefix, section, enum in LISTED_MODELS:
-        values = _values(documents, section, enum)
-        traits |= {} if values is None else _by_prefix(prefix, values)
-    return traits | _features(documents, arch) | _tpm(documents, tpm)
+    def _tpm(self, documents: list[Element]) -> dict[str, bool]:
+        """Return the traits of emulated TPMs; where libvirt lists no versions, swtpm has both."""
+        backends = _values(documents, "devices/tpm", "backendModel")
+        if backends is None:
+            return {}
+        enabled = self.has_tpm and "emulator" in backends
+        models = _values(documents, "devices/tpm", "model") or frozenset()
+        versions = _values(documents, "devices/tpm", "backendVersion") or {"1.2", "2.0"}
+        return {
+            f"{TPM}1_2": enabled and "1.2" in versions,
+            f"{TPM}2_0": enabled and "2.0" in versions,
+            f"{TPM}TIS": enabled and "tpm-tis" in models,
+            f"{TPM}CRB": enabled and "tpm-crb" in models,
+            **{
+                f"{SECRETS}{kind.upper()}": enabled and kind in self.secrets
+                for kind in SECRET_KINDS
+            },
+        }
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
@@ -204,20 +219,3 @@ def _features(documents: list[Element], arch: str) -> dict[str, bool]:
         traits["COMPUTE_FIRMWARE_UEFI"] = "efi" in firmware
         traits["COMPUTE_SECURITY_UEFI_SECURE_BOOT"] = "efi" in firmware and "yes" in secure
     return traits
-
-
-def _tpm(documents: list[Element], choice: TpmChoice) -> dict[str, bool]:
-    """Return the traits of emulated TPMs; libvirt before 8.6 lists no versions: swtpm has both."""
-    backends = _values(documents, "devices/tpm", "backendModel")
-    if backends is None:
-        return {}
-    enabled = choice.enabled and "emulator" in backends
-    models = _values(documents, "devices/tpm", "model") or frozenset()
-    versions = _values(documents, "devices/tpm", "backendVersion") or {"1.2", "2.0"}
-    return {
-        f"{TPM}1_2": enabled and "1.2" in versions,
-        f"{TPM}2_0": enabled and "2.0" in versions,
-        f"{TPM}TIS": enabled and "tpm-tis" in models,
-        f"{TPM}CRB": enabled and "tpm-crb" in models,
-        **{f"{SECRETS}{kind.upper()}": enabled and kind in choice.secrets for kind in SECRET_KINDS},
-    }

@@ -6,10 +6,10 @@ of these four classes; the root has everything else.
 
 What libvirt does not report stays as Placement has it.
 
-A CPU is offered in one class only, VCPU or PCPU, or two guests could get the same CPU.  After an
-operator moved a CPU from one class to the other, the new class waits until Placement has no
-inventory of the old one: for one period, or while guests use it and the agent drains it.  A note
-says that it waits.
+A CPU is offered in one class only, VCPU or PCPU, or two guests could get the same CPU.  If all CPUs
+change their class, the write that removes the old one adds the new one, and whoever drains the old
+one waits with the new one (:mod:`reportclient.refusals`).  If they change their provider at once,
+which no write shows, the new class waits here until Placement has no inventory of the old one.
 """
 
 import re
@@ -219,14 +219,20 @@ def cpus_and_memory_report(
     notes: dict[str, str] = {}
     if report_numa == NESTED and outside:
         notes["NUMA"] = f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"
-    desired: dict[str, Records] = {}
+    desired: dict[str, dict[str, Any]] = {}
     for name, share in shares.items():
-        desired[name], problems = _records(node, name, share, host, current)
+        records, problems = _records(node, name, share, host, current)
+        desired[name] = dict(records)
         suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
         notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
-    settled, waiting = _one_class_per_cpu({node: {}, **desired}, current)
-    notes |= {f"CPUs of {name}": problem for name, problem in waiting.items()}
-    return HostReport(settled.pop(node), _cells(node, settled), notes=notes)
+    for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
+        leaving = any(old in current[name] for name in current.keys() - shares.keys())
+        if leaving and not any(old in records for records in desired.values()):
+            for records in desired.values():
+                records.pop(new, None)
+            text = f"Placement still has {old}: {new} is reported once no guest uses it"
+            notes[f"CPUs of {node}"] = text
+    return HostReport(desired.pop(node, {}), _cells(node, desired), notes=notes)
 
 
 def _records(
@@ -297,35 +303,6 @@ def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostRe
     root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
     cells = _cells(node, dict(sorted(current.items())))
     return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
-
-
-def _one_class_per_cpu(
-    desired: Mapping[str, Records], observed: Observed
-) -> tuple[dict[str, Records], dict[str, str]]:
-    """Reduce a class by the CPUs that Placement still has in the other class.
-
-    Both arguments are inventories by provider name.  A class is not reduced below the total that
-    Placement has.  Return the inventories, and a note for each provider that waits.
-
-    A provider that gives up a class has what Placement has of it.  If it has none, and every
-    provider gives up the class, it is all CPUs of all providers (they move).
-    """
-    settled, notes = dict(desired), dict[str, str]()
-    for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
-        nobody_keeps_it = not any(old in records for records in desired.values())
-        for name, records in desired.items():
-            current = observed.get(name, {})
-            still_old = 0
-            if old not in records and old in current:
-                still_old = _total(current, old)
-            elif nobody_keeps_it:
-                still_old = sum(_total(other, old) for other in observed.values())
-            wanted = _total(records, new)
-            limit = max(_total(current, new), wanted - still_old)
-            if limit < wanted:
-                settled[name] = _capped(records, new, limit)
-                notes[name] = f"Placement still has {old}: {new} is reported once no guest uses it"
-    return settled, notes
 
 
 def _capped(records: Records, name: str, limit: int) -> Records:

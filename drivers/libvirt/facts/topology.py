@@ -24,7 +24,6 @@ from drivers.inventory import cpu_set
 from drivers.libvirt.documents import (
     amount_bytes,
     parse_cpus,
-    parse_document,
     text_of,
     whole_number,
 )
@@ -193,10 +192,10 @@ def cores(cells: Iterable[Cell]) -> frozenset[frozenset[int]]:
 STRICT = frozenset({"strict", "restrictive"})
 
 
-def guest_cells(domains: Iterable[str], cells: Sequence[Cell]) -> dict[str, int]:
+def guest_cells(domains: Iterable[Element], cells: Sequence[Cell]) -> dict[str, int]:
     """Return the cell's number for each guest that is bound to one cell, by the guest's UUID."""
     bound_to: dict[str, int] = {}
-    for domain in map(parse_document, domains):
+    for domain in domains:
         uuid, bound = text_of(domain, "uuid"), _bound_cells(domain, cells)
         if uuid is not None and len(bound) == 1:
             bound_to[uuid.lower()] = min(bound)

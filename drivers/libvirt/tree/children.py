@@ -16,7 +16,6 @@ from drivers.libvirt.tree.names import (
     GROUP,
     child_uuid,
     created_by_nova,
-    earlier_provider,
     is_renamed_from,
     sources_of,
 )
@@ -176,7 +175,8 @@ def _place_all(
     for name, child in reported.items():
         cell = None if child.cell is None else report.cells.get(child.cell)
         parent = root.uuid if cell is None else placed.get(cell.name, root.uuid)
-        earlier = None if tree.exists(name) else earlier_provider(root.name, name, gone)
+        before = (each for each in gone if is_renamed_from(root.name, name, each.name))
+        earlier = None if tree.exists(name) else next(before, None)
         inventory = {key: record for key, record in child.inventory.items() if record["total"] > 0}
         if earlier is not None:
             for key, record in earlier.inventory.items():

@@ -16,7 +16,6 @@ twice.
 """
 
 import re
-from collections.abc import Iterable
 
 import os_traits
 
@@ -68,15 +67,6 @@ def is_renamed_from(node: str, name: str, old_name: str) -> bool:
         return False
     other_node = old_name.removesuffix(suffix)
     return bool(other_node) and GROUP not in other_node
-
-
-def earlier_provider(
-    node: str, name: str, providers: Iterable[ProviderData]
-) -> ProviderData | None:
-    """Return the provider with this name under the host's earlier name, or ``None``."""
-    return next(
-        (provider for provider in providers if is_renamed_from(node, name, provider.name)), None
-    )
 
 
 def created_by_nova(data: ProviderData) -> bool:

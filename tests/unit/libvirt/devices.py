@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from drivers.libvirt import documents
 from drivers.libvirt.devices.devices import DevicesAnswer
+from drivers.libvirt.devices.pci_devices import node_device
 
 NIC, NIC_VF, GPU, DISK = ("8086", "1572"), ("8086", "154c"), ("10de", "1eb8"), ("144d", "a80a")
 
@@ -94,8 +95,12 @@ def sev(guests: int | None = 15, es_guests: int | None = 84, supported: str = "y
 
 
 def devices(*listed: str, **fields: object) -> DevicesAnswer:
-    """What was read of a host with these node devices."""
-    return DevicesAnswer(tuple(map(documents.parse_document, listed)), **fields)  # type: ignore[arg-type]
+    """What was read of a host with these node devices, without those that can't be read."""
+    read = []
+    for text in listed:
+        with suppress(ValueError):
+            read.append(node_device(text))
+    return DevicesAnswer(tuple(read), **fields)  # type: ignore[arg-type]
 
 
 def _address(address: str) -> str:

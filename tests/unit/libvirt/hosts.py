@@ -6,22 +6,21 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, fromstring
 
 from drivers.api import ComputeDriver, ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.devices.devices import DevicesAnswer
-from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
-from drivers.libvirt.facts import cpu_features, topology
-from drivers.libvirt.facts.cpu_features import CpuChoice
+from drivers.libvirt.devices.encryption import EncryptionAnswer
+from drivers.libvirt.facts import topology
+from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpuAndMemoryAnswer
 from drivers.libvirt.facts.disk import DiskAnswer, ImageBackend
-from drivers.libvirt.facts.fact import Fact
-from drivers.libvirt.facts.guest_models import TpmChoice
+from drivers.libvirt.facts.fact import Fact, ReportContext
 from drivers.libvirt.facts.numa import MemoryPolicy
-from drivers.libvirt.facts.report import FACTS, Reading, host_report
+from drivers.libvirt.facts.report import FACTS, host_report
 from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
@@ -64,18 +63,25 @@ def two_cells(pages: Mapping[int, int] | None = None) -> str:
     return capabilities(cell(0, range(4), pages=pages), cell(1, range(4, 8), pages=pages))
 
 
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What was read of a host: its capabilities, its cells, and what its facts answered."""
+
+    capabilities: Element
+    cells: tuple[topology.Cell, ...] | None
+    answers: Mapping[str, Any]
+
+
 def facts(**fields: Any) -> dict[str, Fact]:
     """With the defaults, but for ``fields``; each fact takes those that it has."""
     given = {
-        "choice": CpuChoice(mode="host-passthrough"),
+        "mode": "host-passthrough",
         "images": ImageBackend(),
         "instances_path": Path("/srv"),
         "policy": InventoryPolicy(),
         "memory": MemoryPolicy(),
         "virt_type": "kvm",
         "labels": {},
-        "tpm": TpmChoice(),
-        "limits": Limits(),
         **fields,
     }
     names = {kind: {one.name for one in dataclasses.fields(kind)} for kind in FACTS}
@@ -92,15 +98,15 @@ def reading(text: str = "", memory_mib: int = 8192, **fields: Any) -> Reading:
 
     Facts that are not named here have not been asked: they say nothing.
     """
-    document = documents.parse_document(text or two_cells())
+    document = fromstring(text or two_cells())
     try:
         cells = topology.numa_cells(document) if document.tag == "capabilities" else None
     except ValueError:
         cells = None  # as at a start: nothing was read before
     host_cpu = topology.host_cpu(document)
-    choice = CpuChoice(mode="host-passthrough")
-    asked = cpu_features.cpus_to_expand(host_cpu, choice)
-    features = cpu_features.guest_features(host_cpu, choice, asked, [None] * len(asked))
+    fact = CpuFeatures(mode="host-passthrough")
+    asked = fact.cpus_to_expand(host_cpu)
+    features = fact.guest_features(host_cpu, asked, [None] * len(asked))
     ids = document.findall("host/topology/cells/cell/cpus/cpu")
     cpus = frozenset().union(*(documents.parse_cpus(one.get("id")) for one in ids)) or frozenset(
         {0}
@@ -159,7 +165,8 @@ def update(driver: ComputeDriver, tree: ProviderTree | None = None) -> ProviderT
 def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
     found = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]
     known = {data.name: data.inventory for data in found}
-    return host_report(NODE, look, facts(**fields), known)
+    context = ReportContext(NODE, look.capabilities, look.cells, known)
+    return host_report(context, look.answers, facts(**fields))
 
 
 def written(

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import fromstring
+
 import pytest
 
-from drivers.libvirt.documents import amount_bytes, parse_document, whole_number
+from drivers.libvirt.documents import amount_bytes, whole_number
 from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.hosts import capabilities, cell
 
 
 def found(*cells, host=""):
-    return numa_cells(parse_document(capabilities(*cells, host=host)))
+    return numa_cells(fromstring(capabilities(*cells, host=host)))
 
 
 def test_cells_have_cpus_memory_and_hugepages_but_no_ordinary_pages():
@@ -81,7 +83,7 @@ def test_cells_that_can_not_be_right_are_an_error_that_names_the_part(problem):
 def test_a_cell_or_cpu_that_is_missing_is_noticed():
     text = capabilities(whole(0), whole(1)).replace(whole(1), "")
     with pytest.raises(ValueError, match="<cells num='2'> lists 1"):
-        numa_cells(parse_document(text))
+        numa_cells(fromstring(text))
     with pytest.raises(ValueError, match="NUMA cell 0: <cpus num='3'> lists 2"):
         found(cell(0, [0, 1]).replace("<cpus>", "<cpus num='3'>"))
 
@@ -99,8 +101,8 @@ def test_a_cell_or_cpu_that_is_missing_is_noticed():
     ],
 )
 def test_amounts_are_read_in_their_unit(text, expected):
-    assert amount_bytes(parse_document(text)) == expected
-    assert amount_bytes(parse_document("<m>7</m>"), unit="bytes") == 7
+    assert amount_bytes(fromstring(text)) == expected
+    assert amount_bytes(fromstring("<m>7</m>"), unit="bytes") == 7
     assert amount_bytes(None) == 0
 
 
@@ -116,7 +118,7 @@ def test_amounts_are_read_in_their_unit(text, expected):
 )
 def test_an_amount_that_can_not_be_read_is_an_error(text, problem):
     with pytest.raises(ValueError) as raised:
-        amount_bytes(parse_document(text))
+        amount_bytes(fromstring(text))
     assert str(raised.value) == problem
 
 

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import fromstring
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.documents import parse_cpus, parse_document
+from drivers.libvirt.documents import parse_cpus
 from drivers.libvirt.facts import topology
 from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.fake_binding import DATA
 
-REAL = parse_document((DATA / "capabilities-x86_64.xml").read_text())
+REAL = fromstring((DATA / "capabilities-x86_64.xml").read_text())
 
 
 def cells(*cpus: str) -> str:
@@ -27,16 +29,16 @@ def test_a_real_document_tells_model_maker_and_features():
     assert "avx512f" in found.features
 
 
-@pytest.mark.parametrize("text", ["", None, "<", "<capabilities/>", "<a><host/></a>", "\0"])
+@pytest.mark.parametrize("text", ["<capabilities/>", "<a><host/></a>"])
 def test_a_document_without_a_cpu_tells_nothing(text):
-    assert topology.host_cpu(parse_document(text)) == topology.HostCpu()
-    assert numa_cells(parse_document(text)) == ()
+    assert topology.host_cpu(fromstring(text)) == topology.HostCpu()
+    assert numa_cells(fromstring(text)) == ()
     assert not topology.cores(()) and topology.hyperthreading(()) is None
 
 
 def test_features_that_are_switched_off_do_not_count():
     document = "<cpu><feature name='a' policy='disable'/><feature name='b'/><feature/></cpu>"
-    assert topology.features(parse_document(document)) == {"b"}
+    assert topology.features(fromstring(document)) == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -45,12 +47,12 @@ def test_features_that_are_switched_off_do_not_count():
 )
 def test_hyperthreading_is_read_from_siblings(siblings, expected):
     document = cells(*(f"<cpu id='{n}' siblings='{s}'/>" for n, s in enumerate(siblings)))
-    assert topology.hyperthreading(numa_cells(parse_document(document))) is expected
+    assert topology.hyperthreading(numa_cells(fromstring(document))) is expected
 
 
 def test_cores_are_read_from_siblings():
     document = cells("<cpu id='0' siblings='0,4'/>", "<cpu id='1' siblings='1'/>")
-    assert topology.cores(numa_cells(parse_document(document))) == {
+    assert topology.cores(numa_cells(fromstring(document))) == {
         frozenset({0, 4}),
         frozenset({1}),
     }

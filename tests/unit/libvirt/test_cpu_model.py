@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element, fromstring
+
 import pytest
 
 from drivers.libvirt.facts.cpu_features import (
-    CpuChoice,
+    CpuFeatures,
     GuestCpuFeatures,
-    cpus_to_expand,
-    effective_mode,
-    guest_features,
 )
 from drivers.libvirt.facts.topology import HostCpu
 
@@ -15,8 +14,9 @@ X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's
 ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")
 
 
-def listing(*names: str) -> str:
-    return "<cpu>" + "".join(f"<feature policy='require' name='{n}'/>" for n in names) + "</cpu>"
+def listing(*names: str) -> Element:
+    listed = "".join(f"<feature policy='require' name='{n}'/>" for n in names)
+    return fromstring(f"<cpu>{listed}</cpu>")
 
 
 @pytest.mark.parametrize(
@@ -33,41 +33,41 @@ def listing(*names: str) -> str:
     ],
 )
 def test_the_mode_that_is_not_configured_depends_on_the_virt_type(virt_type, mode, arch, expected):
-    assert effective_mode(CpuChoice(virt_type, mode), arch) == expected
+    assert CpuFeatures(virt_type, mode).effective_mode(arch) == expected
 
 
 @pytest.mark.parametrize("mode", ["host-model", "host-passthrough"])
 def test_host_modes_have_the_hosts_features_model_and_beyond(mode):
-    choice = CpuChoice("kvm", mode)
-    asked = cpus_to_expand(X86, choice)
+    choice = CpuFeatures("kvm", mode)
+    asked = choice.cpus_to_expand(X86)
     assert [q.document for q in asked] == ["<cpu>the host's</cpu>"]
-    found = guest_features(X86, choice, asked, [listing("avx", "avx2")])
+    found = choice.guest_features(X86, asked, [listing("avx", "avx2")])
     assert found == GuestCpuFeatures(frozenset({"avx", "avx2", "vmx"}), complete=True)
 
 
 def test_without_an_answer_only_the_listed_features_are_certain():
-    choice = CpuChoice("kvm")
-    assert guest_features(X86, choice, cpus_to_expand(X86, choice), [None]) == GuestCpuFeatures(
+    choice = CpuFeatures("kvm")
+    assert choice.guest_features(X86, choice.cpus_to_expand(X86), [None]) == GuestCpuFeatures(
         frozenset({"vmx"}), complete=False
     )
 
 
 def test_a_host_whose_features_are_all_listed_needs_no_question():
-    choice = CpuChoice("kvm")
-    assert cpus_to_expand(ARM, choice) == ()
-    assert guest_features(ARM, choice, (), ()) == GuestCpuFeatures(ARM.features, complete=True)
+    choice = CpuFeatures("kvm")
+    assert choice.cpus_to_expand(ARM) == ()
+    assert choice.guest_features(ARM, (), ()) == GuestCpuFeatures(ARM.features, complete=True)
 
 
 def test_custom_models_count_together_in_libvirts_spelling():
-    choice = CpuChoice("kvm", "custom", ("haswell-NOTSX", "Unlisted"))
-    asked = cpus_to_expand(X86, choice, ("486", "Haswell-noTSX"))
+    choice = CpuFeatures("kvm", "custom", ("haswell-NOTSX", "Unlisted"))
+    asked = choice.cpus_to_expand(X86, ("486", "Haswell-noTSX"))
     assert [q.document for q in asked] == [
         "<cpu><arch>x86_64</arch><model>Haswell-noTSX</model></cpu>",
         "<cpu><arch>x86_64</arch><model>Unlisted</model></cpu>",
     ]
-    found = guest_features(X86, choice, asked, [listing("avx"), listing("aes")])
+    found = choice.guest_features(X86, asked, [listing("avx"), listing("aes")])
     assert found == GuestCpuFeatures(frozenset({"avx", "aes"}), complete=True)
-    partly = guest_features(X86, choice, asked, [listing("avx"), None])
+    partly = choice.guest_features(X86, asked, [listing("avx"), None])
     assert partly == GuestCpuFeatures(frozenset({"avx"}), complete=False)
 
 
@@ -76,24 +76,25 @@ def test_custom_models_count_together_in_libvirts_spelling():
     [("x86_64", "qemu64"), ("i686", "qemu32"), ("ppc64le", "POWER8"), ("aarch64", "max")],
 )
 def test_without_a_mode_guests_get_the_default_model(arch, model):
-    (question,) = cpus_to_expand(HostCpu(arch), CpuChoice("qemu", "none"))
+    (question,) = CpuFeatures("qemu", "none").cpus_to_expand(HostCpu(arch))
     assert f"<model>{model}</model>" in question.document
 
 
 def test_a_models_name_can_not_break_the_document():
-    (question,) = cpus_to_expand(X86, CpuChoice("kvm", "custom", ("<a & b>",)))
+    (question,) = CpuFeatures("kvm", "custom", ("<a & b>",)).cpus_to_expand(X86)
     assert "&lt;a &amp; b&gt;" in question.document
 
 
 def test_extra_flags_add_and_take_away():
-    choice = CpuChoice("kvm", None, (), ("+PDPE1GB", "-VMX", " pcid "))
-    found = guest_features(X86, choice, cpus_to_expand(X86, choice), [listing("avx")])
+    choice = CpuFeatures("kvm", None, (), ("+PDPE1GB", "-VMX", " pcid "))
+    found = choice.guest_features(X86, choice.cpus_to_expand(X86), [listing("avx")])
     assert found == GuestCpuFeatures(frozenset({"avx", "pdpe1gb", "pcid"}), complete=True)
 
 
 @pytest.mark.parametrize(
-    ("cpu", "choice"), [(X86, CpuChoice("lxc")), (HostCpu(), CpuChoice("kvm", "custom", ("x",)))]
+    ("cpu", "choice"),
+    [(X86, CpuFeatures("lxc")), (HostCpu(), CpuFeatures("kvm", "custom", ("x",)))],
 )
 def test_nothing_is_said_of_hosts_and_virt_types_without_models(cpu, choice):
-    assert cpus_to_expand(cpu, choice) == ()
-    assert guest_features(cpu, choice, (), ()) is None
+    assert choice.cpus_to_expand(cpu) == ()
+    assert choice.guest_features(cpu, (), ()) is None

@@ -8,14 +8,13 @@ from pathlib import PurePath
 import pytest
 
 from drivers.inventory import InventoryPolicy
-from drivers.libvirt import documents
 from drivers.libvirt.facts.disk import (
     HDD,
     SSD,
     DiskAnswer,
     ImageBackend,
     StoragePool,
-    pool_document_problem,
+    backend_pool,
     storage_pool,
 )
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
@@ -38,7 +37,7 @@ ZFS = pool("zfs", "<name>tank/vms</name>")
 
 
 def found(images: ImageBackend, *texts: str) -> StoragePool | None:
-    return storage_pool(map(documents.parse_document, texts), images, INSTANCES)
+    return backend_pool(map(storage_pool, texts), images, INSTANCES)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def found(images: ImageBackend, *texts: str) -> StoragePool | None:
     ],
 )
 def test_each_backend_finds_its_pool_among_others(images, text):
-    others = [pool("dir", target="/srv"), pool("rbd", "<name>x</name>"), "no document", "<pool/>"]
+    others = [pool("dir", target="/srv"), pool("rbd", "<name>x</name>")]
     assert found(images, *others) is None
     got = found(images, *others, text)
     assert got is not None and got.size == 50 * GIB
@@ -71,9 +70,10 @@ def test_a_pool_without_a_size_is_none():
 @pytest.mark.parametrize("size", ["", "-1", "much", "9" * 30])
 def test_a_pool_whose_size_can_not_be_right_is_unreadable(size):
     text = pool("rbd", "<name>vms</name>", size=size)
-    assert f"can't be right: <capacity> is '{size}' in bytes" in str(pool_document_problem(text))
-    text = pool("rbd", size="5").replace("unit='bytes'", "unit='cubits'")
-    assert "in cubits" in str(pool_document_problem(text))
+    with pytest.raises(ValueError, match=f"can't be right: <capacity> is '{size}' in bytes"):
+        storage_pool(text)
+    with pytest.raises(ValueError, match="in cubits"):
+        storage_pool(pool("rbd", size="5").replace("unit='bytes'", "unit='cubits'"))
 
 
 def test_the_disks_of_a_volume_group_are_known():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from xml.etree.ElementTree import fromstring
+
 import pytest
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt import documents
 from drivers.libvirt.devices.encryption import (
     CONTEXT,
     SEV,
@@ -13,7 +14,6 @@ from drivers.libvirt.devices.encryption import (
     SEV_SNP,
     TDX_OPTION,
     EncryptionAnswer,
-    Limits,
 )
 from drivers.libvirt.tree.names import child_uuid
 from reportclient.model import MAX_INT
@@ -22,20 +22,15 @@ from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, w
 
 ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
 ON_SNP = f"{NODE}_amd_sev_snp"
-UNASKED = EncryptionAnswer(None)
 
 
 def look(told, off=(), on=(), keys=None):
-    found = (
-        told
-        if isinstance(told, EncryptionAnswer)
-        else EncryptionAnswer(documents.parse_document(told), frozenset(off), frozenset(on), keys)
-    )
-    return reading(encryption=found)
+    switches = dict.fromkeys(off, False) | dict.fromkeys(on, True)
+    return reading(encryption=EncryptionAnswer(fromstring(told), switches, keys))
 
 
 def limit(number):
-    return {"limits": Limits(sev=number)}
+    return {"sev_limit": number}
 
 
 def found(tree):
@@ -80,7 +75,7 @@ def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
 )
 def test_tdx_where_libvirt_tells(features):
     told = f"<domainCapabilities><features>{features}</features></domainCapabilities>"
-    passed = {"limits": Limits(passes_cpu=True)}
+    passed = {"passes_cpu": True}
     tree = written(new_tree(), look(told, keys=31), **passed)
     assert found(tree) == {ON_TDX: (31, {"HW_CPU_X86_INTEL_TDX"})}
 
@@ -104,7 +99,7 @@ TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></
 def test_tdx_counts_the_kernels_keys_or_the_operators_and_needs_the_hosts_cpu(
     keys, limit, passed, total, words
 ):
-    settings = {"limits": Limits(tdx=limit, passes_cpu=passed)}
+    settings = {"tdx_limit": limit, "passes_cpu": passed}
     seen = look(TDX_CAPABLE, keys=keys)
     assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
     notes = report_of(new_tree(), seen, **settings).notes
@@ -179,8 +174,10 @@ def test_contexts_on_the_root_move_with_their_allocations_and_the_trait():
 
 
 def test_what_could_not_be_asked_stays_where_it_is():
-    assert written(old_tree(), look(UNASKED)).data(ROOT).inventory[CONTEXT]["total"] == 15
+    assert (
+        written(old_tree(), reading(encryption=None)).data(ROOT).inventory[CONTEXT]["total"] == 15
+    )
     tree = written(new_tree(), look(sev()))
-    later = written(tree, look(UNASKED))
+    later = written(tree, reading(encryption=None))
     assert found(later) == found(tree)
     assert found(written(later, look(sev(supported="no")))) == {}

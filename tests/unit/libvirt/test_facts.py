@@ -97,10 +97,10 @@ class Mute:
 def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
     """It says nothing, or that it is silent; the host's name and CPUs are another matter."""
     mute = Mute(tmp_path)
-    reader = report.Reader(mute.host, facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
-    document = reader.sources.capabilities = reading().capabilities
-    fact = reader.facts[name]
-    answer = fact.query_host(reader.sources)
+    fact = facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)})[name]
+    sources = Sources(mute.host)
+    document = sources.capabilities = reading().capabilities
+    answer = fact.query_host(sources)
     said = fact.build_report(answer, ReportContext(NODE, document))
     assert not said.inventory and not said.children
     assert said.silent or name in ONLY_TRAITS, (

@@ -31,20 +31,14 @@ def drained(tree: ProviderTree, resource_class: str) -> ProviderTree:
     ("before", "after", "old", "new"),
     [(SHARED, DEDICATED, VCPU, PCPU), (DEDICATED, SHARED, PCPU, VCPU)],
 )
-def test_cpus_that_change_their_class_are_offered_once_the_old_one_is_gone(
-    numa, before, after, old, new
-):
+def test_cpus_that_change_their_class_are_in_one_class_of_each_write(numa, before, after, old, new):
+    """While guests use the old class, the write is refused: tests/contract/test_offered_once.py."""
     name = CELL if numa else NODE
     tree = written(new_tree(), LOOK, policy=before, **numa)
     assert {old, new} & totals(tree, name).keys() == {old}
     later = written(tree, LOOK, policy=after, **numa)
-    assert not {old, new} & totals(later, name).keys(), "the old one goes"
-    (words,) = set(report_of(tree, LOOK, policy=after, **numa).notes.values())
-    assert f"Placement still has {old}: {new} is reported once" in words
-    waits = drained(tree, old)
-    assert not {old, new} & totals(written(waits, LOOK, policy=after, **numa), name).keys()
-    assert set(report_of(waits, LOOK, policy=after, **numa).notes.values()) == {words}
-    assert totals(written(later, LOOK, policy=after, **numa), name)[new] == (4 if numa else 8)
+    assert {old, new} & totals(later, name).keys() == {new}
+    assert totals(later, name)[new] == (4 if numa else 8)
 
 
 def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roots():
@@ -53,25 +47,26 @@ def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roo
     later = written(tree, LOOK, held, policy=DEDICATED, **NESTED)
     assert totals(later)[VCPU] == 8, "what is in use stays, and is drained from the next period on"
     assert PCPU not in totals(later, CELL)
+    (words,) = report_of(later, LOOK, policy=DEDICATED, **NESTED).notes.values()
+    assert words == "Placement still has VCPU: PCPU is reported once no guest uses it"
     assert totals(later, CELL)["MEMORY_MB"] == 4096
     waits = written(drained(later, VCPU), LOOK, policy=DEDICATED, **NESTED)
     assert PCPU not in totals(waits, CELL)
     assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
 
 
-def test_cpus_that_were_dedicated_before_stay_so():
+def test_all_cpus_are_dedicated_at_once():
     some = InventoryPolicy(shared_cpus=frozenset({0, 1}), dedicated_cpus=frozenset(range(2, 8)))
     tree = written(new_tree(), LOOK, policy=some)
     later = written(tree, LOOK, policy=DEDICATED)
-    assert totals(later)[PCPU] == 6 and VCPU not in totals(later)
-    assert totals(written(later, LOOK, policy=DEDICATED))[PCPU] == 8
+    assert totals(later)[PCPU] == 8 and VCPU not in totals(later)
 
 
 def test_a_cell_gives_up_its_own_shared_cpus_only():
     one = InventoryPolicy(shared_cpus=frozenset(range(4, 8)), dedicated_cpus=frozenset(range(4)))
     tree = written(new_tree(), LOOK, policy=SHARED, **NESTED)
     later = written(tree, LOOK, policy=one, **NESTED)
-    assert not {VCPU, PCPU} & totals(later, CELL).keys()
+    assert totals(later, CELL)[PCPU] == 4 and VCPU not in totals(later, CELL)
     assert totals(later, f"{NODE}_numa1")[VCPU] == 4
 
 

@@ -90,7 +90,8 @@ def test_answers_are_plain_values(host):
     assert cpu_count(host) == 2
     sources = Sources(host)
     assert cpu_models(sources, "x86_64") == ("Haswell-noTSX", "EPYC")
-    assert domain_capabilities(sources, GuestType("x86_64", None, "kvm")) == "<domainCapabilities/>"
+    document = domain_capabilities(sources, GuestType("x86_64", None, "kvm"))
+    assert document is not None and document.tag == "domainCapabilities"
     assert sources.failed() == {}
 
 
@@ -129,7 +130,7 @@ def test_persistent_memory_namespaces_with_a_name_that_guests_can_have_are_liste
 
 def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
     binding.answers["listAllDomains"] = [FakeDomain("<domain/>"), FakeDomain(None)]
-    assert list(list_all_guests(host).documents.values()) == ["<domain/>"]
+    assert [each.tag for each in list_all_guests(host).documents.values()] == ["domain"]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def test_defaults_are_novas(tmp_path):
     found = facts_in(tmp_path)
     assert libvirt_uri(context(tmp_path).conf.libvirt) == "qemu:///system"
     assert found[Disk].instances_path == tmp_path / "state/instances"
-    assert (found[CpuFeatures].choice.virt_type, found[CpuFeatures].choice.mode) == ("kvm", None)
+    assert (found[CpuFeatures].virt_type, found[CpuFeatures].mode) == ("kvm", None)
     policy = found[CpusAndMemory].policy
     assert (policy.reserved_cpus, policy.reserved_memory_mb, policy.reserved_disk_mb) == (0, 512, 0)
     assert policy.ratios == {
@@ -85,7 +85,7 @@ cpu_power_management = true
 """,
     )
     facts = {type(one): one for one in facts_from_context(made).values()}
-    host, disk, cpu = facts[CpusAndMemory], facts[Disk], facts[CpuFeatures].choice
+    host, disk, cpu = facts[CpusAndMemory], facts[Disk], facts[CpuFeatures]
     assert disk.policy == host.policy
     assert host.policy.reserved_memory_mb == 1
     assert host.policy.reserved(DISK_GB) == 1
@@ -95,7 +95,7 @@ cpu_power_management = true
     assert host.policy.dedicated_cpus == {4, 5}
     assert disk.instances_path == Path("/srv/guests")
     assert disk.images == ImageBackend("rbd", "vms")
-    assert disk.from_sharing_provider and facts[GuestModels].tpm.enabled
+    assert disk.from_sharing_provider and facts[GuestModels].has_tpm
     assert cpu.models == ("Haswell", "EPYC")
     assert cpu.extra_flags == ("+pcid", "-vmx")
     assert (host.report_numa, host.cpu_power_management) == ("nested", True)
@@ -151,6 +151,6 @@ def test_memory_in_files_can_not_be_mixed(tmp_path, more, words):
 
 def test_who_keeps_the_secrets_of_tpms_is_checked(tmp_path):
     found = facts_in(tmp_path, "[libvirt]\nsupported_tpm_secret_security = user\n")
-    assert found[GuestModels].tpm.secrets == {"user"}
+    assert found[GuestModels].secrets == {"user"}
     with pytest.raises(ValueError, match="supported_tpm_secret_security"):
         facts_in(tmp_path, "[libvirt]\nsupported_tpm_secret_security = me\n")

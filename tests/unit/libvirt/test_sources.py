@@ -15,7 +15,6 @@ def test_a_source_that_fails_keeps_its_last_answer_and_is_named_until_it_answers
     assert sources.fetch("memory", lambda: 8) == 8
     assert sources.fetch("memory", refuse) == 8
     assert sources.failed() == {"memory": "out of luck"}
-    assert not sources.never_answered()
     assert sources.fetch("memory", lambda: 9) == 9
     assert sources.failed() == {}
 
@@ -25,7 +24,6 @@ def test_a_source_that_never_answered_is_an_error_or_what_stands_for_it():
     with pytest.raises(DriverNotReady, match="out of luck"):
         sources.fetch("memory", refuse)
     assert sources.fetch_or_default("disk", refuse, None) is None
-    assert sources.never_answered()
     assert set(sources.failed()) == {"memory", "disk"}
 
 
@@ -33,7 +31,6 @@ def test_nothing_is_an_answer_too():
     sources = Sources(None)
     assert sources.fetch("disk", lambda: None) is None
     assert sources.fetch("disk", refuse) is None
-    assert not sources.never_answered()
 
 
 def test_how_long_each_took_is_known():

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree.ElementTree import Element, fromstring
 
 import os_traits
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.documents import parse_document
 from drivers.libvirt.driver import CAPABILITIES, capabilities_from_conf
 from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.cpu_features import GuestCpuFeatures
@@ -88,12 +88,12 @@ def test_hyperthreading_is_said_when_it_is_known(threads):
 
 def test_nothing_known_nothing_said():
     assert cpu_features.cpu_traits(HostCpu(), None, None) == {}
-    assert architecture.arch_traits(HostCpu(), parse_document(None)) == {}
+    assert architecture.arch_traits(HostCpu(), Element("nothing")) == {}
 
 
 def test_host_and_guest_architectures():
     document = "<c><guest><arch name='i686'/></guest><guest><arch name='aarch64'/></guest></c>"
-    found = architecture.arch_traits(HostCpu("x86_64"), parse_document(document))
+    found = architecture.arch_traits(HostCpu("x86_64"), fromstring(document))
     assert {name for name, has in found.items() if has} == {
         "HW_ARCH_X86_64",
         "COMPUTE_ARCH_AARCH64",

@@ -6,7 +6,7 @@ import pytest
 
 from agent import config
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.devices.devices import DevicesAnswer, NodeDevices
+from drivers.libvirt.devices.devices import NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.names import child_uuid
 from tests.hosts import context
@@ -140,7 +140,7 @@ def test_a_class_of_its_own_has_no_old_place():
 
 
 def test_they_stay_there_while_the_devices_are_not_known():
-    unheard = reading(devices=DevicesAnswer(None))
+    unheard = reading(devices=None)
     tree = written(old_tree(), unheard, **enabled("nvidia-35"))
     assert tree.data(ROOT).inventory["VGPU"]["total"] == 8
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import fromstring
 
 import os_traits
 import pytest
 
 from drivers.api import ProviderTree
-from drivers.libvirt import documents
 from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
 from reportclient.model import LONGEST_NAME
@@ -18,9 +18,7 @@ from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, written
 
 HOSTS = {path.name: path.read_text() for path in sorted(DATA.glob("*.xml"))}
-CAPABILITIES = [
-    name for name, text in HOSTS.items() if documents.parse_document(text).tag == "capabilities"
-]
+CAPABILITIES = [name for name, text in HOSTS.items() if fromstring(text).tag == "capabilities"]
 
 
 @pytest.mark.parametrize("name", CAPABILITIES)
@@ -29,7 +27,7 @@ def test_cells_together_have_what_the_host_has(name):
     flat = written(new_tree(), look)
     nested = written(new_tree(), look, memory=MemoryPolicy("pages"), report_numa="nested")
     cells = [nested.data(uuid).name for uuid in nested.get_provider_uuids(NODE)[1:]]
-    ids = documents.parse_document(HOSTS[name]).findall("host/topology/cells/cell/cpus/cpu")
+    ids = fromstring(HOSTS[name]).findall("host/topology/cells/cell/cpus/cpu")
     assert totals(flat)["VCPU"] == len(ids) > 0
     for resource_class, slack in (("VCPU", 0), ("MEMORY_MB", len(cells))):
         parts = sum(totals(nested, cell).get(resource_class, 0) for cell in cells)
@@ -63,7 +61,7 @@ def whole(tmp_path):
 
     def told(name, domain_capabilities):
         binding = FakeLibvirt()
-        document = documents.parse_document(HOSTS[name])
+        document = fromstring(HOSTS[name])
         cpus = len(document.findall("host/topology/cells/cell/cpus/cpu")) or 2
         listed = [FakeDevice(ET.tostring(one, "unicode")) for one in _all_devices()]
         binding.answers |= {
@@ -82,9 +80,7 @@ def whole(tmp_path):
 
 
 def _all_devices():
-    found = (
-        one for text in HOSTS.values() for one in documents.parse_document(text).iter("device")
-    )
+    found = (one for text in HOSTS.values() for one in fromstring(text).iter("device"))
     return [one for one in found if one.find("name") is not None]
 
 
@@ -101,7 +97,7 @@ def test_the_whole_driver_reads_every_document_with_every_option(whole, name, do
             assert name_problem(resource_class, "resource class") is None
             assert record.problem() is None, resource_class
     told = driver.degraded("host1")
-    if name in CAPABILITIES and numa_cells(documents.parse_document(HOSTS[name])):
+    if name in CAPABILITIES and numa_cells(fromstring(HOSTS[name])):
         assert tree.exists(f"{NODE}_numa0") and "VCPU" not in tree.data(NODE).inventory
     else:
         assert "no NUMA cells" in told["[libvirt] report_numa"]

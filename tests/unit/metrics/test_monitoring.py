@@ -20,7 +20,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent import config, version
+from agent import config, retrying, version
 from agent.loop import Loop
 from agent.metrics import exposition
 from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
@@ -398,11 +398,11 @@ def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeyp
     assert set(most) == {1}
 
 
-def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any) -> None:
+def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.05)
     port = free_port()
     holder = over_tcp("127.0.0.1", port, {}).make()
     server: PageServer = over_tcp("127.0.0.1", port, {})
-    server.retry_after = 0.05
     server.start()
     try:
         eventually(lambda: "can't be served at" in caplog.text)

@@ -12,7 +12,7 @@ import pytest
 
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import MOST_VALUES, parse_files, published
+from agent.provider_config.entries import MOST_VALUES, Entries, parse_files, published
 from agent.provider_config.files import ProviderFiles, read_files
 from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
@@ -103,7 +103,7 @@ def test_aliases_and_merged_keys_are_yaml_too() -> None:
 def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml", "c.yml", ".d.yaml", "e.yaml~"):
         (tmp_path / name).write_text(entry(f"traits: {{additional: [CUSTOM_{name[0].upper()}]}}"))
-    found = read_files(tmp_path, required=True)
+    found, _ = read_files(tmp_path, required=True)
     assert [Path(name).name for name, _ in found] == ["a.yaml", "b.yaml"]
 
 
@@ -335,7 +335,7 @@ def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
 
 def test_only_the_default_directory_may_be_missing(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
-    assert read_files(missing, required=False) == ()
+    assert read_files(missing, required=False) == ((), ())
     with pytest.raises(BadFile, match=f"{missing}:1: can't be read: No such file or directory"):
         read_files(missing, required=True)
     assert ProviderFiles.from_location(missing, tmp_path).required
@@ -396,7 +396,10 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
     (tmp_path / "a.yaml").unlink()
     files.read()
     assert f"Provider files in use: 0 in {tmp_path}, 0 entries" in caplog.text
-    assert not (tmp_path / "state" / "provider-config.json").exists()
+    (tmp_path / "a.yaml").write_text("no provider file")
+    again = ProviderFiles.from_location(tmp_path, tmp_path / "state")
+    again.load_files()
+    assert again.diagnostics and again.entries == Entries()
 
 
 # -- the schema

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from agent.registry.errors import (
 from agent.registry.host_record import HostRecord
 from agent.registry.record import ServiceRecord
 from agent.state.document import Document
-from agent.switching.host_status import save_status, status_document
+from agent.switching.host_status import status_document
 from agent.switching.machine import ServiceStatus
 from tests.registries import ended, host_record
 
@@ -191,7 +192,7 @@ def test_a_record_that_is_lost_is_made_again_from_the_agents_status(
 ) -> None:
     beat(registry)
     seen = registry.set_status(StatusChange("host1", disabled=True, reason="new disks")).version
-    save_status(status_document(registry.state_path), ServiceStatus(True, "new disks", seen))
+    status_document(registry.state_path).save(asdict(ServiceStatus(True, "new disks", seen)))
     if damage is None:
         registry.path.unlink()
     else:

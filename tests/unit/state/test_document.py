@@ -86,7 +86,6 @@ def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path)
     with pytest.raises(Later, match="has version 2, and this compute-agent reads 1"):
         one.read(same)
     one.save({"name": "other"})
-    one.remove()
     assert one.path.read_bytes() == kept
 
 
@@ -124,7 +123,6 @@ def test_who_only_looks_changes_nothing(tmp_path: Path) -> None:
     looking = document(tmp_path, writing=False)
     kept = looking.path.read_bytes()
     looking.save({"name": "other"})
-    looking.remove()
     assert looking.path.read_bytes() == kept
 
 
@@ -153,8 +151,6 @@ def test_file_and_directory_are_on_disk_when_it_returns(tmp_path: Path, monkeypa
     one = document(tmp_path)
     one.save(FIELDS)
     assert synced == [str(one.path.with_name(".kept.json")), str(one.path.parent)]
-    one.remove()
-    assert synced[2:] == [str(one.path.parent)]
 
 
 def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from agent.state.driver_calls import DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.root_file import RootFile, root_path
 from agent.state.saved_root import SavedRoot
-from agent.switching.host_status import save_status, saved_status, status_document
+from agent.switching.host_status import saved_status, status_document
 from agent.switching.machine import ServiceStatus
 from drivers.driver import InMemory
 from reportclient.model import Provider
@@ -49,7 +49,7 @@ def standing(state: Path) -> None:
         saved_status(document)
     except Unusable as err:
         assert "service.json" in str(err)
-    save_status(document, ServiceStatus(True, "reason", 3))
+    document.save(asdict(ServiceStatus(True, "reason", 3)))
 
 
 def remembered(state: Path) -> None:
