@@ -75,6 +75,8 @@ class Inventory:
     def with_defaults(self, current: "Inventory | None") -> "Inventory":
         """Return this record with unset fields taken from ``current``, else Placement's defaults.
 
+        A ``reserved`` that is taken and above the total is lowered to it.
+
         >>> Inventory(8).with_defaults(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
         """
@@ -84,6 +86,8 @@ class Inventory:
         below = _DEFAULTS if current is None else _values(current)
         given = zip(own, below, _DEFAULTS, strict=True)
         full: list[Any] = [next(v for v in values if v is not None) for values in given]
+        if self.reserved is None:
+            full[1] = min(full[1], self.total)
         return Inventory(*full)
 
     @property

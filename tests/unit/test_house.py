@@ -13,23 +13,23 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1674,
+    "agent": 1_674,
     "agent/bus": 988,
     "agent/metrics": 746,
-    "agent/nodes": 1111,
-    "agent/ownership": 1125,
-    "agent/period": 1229,
+    "agent/nodes": 1_111,
+    "agent/ownership": 1_125,
+    "agent/period": 1_229,
     "agent/provider_config": 530,
-    "agent/registry": 1458,
-    "agent/reporting": 1047,
-    "agent/state": 1116,
-    "agent/switching": 1084,
-    "compute_registry": 3590,
-    "computectl": 6847,
-    "driverkit": 3849,
-    "drivers": 2359,
-    "drivers/libvirt": 5457,
-    "reportclient": 8009,
+    "agent/registry": 1_458,
+    "agent/reporting": 1_047,
+    "agent/state": 1_116,
+    "agent/switching": 1_084,
+    "compute_registry": 3_590,
+    "computectl": 6_847,
+    "driverkit": 3_849,
+    "drivers": 2_359,
+    "drivers/libvirt": 5_439,
+    "reportclient": 8_013,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
