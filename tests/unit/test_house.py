@@ -13,7 +13,7 @@ DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_674,
+    "agent": 1_666,
     "agent/bus": 988,
     "agent/metrics": 746,
     "agent/nodes": 1_111,
@@ -26,10 +26,10 @@ LINES = {
     "agent/switching": 1_084,
     "compute_registry": 3_590,
     "computectl": 6_847,
-    "driverkit": 3_849,
-    "drivers": 2_359,
+    "driverkit": 3_848,
+    "drivers": 2_352,
     "drivers/libvirt": 5_439,
-    "reportclient": 8_013,
+    "reportclient": 8_017,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
