@@ -18,7 +18,7 @@ LINES = {
     "agent/metrics": 747,
     "agent/nodes": 1_111,
     "agent/ownership": 1_125,
-    "agent/period": 1_230,
+    "agent/period": 1_229,
     "agent/provider_config": 530,
     "agent/registry": 1_459,
     "agent/reporting": 1_058,
@@ -28,7 +28,7 @@ LINES = {
     "computectl": 6_841,
     "driverkit": 3_847,
     "drivers": 2_352,
-    "drivers/libvirt": 5_439,
+    "drivers/libvirt": 5_424,
     "reportclient": 8_017,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
