@@ -22,14 +22,14 @@ LINES = {
     "agent/provider_config": 530,
     "agent/registry": 1_459,
     "agent/reporting": 1_058,
-    "agent/state": 1_116,
-    "agent/switching": 1_084,
+    "agent/state": 1_111,
+    "agent/switching": 1_082,
     "compute_registry": 3_574,
     "computectl": 6_841,
-    "driverkit": 3_847,
+    "driverkit": 3_844,
     "drivers": 2_352,
     "drivers/libvirt": 5_424,
-    "reportclient": 8_017,
+    "reportclient": 8_012,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
