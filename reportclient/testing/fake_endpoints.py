@@ -4,7 +4,7 @@ import re
 import uuid as uuidlib
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reportclient.errors import Conflict, NotFound, Rejected
@@ -216,10 +216,7 @@ class Endpoints:
         return shown
 
     def set_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
-        check_allocations(call.body, call.version)
-        with self.store.transaction():
-            self.store.replace_allocations({canonical(consumer_uuid): call.body})
-        return {}
+        return self.set_many_allocations(replace(call, body={canonical(consumer_uuid): call.body}))
 
     def set_many_allocations(self, call: Call) -> dict[str, Any]:
         for body in call.body.values():
