@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reportclient.errors import Conflict, NotFound, Rejected
-from reportclient.testing.fake_store import Row, Store, checked_record
+from reportclient.testing.fake_store import DEFAULTS, Row, Store, checked_record
 
 AGGREGATE_GENERATIONS = (1, 19)
 
@@ -291,7 +291,6 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
 
 
 CUSTOM = re.compile(r"CUSTOM_[A-Z0-9_]+")
-_ANY = {"total": 1, "reserved": 0, "allocation_ratio": 1.0}
 
 
 def keys(
@@ -305,7 +304,9 @@ def checked_inventories(body: Any) -> dict[str, dict[str, Any]]:
     keys(body, required={"resource_provider_generation", "inventories"})
     # Placement does not check the record of a malformed class; the class is unknown anyway.
     return {
-        name: checked_record(record) if re.fullmatch(r"[A-Z0-9_]+", name) else {**_ANY, **record}
+        name: checked_record(record)
+        if re.fullmatch(r"[A-Z0-9_]+", name)
+        else {**DEFAULTS, **record}
         for name, record in body["inventories"].items()
     }
 

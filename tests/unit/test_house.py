@@ -29,7 +29,7 @@ LINES = {
     "driverkit": 3_844,
     "drivers": 2_352,
     "drivers/libvirt": 5_424,
-    "reportclient": 8_009,
+    "reportclient": 8_004,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
