@@ -197,5 +197,6 @@ def totals(tree: ProviderTree, name: str = NODE) -> dict[str, int]:
 
 
 def fields(tree: ProviderTree, field: str, name: str = NODE) -> dict[str, Any]:
-    """One field of all records, by class."""
-    return {key: record[field] for key, record in tree.data(name).inventory.items()}
+    """One field of all records that have it, by class."""
+    records = tree.data(name).inventory.items()
+    return {key: record[field] for key, record in records if field in record}
