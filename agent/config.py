@@ -41,7 +41,7 @@ with fewer than six letters."""
 _VALUE = re.compile(r"option (\S+) in (\S+)")
 _ARGUMENT = re.compile(r"argument --(\S+): (.*)")
 _SECTION = re.compile(r"\s*\[([^]]+)\]")
-_SECRET_NAME = re.compile("password|secret|access_token|auth_token", re.IGNORECASE)
+_SECRET_NAME = re.compile("password|secret|(access|auth)[-_]token", re.IGNORECASE)
 _SECRET_PART = re.compile(
     r"://[^/?#]*:[^/?#@,]+@|://.*[?&][^=&]*(?:pass|secret|token)[^=&]*=[^&]", re.IGNORECASE
 )
@@ -183,7 +183,8 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
     for path in files_of(conf):
         for section, options in _sections(path).items():
             for name in [name for name, values in options.items() if values[1:]]:
-                if not _takes_lines(conf, section, name.replace("-", "_")):
+                option = _option(conf, section, name)
+                if option is not None and not option.multi:
                     place = f"{path}:{line_of(path, section, name)}"
                     raise ConfigError(
                         f"{place}: {name} is in [{section}] twice: remove one of them"
@@ -325,33 +326,24 @@ def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _first_secret(conf: cfg.ConfigOpts, path: Path) -> tuple[str, str] | None:
-    """Return group and name of the first option in the file whose value is a secret."""
+    """Return group and name of the first option in the file whose value is a secret.
+
+    An option that nobody has registered is one by its name.
+    """
     for section, options in _sections(path).items():
         for name, values in options.items():
-            is_secret = _is_secret(conf, section, name.replace("-", "_"))
+            option = _option(conf, section, name)
+            is_secret = _SECRET_NAME.search(name) if option is None else option.secret
             for value in values:
                 if _SECRET_PART.search(value) or (is_secret and value and "://" not in value):
                     return section, name
     return None
 
 
-def _is_secret(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
-    """Return whether the option is secret; one that nobody has registered, by its name."""
-    try:
-        return bool(_option(conf, group, name).secret)
-    except (cfg.NoSuchGroupError, KeyError):
-        return _SECRET_NAME.search(name) is not None
-
-
-def _takes_lines(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
-    """Return whether a file may have the option several times; also if nobody registered it."""
-    try:
-        return bool(_option(conf, group, name).multi)
-    except (cfg.NoSuchGroupError, KeyError):
-        return True
-
-
 def _option(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
-    """Return a registered option.  :raises NoSuchGroupError, KeyError: nobody registered it."""
-    options = conf if group == DEFAULT else conf._get_group(group)  # noqa: SLF001
-    return options._opts[name]["opt"]  # noqa: SLF001
+    """Return an option by its name in a file; ``None`` if nobody registered it."""
+    try:
+        options = conf if group == DEFAULT else conf._get_group(group)  # noqa: SLF001
+        return options._opts[name.replace("-", "_")]["opt"]  # noqa: SLF001
+    except (cfg.NoSuchGroupError, KeyError):
+        return None

@@ -50,6 +50,27 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     return job.done
 
 
+def in_slot(slots: threading.Semaphore, work: Callable[[], T], name: str) -> Future[T] | None:
+    """Run ``work`` as :func:`in_thread` does, if a slot is free; it has the slot until it ends.
+
+    Return ``None`` if no slot is free: as many calls have not ended yet.
+    """
+
+    def run() -> T:
+        try:
+            return work()
+        finally:
+            slots.release()
+
+    if not slots.acquire(blocking=False):
+        return None
+    try:
+        return in_thread(run, name)
+    except RuntimeError:  # no thread can be started
+        slots.release()
+        raise
+
+
 @dataclass(slots=True)
 class Loop:
     """Runs the period when it is due or requested, and calls ``idle`` while it waits.

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
 from agent.loop import Loop
+from agent.metrics import opts as metrics
 from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.placement import adapter_from_conf, agent_api
@@ -188,14 +189,9 @@ def _monitoring(settings: opts.Settings) -> Monitoring | None:
     """
     if not settings.monitoring.is_on:
         return None
-    try:
-        from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
-    except ModuleNotFoundError as err:
-        if err.name != "prometheus_client":
-            raise
-        raise config.ConfigError(
-            "[monitoring] needs prometheus-client: install compute-agent[metrics]"
-        ) from err
+    metrics.require_library(config.ConfigError)
+    from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
+
     return Monitoring(settings.monitoring)
 
 

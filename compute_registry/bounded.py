@@ -7,10 +7,9 @@ end it; as many as hang are not started anew, so that requests are refused at on
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
-from agent.loop import in_thread
+from agent.loop import in_slot
 
 WITHIN = 10.0
 """Seconds that a request waits for a call."""
@@ -34,23 +33,13 @@ class Bounded:
 
         :raises TimeoutError: it took too long, or too many earlier calls go on.
         """
-        if not self._turns.acquire(blocking=False):
+        job = in_slot(self._turns, call, f"call to {self.what}")
+        if job is None:
             raise TimeoutError(
                 f"{self.what} has not answered {self.at_once} earlier calls: try again in a moment"
             )
-        try:
-            job = in_thread(partial(self._run, call), f"call to {self.what}")
-        except RuntimeError:  # no thread can be started
-            self._turns.release()
-            raise
         try:
             return job.result(self.within)
         except TimeoutError as err:
             text = f"{self.what} did not answer within {self.within:g} s: try again in a moment"
             raise TimeoutError(text) from err
-
-    def _run(self, call: Callable[[], T]) -> T:
-        try:
-            return call()
-        finally:
-            self._turns.release()

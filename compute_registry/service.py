@@ -105,14 +105,9 @@ def _monitoring(conf: Any) -> "RegistryMonitoring | None":
     settings = metrics_opts.settings(conf)
     if not settings.is_on:
         return None
-    try:
-        from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
-    except ModuleNotFoundError as err:
-        if err.name != "prometheus_client":
-            raise
-        raise opts.RegistryConfigError(
-            "[monitoring] needs prometheus-client: install compute-agent[metrics]"
-        ) from err
+    metrics_opts.require_library(opts.RegistryConfigError)
+    from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
+
     return RegistryMonitoring(settings)
 
 

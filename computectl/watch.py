@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from importlib.util import find_spec
 
 from computectl.reading.services import Observed, Services
 from computectl.shared.command_session import Session
@@ -70,11 +71,8 @@ def _refuse_pipes(stdout: object, other: str) -> None:
 
 def refuse_without_rich() -> None:
     """:raises CommandError: the extra ``watch`` is not installed."""
-    try:
-        import rich  # noqa: F401, PLC0415  an extra
-    except ImportError:
-        step = "pip install 'compute-agent[watch]'"
-        raise CommandError("watch needs the library rich", step) from None
+    if find_spec("rich") is None:
+        raise CommandError("watch needs the library rich", "pip install 'compute-agent[watch]'")
 
 
 def _watch_host(session: Session, interval: float) -> None:

@@ -105,7 +105,10 @@ class Show:
                     self.out.write(f"\n{draw_tree(tracker.view.snapshot, uuid)}\n\n")
                     self.drawn = True
             if self.drawn and self.config_path is not None:
-                command = f"{_computectl()} --config-file {self.config_path} tree"
+                # That of this virtual environment, which may not be on PATH.
+                path = Path(sys.executable).with_name("computectl")
+                computectl = path if path.exists() else path.name
+                command = f"{computectl} --config-file {self.config_path} tree"
                 self.out.write(f"Ask more: {command}\n")
         for report in reports:
             node = plain(report.node)
@@ -113,9 +116,3 @@ class Show:
             for text in report.texts():
                 self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()
-
-
-def _computectl() -> str:
-    """Return the path of the computectl of this virtual environment, which may not be on PATH."""
-    path = Path(sys.executable).with_name("computectl")
-    return str(path) if path.exists() else path.name

@@ -4,7 +4,6 @@ The only module that imports stevedore.  A driver's defects are found here, once
 entry point.
 """
 
-import difflib
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from drivers.errors import DriverError, DriverLoadFailed, DriverNotFound, Driver
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, capabilities_problem
 from drivers.opts import CALL_OPTS, register, where_read
+from reportclient.model import meant
 
 LOG = logging.getLogger("compute_agent.drivers")
 
@@ -150,9 +150,8 @@ def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
 
 def not_found(name: str, available: Iterable[str]) -> str:
     """Return the message for a driver that is not installed; it lists the ``available`` ones."""
-    near = difflib.get_close_matches(name, available, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no driver {name!r} is installed{hint} (installed: {', '.join(available) or 'none'})"
+    every = ", ".join(available) or "none"
+    return f"no driver {name!r} is installed{meant(name, available)} (installed: {every})"
 
 
 def _origin(point: metadata.EntryPoint) -> str:

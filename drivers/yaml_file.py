@@ -3,7 +3,6 @@
 Pure: text in, values or :class:`BadFile` out.
 """
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from drivers.diagnostics import BadFile, Diagnostic, Path, path_text
+from reportclient.model import meant_or_known
 
 _NULL, _INT, _FLOAT, _MERGE = (
     f"tag:yaml.org,2002:{kind}" for kind in ("null", "int", "float", "merge")
@@ -80,7 +80,7 @@ class Field:
         for key, value in self._node.value:
             field = fields[key.value] = self._child(value, self._name(key), key)
             if allowed is not None and key.value not in allowed:
-                raise field.error(_unknown(key.value, allowed))
+                raise field.error(f"unknown key{meant_or_known(key.value, sorted(allowed))}")
         return fields
 
     def items(self) -> list["Field"]:
@@ -195,9 +195,3 @@ def _syntax(err: yaml.YAMLError, source: str) -> BadFile:
     problem = getattr(err, "problem", None) or str(err).partition("\n")[0]
     line = 1 if mark is None else mark.line + 1
     return BadFile([Diagnostic(source, line, "", f"not YAML: {problem}")])
-
-
-def _unknown(key: str, allowed: Iterable[str]) -> str:
-    near = difflib.get_close_matches(key, allowed, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(allowed))}"
-    return f"unknown key; {hint}"

@@ -49,7 +49,7 @@ class Inventory:
         unknown = set(record) - set(cls.__dataclass_fields__)
         if unknown:
             wrong = min(unknown, key=str)
-            hint = meant(wrong, _FIELDS) or f"; known are {', '.join(_FIELDS)}"
+            hint = meant_or_known(wrong, _FIELDS)
             raise ValueError(f"unknown field {wrong!r} in an inventory record{hint}")
         if record.get("total") is None:
             raise ValueError("an inventory record needs 'total'")
@@ -75,6 +75,8 @@ class Inventory:
     def with_defaults(self, current: "Inventory | None") -> "Inventory":
         """Return this record with unset fields taken from ``current``, else Placement's defaults.
 
+        A ``reserved`` that is taken and above the total is lowered to it.
+
         >>> Inventory(8).with_defaults(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
         """
@@ -84,6 +86,8 @@ class Inventory:
         below = _DEFAULTS if current is None else _values(current)
         given = zip(own, below, _DEFAULTS, strict=True)
         full: list[Any] = [next(v for v in values if v is not None) for values in given]
+        if self.reserved is None:
+            full[1] = min(full[1], self.total)
         return Inventory(*full)
 
     @property
@@ -178,6 +182,11 @@ def meant(name: object, names: Iterable[str]) -> str:
     """Return "; is … meant?" for a mistyped name, with the nearest of ``names``; empty if none."""
     near = difflib.get_close_matches(str(name), names, 1)
     return f"; is {near[0]} meant?" if near else ""
+
+
+def meant_or_known(name: object, names: Iterable[str]) -> str:
+    """Return :func:`meant`, or "; known are …" if no name is near."""
+    return meant(name, names) or f"; known are {', '.join(names)}"
 
 
 def read_inventory(

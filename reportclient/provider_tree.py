@@ -411,8 +411,8 @@ class ProviderTree:
     ) -> bool:
         """Set the whole inventory: ``{class: {"total": 8, "reserved": 1, …}}``, or records.
 
-        Fields that a record leaves out stay as Placement has them.  A resource class that is
-        left out is removed.  Return whether anything changed.
+        Fields that a record leaves out stay as Placement has them (``reserved`` at most the
+        total).  A resource class that is left out is removed.  Return whether anything changed.
 
         :raises ValueError: the inventory is no dict, or a record is invalid.
         """

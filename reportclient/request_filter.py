@@ -77,21 +77,16 @@ def forbid_disabled(request: ResourceRequest) -> ResourceRequest:
 def _merged(given: Value | None, *, several: bool) -> Value:
     values = [given] if isinstance(given, str) else list(given or ())
     values = [value for value in values if value]
-    terms = [term.strip() for value in values for term in _terms(value)]
+    joinable = [n for n, value in enumerate(values) if not value.startswith("in:")]
+    terms = [term.strip() for n in joinable for term in values[n].split(",")]
     if DISABLED in terms:
         raise CannotForbid(f"the query requires {DISABLED}, which is not allowed")
     if FORBIDDEN in terms:
         return given if given is not None else FORBIDDEN
-    joinable = [n for n, value in enumerate(values) if not value.startswith("in:")]
     if not joinable:
         return [*values, FORBIDDEN] if values and several else FORBIDDEN
     values[joinable[0]] += f",{FORBIDDEN}"
     return values[0] if len(values) == 1 else values
-
-
-def _terms(value: str) -> list[str]:
-    """Return the traits of a value with their signs; none for ``in:``, as none is required."""
-    return [] if value.startswith("in:") else value.split(",")
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from agent.bus.errors import (  # noqa: E402
     TransportUnavailable,
 )
 from agent.bus.listener import refuse_malformed_replies  # noqa: E402
-from agent.loop import in_thread  # noqa: E402
+from agent.loop import in_slot  # noqa: E402
 
 backend.init_backend(backend.BackendType.THREADING)
 
@@ -115,17 +115,13 @@ class RpcClient:
         sent = dict(context or {})
         if self.sign is not None:
             sent = self.sign(server or self.target.topic, method, arguments, sent)
-        if not self.slots.acquire(blocking=False):
+        called = in_slot(
+            self.slots,
+            lambda: self._call(method, server, sent, arguments, answered),
+            f"call {server or self.target.topic}",
+        )
+        if called is None:
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
-        try:
-            called = in_thread(
-                lambda: self._call(method, server, sent, arguments, answered),
-                f"call {server or self.target.topic}",
-            )
-        except RuntimeError:  # no thread can be started
-            self.slots.release()
-            raise
-        called.add_done_callback(lambda _: self.slots.release())
         try:
             answer = called.result(self.timeout + GRACE)
         except TimeoutError as err:

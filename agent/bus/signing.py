@@ -31,18 +31,20 @@ def host_key(master_key: str, host: str) -> str:
     return _hmac(master_key, f"host {host}")
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """Signs the calls of one host."""
+def signed(  # noqa: PLR0913, PLR0917  the last four are those of Sign
+    keys: Iterable[str],
+    host: str,
+    to: str,
+    method: str,
+    arguments: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the context of a call with a signature by each of the keys.
 
-    key: str
-    host: str
-
-    def sign(
-        self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return the context with the signature; ``to``: the host, or the registry's topic."""
-        return _signed([self.key], to, method, arguments, {**context, SIGNED_BY: self.host})
+    ``host``: the sender's, empty for an operator; ``to``: a host, or the registry's topic.
+    """
+    sent = {**context, SIGNED_BY: host}
+    return {**sent, SIGNATURES: [_signature(key, to, method, arguments, sent) for key in keys]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,13 @@ class Operator:
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the signed context of a call to the registry."""
-        return _signed(self._keys(""), to, method, arguments, {**context, SIGNED_BY: ""})
+        return signed(self._keys(""), "", to, method, arguments, context)
 
     def sign_to(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the signed context of a call to a host, which has only its own key."""
-        return _signed(self._keys(to), to, method, arguments, {**context, SIGNED_BY: ""})
+        return signed(self._keys(to), "", to, method, arguments, context)
 
     def verified_sender(
         self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
@@ -107,17 +109,6 @@ def is_signed(
         isinstance(signature, str) and signature.isascii() and hmac.compare_digest(signature, valid)
         for signature in signatures
     )
-
-
-def _signed(
-    keys: Iterable[str],
-    to: str,
-    method: str,
-    arguments: Mapping[str, Any],
-    context: dict[str, Any],
-) -> dict[str, Any]:
-    signatures = [_signature(key, to, method, arguments, context) for key in keys]
-    return context | {SIGNATURES: signatures}
 
 
 def _signature(

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
 from agent.reporting.changes import kind, snake_case
 from agent.reporting.reports import Check, Occasion, Report, Severity
-from agent.reporting.status import AgentStatus
+from agent.reporting.status import AgentStatus, NodeStatus
 from agent.service import Service
 from agent.switching.switching import Switching
 from reportclient.errors import PlacementError
@@ -125,6 +125,35 @@ class Numbers:
             self.driver_failures.labels(driver, method).inc()
 
 
+_OF_A_NODE: Mapping[str, tuple[str, Callable[[NodeStatus], float | None]]] = {
+    "node_ok": (
+        "1 if Placement has everything that the node's drivers reported, else 0.",
+        lambda node: float(node.ok),
+    ),
+    "last_success_timestamp_seconds": (
+        "Time of the last period in which the node was fully reported.",
+        lambda node: node.last_ok,
+    ),
+    "reshapes_pending": (
+        "Drivers with a pending reshape.",
+        lambda node: len(node.reshape_pending),
+    ),
+    "draining": (
+        "Providers and inventories to be removed, which guests still use.",
+        lambda node: len(node.texts(Severity.INFO)),
+    ),
+    "conditions": (
+        "Conditions that need an operator.",
+        lambda node: len(node.texts(Severity.ERROR)),
+    ),
+    "degraded_parts": (
+        "Parts of the host that are ill, or that a driver can't read.",
+        lambda node: len(node.texts(Severity.DEGRADED)),
+    ),
+}
+"""Gauges of a node, with their texts and the functions that take the value from its status."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts(Collector):
     """Collects gauges; ``status`` returns that of ``status.json``, ``None`` before a period."""
@@ -159,43 +188,8 @@ class Facts(Collector):
         )
 
     def _of_nodes(self, status: AgentStatus) -> Iterator[Metric]:
-        nodes = [((node.node,), node) for node in status.nodes]
-        yield _gauge(
-            "node_ok",
-            "1 if Placement has everything that the node's drivers reported, else 0.",
-            [(label, float(node.ok)) for label, node in nodes],
-            "node",
-        )
-        yield _gauge(
-            "last_success_timestamp_seconds",
-            "Time of the last period in which the node was fully reported.",
-            [(label, node.last_ok) for label, node in nodes],
-            "node",
-        )
-        yield _gauge(
-            "reshapes_pending",
-            "Drivers with a pending reshape.",
-            [(label, len(node.reshape_pending)) for label, node in nodes],
-            "node",
-        )
-        yield _gauge(
-            "draining",
-            "Providers and inventories to be removed, which guests still use.",
-            [(label, len(node.texts(Severity.INFO))) for label, node in nodes],
-            "node",
-        )
-        yield _gauge(
-            "conditions",
-            "Conditions that need an operator.",
-            [(label, len(node.texts(Severity.ERROR))) for label, node in nodes],
-            "node",
-        )
-        yield _gauge(
-            "degraded_parts",
-            "Parts of the host that are ill, or that a driver can't read.",
-            [(label, len(node.texts(Severity.DEGRADED))) for label, node in nodes],
-            "node",
-        )
+        for name, (text, value) in _OF_A_NODE.items():
+            yield _gauge(name, text, [((it.node,), value(it)) for it in status.nodes], "node")
         took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}
         yield _gauge(
             "source_seconds",

@@ -1,6 +1,7 @@
 """Options of metrics and health."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ MONITORING: list[cfg.Opt] = [
         "metrics are written to it every 15 seconds and after each period. Left out: none.",
     ),
 ]
+
+
+def require_library(error: type[Exception]) -> None:
+    """:raises Exception: an ``error``, if prometheus-client is not installed."""
+    if find_spec("prometheus_client") is None:
+        raise error(f"[{GROUP}] needs prometheus-client: install compute-agent[metrics]")
 
 
 @dataclass(frozen=True, slots=True)

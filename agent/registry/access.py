@@ -1,12 +1,13 @@
 """Open the registry of the configuration: this host's document, or compute-registry over RPC."""
 
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent.bus.caller import Caller
 from agent.bus.errors import Sign
-from agent.bus.signing import Operator, Signer
+from agent.bus.signing import Operator, signed
 from agent.registry.checks import LONGEST, Report, StatusChange
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
@@ -70,7 +71,7 @@ def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None
     if settings.master_key and not (host and settings.host_key):
         return Operator(settings.master_key).sign
     own = host or command_on
-    return Signer(settings.host_key, own).sign if settings.host_key and own else None
+    return partial(signed, [settings.host_key], own) if settings.host_key and own else None
 
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -71,6 +71,11 @@ def errors(conditions: Iterable[Condition]) -> list[Condition]:
     return [condition for condition in conditions if condition.severity is Severity.ERROR]
 
 
+def texts_of(conditions: Iterable[Condition], *severities: Severity) -> list[str]:
+    """Return the texts of the conditions of these severities."""
+    return [str(condition) for condition in conditions if condition.severity in severities]
+
+
 def with_agents_step(err: BaseException, root: str = "") -> str:
     """Return an error's text, with the agent's option or command, which the library does not know.
 
@@ -149,9 +154,7 @@ class Report:
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the texts of the conditions of these severities, by default of all."""
-        wanted = severities or tuple(Severity)
-        conditions = self.conditions().values()
-        return [str(condition) for condition in conditions if condition.severity in wanted]
+        return texts_of(self.conditions().values(), *(severities or Severity))
 
     def conditions(self) -> dict[str, Condition]:
         """Return the conditions, by a key that stays the same while the problem lasts."""

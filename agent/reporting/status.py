@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import version
-from agent.reporting.reports import Check, Condition, Occasion, Report, Severity, with_agents_step
+from agent.reporting.reports import (
+    Check,
+    Condition,
+    Occasion,
+    Report,
+    Severity,
+    texts_of,
+    with_agents_step,
+)
 from agent.state import files
 from reportclient.errors import PlacementError
 from reportclient.plain_text import ago, error_text
@@ -93,7 +101,7 @@ class NodeStatus:
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the texts of the conditions of these severities."""
-        return [str(each) for each in self.conditions if each.severity in severities]
+        return texts_of(self.conditions, *severities)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from agent.ownership.ledger import Holders, Holding, Ledger, Removed
+from agent.ownership.ledger import Holding, Ledger, Removed
 from agent.state import files
 from agent.state.root_file import Documents, Key, RootFile, root_path
 from reportclient.model import canonical_uuid
@@ -245,7 +245,7 @@ def _besides(view: View) -> dict[str, Any]:
 
 def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]]:
     changed: Documents = {
-        (LEDGER, uuid): _row(row)
+        (LEDGER, uuid): {manager: _plain(held) for manager, held in sorted(row.items())}
         for uuid, row in after.holders.items()
         if row is not before.holders.get(uuid) and row != before.holders.get(uuid)
     }
@@ -262,11 +262,6 @@ def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]
 
 def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Key]:
     return [(kind, uuid) for uuid in sorted(before.keys() - after.keys())]
-
-
-def _row(holders: Holders) -> dict[str, Any]:
-    """Return the claims on one provider as JSON, sorted."""
-    return {manager: _plain(held) for manager, held in sorted(holders.items())}
 
 
 def _plain(held: Holding) -> dict[str, Any]:

@@ -191,7 +191,9 @@ class HostStatus:
                 LOG.log(level, "This host is %s, as its service record says", new)
         # A host that starts enabled is in no hurry: its first period does it.
         if changed and (new.disabled or seen.disabled is not None):
-            self.loop.post(self._write_trait_soon)
+            # At a random time: an operator may have changed all records at once.
+            wait = random.uniform(0, self.spread())
+            self.loop.post(lambda: self.loop.later(wait, self._write_trait))
         return True
 
     def acknowledge(self, record_version: int) -> ServiceStatus:
@@ -256,10 +258,6 @@ class HostStatus:
                 self.loop.later(self.next_pause(), self._retry)
         self.on_written(reports)
         return reports
-
-    def _write_trait_soon(self) -> None:
-        """Write the trait at a random time: an operator may have changed all records at once."""
-        self.loop.later(random.uniform(0, self.spread()), self._write_trait)
 
     def next_pause(self) -> float:
         """Return the seconds until the next try: random, with a limit that doubles each time.

@@ -14,7 +14,7 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.attach import RootAwaited
 from agent.period.tracker import Tracker
-from agent.reporting.reports import Condition, Report, Severity, errors, with_agents_step
+from agent.reporting.reports import Condition, Report, Severity, texts_of, with_agents_step
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.document import Unusable
@@ -82,16 +82,12 @@ class Forecast:
     @property
     def problems(self) -> list[str]:
         """Return the errors as sentences."""
-        return list(map(str, errors(self.conditions)))
+        return texts_of(self.conditions, Severity.ERROR)
 
     @property
     def notes(self) -> list[str]:
         """Return the warnings, and what is ill on the host, as sentences."""
-        return [
-            str(condition)
-            for condition in self.conditions
-            if condition.severity in (Severity.WARNING, Severity.DEGRADED)
-        ]
+        return texts_of(self.conditions, Severity.WARNING, Severity.DEGRADED)
 
 
 def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:

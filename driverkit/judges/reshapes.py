@@ -18,6 +18,7 @@ from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.allocations import LazyAllocations
 from reportclient.errors import PlacementError
+from reportclient.plan import create
 from reportclient.reshape import AllocationsBroken, refuse_malformed
 from reportclient.snapshot import Snapshot
 
@@ -202,11 +203,9 @@ def old_shape(stage: Stage, case: ReshapeCase) -> OldShape:
 def _make(shape: Snapshot, tree: ProviderTree) -> None:
     """Make ``tree`` equal to the tree of the fixture."""
     for provider in shape.walk():
-        uuid, parent = provider.uuid, provider.parent_uuid
-        if not tree.exists(uuid) and parent:
-            tree.new_child(provider.name, parent, uuid)
-        elif not tree.exists(uuid):
-            tree.new_root(provider.name, uuid)
+        uuid = provider.uuid
+        if not tree.exists(uuid):
+            create(tree, uuid, provider.name, provider.parent_uuid)
         tree.update_inventory(uuid, provider.inventory)
         tree.add_traits(uuid, *provider.traits)
         tree.add_aggregates(uuid, *provider.aggregates)

@@ -11,6 +11,7 @@ from drivers.api import Allocations, ProviderTree, ReshapeNeeded
 from drivers.devices import SHARED
 from drivers.reallocate import Move, move_allocations
 from reportclient import provider_tree
+from reportclient.plan import create
 
 
 def own_uuid(root: str, name: str) -> str:
@@ -79,10 +80,8 @@ def _place(tree: ProviderTree, root: str, nodename: str, spec: ProviderSpec) -> 
         tree.move(uuid, spec.parent)
     elif tree.exists(spec.name):
         return tree.data(spec.name).uuid
-    elif spec.parent is None:
-        tree.new_root(spec.name, uuid)
     else:
-        tree.new_child(spec.name, spec.parent, uuid)
+        create(tree, uuid, spec.name, spec.parent)
     return uuid
 
 

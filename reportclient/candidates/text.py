@@ -4,7 +4,6 @@ The order is always the same: group by group, the unsuffixed one first, then the
 the whole request.  So equal requests have equal query strings.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote
@@ -23,6 +22,7 @@ from reportclient.candidates.request import (
     resources_value,
     traits_values,
 )
+from reportclient.model import meant_or_known
 
 Value = str | Iterable[str]
 
@@ -147,9 +147,8 @@ def _by_name(query: str, is_known: Callable[[str], bool], names: Iterable[str]) 
     by_name: Parameters = {}
     for name, value in parse_qsl(_without_path(query), keep_blank_values=True):
         if not is_known(name):
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"is {near[0]} meant?" if near else f"known are {', '.join(names)}"
-            raise BadQuery(f"Placement has no parameter {name!r} here; {hint}")
+            hint = meant_or_known(name, names)
+            raise BadQuery(f"Placement has no parameter {name!r} here{hint}")
         by_name.setdefault(name, []).append(value)
     for name, values in by_name.items():
         _refuse_several(name, values)

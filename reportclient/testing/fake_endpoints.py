@@ -4,11 +4,11 @@ import re
 import uuid as uuidlib
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reportclient.errors import Conflict, NotFound, Rejected
-from reportclient.testing.fake_store import Row, Store, checked_record
+from reportclient.testing.fake_store import DEFAULTS, Row, Store, checked_record
 
 AGGREGATE_GENERATIONS = (1, 19)
 
@@ -216,10 +216,7 @@ class Endpoints:
         return shown
 
     def set_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
-        check_allocations(call.body, call.version)
-        with self.store.transaction():
-            self.store.replace_allocations({canonical(consumer_uuid): call.body})
-        return {}
+        return self.set_many_allocations(replace(call, body={canonical(consumer_uuid): call.body}))
 
     def set_many_allocations(self, call: Call) -> dict[str, Any]:
         for body in call.body.values():
@@ -294,7 +291,6 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
 
 
 CUSTOM = re.compile(r"CUSTOM_[A-Z0-9_]+")
-_ANY = {"total": 1, "reserved": 0, "allocation_ratio": 1.0}
 
 
 def keys(
@@ -308,7 +304,9 @@ def checked_inventories(body: Any) -> dict[str, dict[str, Any]]:
     keys(body, required={"resource_provider_generation", "inventories"})
     # Placement does not check the record of a malformed class; the class is unknown anyway.
     return {
-        name: checked_record(record) if re.fullmatch(r"[A-Z0-9_]+", name) else {**_ANY, **record}
+        name: checked_record(record)
+        if re.fullmatch(r"[A-Z0-9_]+", name)
+        else {**DEFAULTS, **record}
         for name, record in body["inventories"].items()
     }
 

@@ -23,15 +23,9 @@ from reportclient.errors import (
     Rejected,
     UnknownNames,
 )
+from reportclient.model import MAX_INT, Inventory
 
-MAX_INT = 0x7FFFFFFF
-DEFAULTS = {
-    "reserved": 0,
-    "min_unit": 1,
-    "max_unit": MAX_INT,
-    "step_size": 1,
-    "allocation_ratio": 1.0,
-}
+DEFAULTS = Inventory(1).with_defaults(None).as_dict()
 NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 LEAST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
 

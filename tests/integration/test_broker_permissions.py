@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from agent.bus.errors import MessagingError, NotPermitted, RemoteFault
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
-from agent.bus.signing import Operator, Signer, host_key
+from agent.bus.signing import Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import SignatureRefused
@@ -65,12 +66,12 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
     more = f"master_key = {MASTER}"
     with RegistryProcess(tmp_path, transport_url=url(broker, "registry"), more=more) as registry:
         registry.wait_for(lambda: "Serving RPC calls" in registry.log)
-        own = Signer(host_key(MASTER, "host1"), "host1")
-        other = Signer(host_key(MASTER, "host2"), "host2")
-        client = RegistryClient.over(buses["agent-host1"], 60, sign=own.sign)
+        own = partial(signed, [host_key(MASTER, "host1")], "host1")
+        other = partial(signed, [host_key(MASTER, "host2")], "host2")
+        client = RegistryClient.over(buses["agent-host1"], 60, sign=own)
         record = client.heartbeat(Report("host1", "a", "6.5", []))
         version = {"expected_version": record.version}
-        thief = RegistryClient.over(buses["agent-host2"], 60, sign=other.sign)
+        thief = RegistryClient.over(buses["agent-host2"], 60, sign=other)
         for theft in (
             lambda: thief.heartbeat(Report("host1", "b", "6.5", [])),
             lambda: thief.set_status(StatusChange("host1", disabled=True, **version)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from kombu import Connection
 
 from agent.bus.rpcapi import ComputeAgentAPI
-from agent.bus.signing import Operator, Signer, host_key
+from agent.bus.signing import Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.permission import AgentPermissions
@@ -46,7 +47,8 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
 ) -> None:
     bus = transport(broker.url)
-    host = RegistryClient.over(bus, WITHIN, sign=Signer(host_key(MASTER, "host1"), "host1").sign)
+    sign = partial(signed, [host_key(MASTER, "host1")], "host1")
+    host = RegistryClient.over(bus, WITHIN, sign=sign)
     operator = RegistryClient.over(bus, WITHIN, sign=Operator((MASTER,)).sign)
     api = ComputeAgentAPI(bus, timeout=WITHIN, operator=Operator((MASTER,)))
     agent, server = recording_agent(bus, "host1")

@@ -150,7 +150,7 @@ def test_a_configuration_file_that_is_not_there_exits_2(agent: AgentProcess) -> 
 def test_an_unknown_driver_exits_2_and_lists_those_there_are(agent: AgentProcess) -> None:
     agent.compute_driver = "libvrit"
     done = agent.once()
-    assert_ended(done, 2, "no driver 'libvrit' is installed; did you mean 'libvirt'?")
+    assert_ended(done, 2, "no driver 'libvrit' is installed; is libvirt meant?")
     assert "fake, libvirt" in done.stderr
 
 

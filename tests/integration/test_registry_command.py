@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.bus.signing import Signer, host_key
+from agent.bus.signing import host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
@@ -240,7 +241,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
             more=f"[registry]\naccess = rpc\nhost_key = {key}\n[DEFAULT]\n"
             f"transport_url = {broker.url}"
         )
-        sign = Signer(key, "host1").sign
+        sign = partial(signed, [key], "host1")
         client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
         client.heartbeat(Report("host1", "here", "6.5", []))
         shown = host.ctl("service", "show", "host1", "-f", "json")

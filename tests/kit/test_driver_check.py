@@ -206,7 +206,7 @@ def test_a_file_that_has_no_fixtures_is_told(host, tmp_path, text, said):
 def test_a_driver_that_is_not_installed_is_a_line_with_those_that_are(host):
     said = host.bare_ctl("driver", "check", "libvrt")
     assert said.code == 2
-    assert "no driver 'libvrt' is installed; did you mean 'libvirt'?" in said.err
+    assert "no driver 'libvrt' is installed; is libvirt meant?" in said.err
 
 
 def test_without_pytest_it_says_what_to_install(tmp_path):

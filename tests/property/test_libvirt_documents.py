@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt.documents import parse_document
-from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.property.strategies import element
-from tests.unit.libvirt.hosts import new_tree, reading, written
+from tests.unit.libvirt.hosts import ARCH_TRAITS, CPU_TRAITS, new_tree, reading, written
 
 UNITS = st.sampled_from([None, "KiB", "KiB", "MiB", "GiB", "b", "bytes", "KB", "T", "nonsense"])
 AMOUNTS = st.one_of(
@@ -127,7 +126,7 @@ def check(tree: ProviderTree) -> None:
         for name, record in provider.inventory.items():
             assert name_problem(name, "resource class") is None
             assert record.problem() is None, (provider.name, name)
-        known = cpu_features.OWNED | architecture.OWNED | {"HW_NUMA_ROOT"}
+        known = CPU_TRAITS | ARCH_TRAITS | {"HW_NUMA_ROOT"}
         assert provider.traits <= known
 
 

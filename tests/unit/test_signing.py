@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from agent.bus.errors import NotPermitted
-from agent.bus.signing import Operator, Signer, host_key
+from agent.bus.errors import NotPermitted, Sign
+from agent.bus.signing import Operator, host_key, signed
 from agent.registry import wire
 from agent.registry.permission import AgentPermissions
 from compute_registry.permission import RegistryPermissions
 
 MASTER = "a long random text"
-HOST1 = Signer(host_key(MASTER, "host1"), "host1")
+HOST1 = partial(signed, [host_key(MASTER, "host1")], "host1")
 REGISTRY = RegistryPermissions(Operator((MASTER,)))
 AGENT = AgentPermissions(host_key(MASTER, "host1"), "host1")
 BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
@@ -27,10 +28,8 @@ STATUS = {
 }
 
 
-def registry(
-    signer: Signer | Operator, method: str, sent: dict[str, Any], signed: Any = None
-) -> None:
-    context = signer.sign(wire.TOPIC, method, sent if signed is None else signed, {})
+def registry(sign: Sign, method: str, sent: dict[str, Any], signed_arguments: Any = None) -> None:
+    context = sign(wire.TOPIC, method, signed_arguments or sent, {})
     REGISTRY(method, sent, context)
 
 
@@ -56,7 +55,7 @@ def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
 ) -> None:
     with pytest.raises(NotPermitted, match="the host_key of host1 does not allow"):
         registry(HOST1, method, sent)
-    registry(Operator((MASTER,)), method, sent)
+    registry(Operator((MASTER,)).sign, method, sent)
 
 
 @pytest.mark.parametrize(
@@ -68,21 +67,22 @@ def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
         ("set_forced_down", {"host": "host1", "forced_down": True}),
     ],
 )
-@pytest.mark.parametrize("signer", [Operator((MASTER,)), HOST1])
+@pytest.mark.parametrize("sign", [Operator((MASTER,)).sign, HOST1])
 def test_a_change_that_is_for_no_record_in_particular_is_refused(
-    signer: Signer | Operator, method: str, sent: dict[str, Any]
+    sign: Sign, method: str, sent: dict[str, Any]
 ) -> None:
     with pytest.raises(NotPermitted, match="could be replayed"):
-        registry(signer, method, sent)
+        registry(sign, method, sent)
 
 
 def test_nobody_says_that_he_is_another() -> None:
     beat = BEAT | {"host": "host2"}
-    for forged in (Signer(HOST1.key, "host2"), Signer(HOST1.key, ""), Signer("", "host2")):
+    own = host_key(MASTER, "host1")
+    for key, host in ((own, "host2"), (own, ""), ("", "host2")):
         with pytest.raises(NotPermitted, match="not signed"):
-            registry(forged, "heartbeat", beat)
+            registry(partial(signed, [key], host), "heartbeat", beat)
     with pytest.raises(NotPermitted, match="not signed"):
-        registry(HOST1, "heartbeat", BEAT, signed=BEAT | {"roots": ["x"]})
+        registry(HOST1, "heartbeat", BEAT, BEAT | {"roots": ["x"]})
     for context in (
         {},
         {"signed_by": "host1"},
@@ -104,7 +104,7 @@ def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
         sign("host1", "set_host_enabled", {"enabled": True}, version),
         sign("host1", "set_host_enabled", said, {}),
         sign("host1", "set_host_enabled", said, version) | {"record_version": 8},
-        Signer(host_key(MASTER, "host2"), "host2").sign("host1", "x", said, version),
+        signed([host_key(MASTER, "host2")], "host2", "host1", "x", said, version),
     ]
     for context in wrong:
         with pytest.raises(NotPermitted):
@@ -118,8 +118,9 @@ def test_while_a_master_key_is_replaced_calls_of_either_are_valid_and_then_those
     said, version = {"enabled": False}, {"record_version": 7}
     context = both.sign_to("host1", "set_host_enabled", said, version)
     for master in ("new", MASTER):
-        AgentPermissions(host_key(master, "host1"), "host1")("set_host_enabled", said, context)
-        beat = Signer(host_key(master, "host1"), "host1").sign(wire.TOPIC, "heartbeat", BEAT, {})
+        key = host_key(master, "host1")
+        AgentPermissions(key, "host1")("set_host_enabled", said, context)
+        beat = signed([key], "host1", wire.TOPIC, "heartbeat", BEAT, {})
         RegistryPermissions(both)("heartbeat", BEAT, beat)
     for operator in (both, new):
         call = operator.sign(wire.TOPIC, "list_services", {}, {})
@@ -128,7 +129,7 @@ def test_while_a_master_key_is_replaced_calls_of_either_are_valid_and_then_those
     with pytest.raises(NotPermitted):
         AGENT("set_host_enabled", said, new.sign_to("host1", "set_host_enabled", said, version))
     with pytest.raises(NotPermitted):
-        RegistryPermissions(new)("heartbeat", BEAT, HOST1.sign(wire.TOPIC, "heartbeat", BEAT, {}))
+        RegistryPermissions(new)("heartbeat", BEAT, HOST1(wire.TOPIC, "heartbeat", BEAT, {}))
 
 
 def test_an_answer_is_of_the_called_host_and_of_this_call() -> None:

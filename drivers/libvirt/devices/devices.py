@@ -127,7 +127,7 @@ class NodeDevices:
             (MDEV, mdev, self.mdev.group_mdev_devices),
         ):
             providers = pool_providers(
-                context.node, pools, context.observed, grouped=grouped, by_cell=context.by_cell
+                context.node, pools, grouped=grouped, by_cell=context.by_cell
             )
             children += (replace(child, source=source) for child in providers)
         traits: dict[str, bool] = {}

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
-from drivers.libvirt.devices.pools import device_record
+from drivers.inventory import record
 from drivers.libvirt.documents import text_of, whole_number
 from drivers.libvirt.facts.architecture import (
     GuestType,
@@ -27,7 +27,7 @@ from drivers.libvirt.facts.architecture import (
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
-from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Observed, ReportedProvider
+from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, ReportedProvider
 from reportclient.model import MAX_INT
 
 OPTION = "[libvirt] num_memory_encrypted_guests"
@@ -100,7 +100,7 @@ class MemoryEncryption:
         """Return the providers; SEV's inventory and trait are removed from the root."""
         if answer is None:
             return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
-        children, notes = encryption(context.node, answer, self, context.observed)
+        children, notes = encryption(context.node, answer, self)
         return HostReport(
             children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
@@ -141,7 +141,7 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, answer: EncryptionAnswer, limits: MemoryEncryption, observed: Observed
+    node: str, answer: EncryptionAnswer, limits: MemoryEncryption
 ) -> tuple[list[ReportedProvider], dict[str, str]]:
     """Return the providers, and notes by option."""
     counts = _sev_counts(answer)
@@ -154,11 +154,10 @@ def encryption(
     for technique, count in counts.items():
         if count:
             name = f"{node}_{technique}"
-            record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
-            record["max_unit"] = 1  # a guest takes one context; Nova reports the same
             child = ReportedProvider(
                 name,
-                {CONTEXT: record},
+                # A guest takes one context; Nova reports the same.
+                {CONTEXT: {**record(count), "max_unit": 1}},
                 frozenset({TECHNIQUES[technique]}),
                 from_root=frozenset({CONTEXT} if technique == SEV else ()),
                 source=ENCRYPTION,

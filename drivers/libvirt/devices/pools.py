@@ -8,14 +8,13 @@ allocations from one kind of provider to the other.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import os_traits
 
 from drivers.inventory import record
-from drivers.libvirt.tree.reported import Observed, ReportedProvider
+from drivers.libvirt.tree.reported import ReportedProvider
 
 MANY = 8
 """Similar children from which on a search for candidates is slow."""
@@ -45,7 +44,7 @@ class Pool:
 
 
 def pool_providers(
-    node: str, pools: Sequence[Pool], observed: Observed, *, grouped: bool, by_cell: bool
+    node: str, pools: Sequence[Pool], *, grouped: bool, by_cell: bool
 ) -> list[ReportedProvider]:
     """Return the providers of pools.
 
@@ -59,11 +58,10 @@ def pool_providers(
     reported = []
     for name, members in by_name.items():
         first, count = members[0], sum(pool.count for pool in members)
-        current = observed.get(name, {}).get(first.resource_class, {})
         reported.append(
             ReportedProvider(
                 name,
-                {first.resource_class: device_record(count, current, first.used)},
+                {first.resource_class: record(count, count if first.used else None)},
                 first.traits,
                 cell=first.cell,
                 from_root=first.from_root,
@@ -71,16 +69,6 @@ def pool_providers(
             )
         )
     return reported
-
-
-def device_record(total: int, current: Mapping[str, Any], used: bool = False) -> dict[str, Any]:
-    """Return the inventory of ``total`` devices.
-
-    All are reserved if ``used``, or if more were reserved in Placement; else ``reserved`` is
-    unchanged.
-    """
-    reserve_all = used or int(current.get("reserved") or 0) > total
-    return record(total, total if reserve_all else None)
 
 
 def similar_provider_warnings(children: Iterable[ReportedProvider]) -> tuple[str, ...]:

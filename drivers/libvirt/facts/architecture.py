@@ -2,10 +2,13 @@
 capabilities by architecture and machine type.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
+
+import os_traits
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
@@ -13,20 +16,6 @@ from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, host_cpu
 from drivers.libvirt.tree.reported import HostReport
-
-# fmt: off
-HOST_ARCHES = (
-    "aarch64", "alpha", "armv6", "armv7", "armv7b", "cris", "i686", "ia64", "lm32", "m68k",
-    "microblaze", "microblazeel", "mips", "mips64", "mips64el", "mipsel", "openrisc", "parisc",
-    "parisc64", "ppc", "ppc64", "ppc64le", "ppcemb", "ppcle", "s390", "s390x", "sh4", "sh4eb",
-    "sparc", "sparc64", "unicore32", "x86_64", "xtensa", "xtensaeb",
-)
-# fmt: on
-GUEST_ARCHES = ("aarch64", "mipsel", "ppc64le", "riscv64", "s390x", "x86_64")
-
-OWNED = frozenset(f"HW_ARCH_{arch.upper()}" for arch in HOST_ARCHES) | frozenset(
-    f"COMPUTE_ARCH_{arch.upper()}" for arch in GUEST_ARCHES
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +44,17 @@ def arch_traits(cpu: HostCpu, capabilities: Element) -> dict[str, bool]:
     """Return for each trait whether the host has it; empty where the document does not say."""
     traits: dict[str, bool] = {}
     if cpu.arch is not None:
-        traits |= {f"HW_ARCH_{arch.upper()}": arch == cpu.arch for arch in HOST_ARCHES}
-    guests = {arch.get("name") for arch in capabilities.findall("guest/arch")}
+        traits |= traits_with_prefix("HW_ARCH_", {cpu.arch})
+    guests = {arch.get("name", "") for arch in capabilities.findall("guest/arch")}
     if guests:
-        traits |= {f"COMPUTE_ARCH_{arch.upper()}": arch in guests for arch in GUEST_ARCHES}
+        traits |= traits_with_prefix("COMPUTE_ARCH_", guests)
     return traits
+
+
+def traits_with_prefix(prefix: str, offered: Iterable[str]) -> dict[str, bool]:
+    """Return, for all standard traits with this prefix, whether they are offered."""
+    names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
+    return {trait: trait in names for trait in os_traits.get_traits(prefix)}
 
 
 QEMU_TYPES = frozenset({"kvm", "qemu"})

@@ -14,6 +14,8 @@ from typing import ClassVar, Self
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
+import os_traits
+
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import parse_document
@@ -42,16 +44,12 @@ X86_FEATURES = {name.upper(): (name,) for name in (
     "INTEL_VMX": ("vmx",), "SHA": ("sha-ni",), "SSE3": ("pni", "sse3"), "SSE41": ("sse4.1",),
     "SSE42": ("sse4.2",), "STIBP": ("stibp", "amd-stibp"), "TSX": ("rtm",),
 }
-_AARCH64_FEATURES = (
-    "aes", "asimd", "asimddp", "asimdhp", "asimdrdm", "atomics", "cpuid", "crc32", "dcpop",
-    "evtstrm", "fcma", "fp", "fphp", "jscvt", "lrcpc", "pmull", "sha1", "sha2", "sha3", "sha512",
-    "sm3", "sm4", "sve",
-)
 # fmt: on
 
+_ARM = "HW_CPU_AARCH64_"
 _BY_FEATURE: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {f"HW_CPU_X86_{name}": bits for name, bits in X86_FEATURES.items()},
-    "aarch64": {f"HW_CPU_AARCH64_{name.upper()}": (name,) for name in _AARCH64_FEATURES},
+    "aarch64": {trait: (trait.removeprefix(_ARM).lower(),) for trait in os_traits.get_traits(_ARM)},
 }
 _BY_FEATURE["i686"] = _BY_FEATURE["x86_64"]
 
@@ -61,11 +59,6 @@ _BY_MODEL = {
 
 # CPUs of both vendors can have these features, but their traits are named after one vendor.
 _OTHER_VENDORS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
-
-OWNED = frozenset(
-    [HYPERTHREADING, *_BY_FEATURE["x86_64"], *_BY_FEATURE["aarch64"], *_BY_MODEL["ppc64le"]]
-)
-"""All traits that this module may set or remove."""
 
 AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})

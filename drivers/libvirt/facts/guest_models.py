@@ -5,17 +5,20 @@ other architectures.  Models that libvirt does not list (VIFs, IOMMUs, sound on 
 from tables of what QEMU has for an architecture.  The names of traits come from os-traits.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
-import os_traits
-
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.facts.architecture import GuestType, domain_capabilities, guest_types
+from drivers.libvirt.facts.architecture import (
+    GuestType,
+    domain_capabilities,
+    guest_types,
+    traits_with_prefix,
+)
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
 
@@ -142,7 +145,7 @@ class GuestModels:
         traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
         for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
             if arch in table or prefix == IOMMU:
-                by_prefix = _by_prefix(prefix, table.get(arch, frozenset()))
+                by_prefix = traits_with_prefix(prefix, table.get(arch, frozenset()))
                 traits |= {
                     name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES
                 }
@@ -153,7 +156,7 @@ class GuestModels:
             return traits
         for prefix, section, enum in LISTED_MODELS:
             values = _values(documents, section, enum)
-            traits |= {} if values is None else _by_prefix(prefix, values)
+            traits |= {} if values is None else traits_with_prefix(prefix, values)
         return traits | _features(documents, arch) | self._tpm(documents)
 
     def _tpm(self, documents: list[Element]) -> dict[str, bool]:
@@ -186,12 +189,6 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
         STATELESS: lib >= 8_006_000,
     }
     return traits | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
-
-
-def _by_prefix(prefix: str, offered: Collection[str]) -> dict[str, bool]:
-    """Return, for all traits with this prefix, whether they are offered."""
-    names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
-    return {trait: trait in names for trait in os_traits.get_traits(prefix)}
 
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:

@@ -23,7 +23,6 @@ from drivers.inventory import (
     MEMORY_MB,
     PCPU,
     VCPU,
-    CurrentInventory,
     InventoryPolicy,
     cpu_list,
     over_reserved,
@@ -172,20 +171,16 @@ def hugepage_class(size: int) -> str:
     return f"{HUGEPAGES}{size}{_LETTERS[power]}"
 
 
-def hugepages(
-    pages: Mapping[int, int], reserved: Mapping[int, int], current: CurrentInventory
-) -> dict[str, dict[str, Any]]:
+def hugepages(pages: Mapping[int, int], reserved: Mapping[int, int]) -> dict[str, dict[str, Any]]:
     """Return the inventory of hugepages by size in KiB; amounts are numbers of pages.
 
     Sizes that are not in ``reserved`` keep the amount reserved in Placement.
     """
-    records = {}
-    for size, count in pages.items():
-        if count > 0:
-            name = hugepage_class(size)
-            current_reserved = int(current.get(name, {}).get("reserved") or 0)
-            records[name] = record(min(count, MAX_INT), reserved.get(size, current_reserved))
-    return records
+    return {
+        hugepage_class(size): record(min(count, MAX_INT), reserved.get(size))
+        for size, count in pages.items()
+        if count > 0
+    }
 
 
 def cell_name(node: str, number: int) -> str:
@@ -250,7 +245,7 @@ def _records(
     known |= before
     inventory = {
         **root_inventory(share.amounts, share.policy, known),
-        **hugepages(share.pages, share.reserved_pages, known),
+        **hugepages(share.pages, share.reserved_pages),
     }
     problems = over_reserved(share.amounts, share.policy)
     if host.memory_kib is None:

@@ -132,7 +132,7 @@ def test_a_file_has_all_that_a_query_has() -> None:
     ("text", "place", "named"),
     [
         ("resources: {VCPU: two}", "f.yaml:1:", "resources.VCPU"),
-        ("resources: {VCPU: 2}\nrequire: A", "f.yaml:2:", "did you mean 'required'?"),
+        ("resources: {VCPU: 2}\nrequire: A", "f.yaml:2:", "is required meant?"),
         ("groups:\n  A:\n    limit: 3", "f.yaml:3:", "groups.A.limit"),
         ("resources: {VCPU: 1}\ngroups:\n  A:\n    required: 'in:X,!Y'", "f.yaml:3:", "requiredA"),
         ("resources: {VCPU: 1}\nroot_required: 'in:X,Y'", "f.yaml:2:", "root_required"),

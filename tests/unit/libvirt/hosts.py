@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
+import os_traits
+
 from drivers.api import ComputeDriver, ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
@@ -15,7 +17,7 @@ from drivers.libvirt.connection.host import Host
 from drivers.libvirt.devices.devices import DevicesAnswer
 from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.facts import topology
-from drivers.libvirt.facts.cpu_features import CpuFeatures
+from drivers.libvirt.facts.cpu_features import CpuFeatures, GuestCpuFeatures, cpu_traits
 from drivers.libvirt.facts.cpus_and_memory import CpuAndMemoryAnswer
 from drivers.libvirt.facts.disk import DiskAnswer, ImageBackend
 from drivers.libvirt.facts.fact import Fact, ReportContext
@@ -28,6 +30,14 @@ from reportclient.model import Allocations
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
+ARCH_TRAITS = frozenset(os_traits.get_traits("HW_ARCH_") + os_traits.get_traits("COMPUTE_ARCH_"))
+CPU_TRAITS = frozenset().union(
+    *(
+        cpu_traits(topology.HostCpu(arch, "a model"), GuestCpuFeatures(frozenset(), True), True)
+        for arch in ("x86_64", "aarch64", "ppc64le")
+    )
+)
+"""All traits that the driver may set or remove, of architectures and of CPUs."""
 
 
 def capabilities(*cells: str, host: str = "") -> str:
@@ -187,5 +197,6 @@ def totals(tree: ProviderTree, name: str = NODE) -> dict[str, int]:
 
 
 def fields(tree: ProviderTree, field: str, name: str = NODE) -> dict[str, Any]:
-    """One field of all records, by class."""
-    return {key: record[field] for key, record in tree.data(name).inventory.items()}
+    """One field of all records that have it, by class."""
+    records = tree.data(name).inventory.items()
+    return {key: record[field] for key, record in records if field in record}

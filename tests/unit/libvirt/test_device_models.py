@@ -9,7 +9,6 @@ import os_traits
 import pytest
 
 from agent.period.traits import CAPABILITY_TRAITS
-from drivers.libvirt.facts import architecture
 from drivers.libvirt.facts.guest_models import (
     BUSES,
     IGB,
@@ -28,6 +27,7 @@ from drivers.libvirt.facts.guest_models import (
     guest_types,
 )
 from tests.unit.libvirt.fake_binding import DATA
+from tests.unit.libvirt.hosts import ARCH_TRAITS
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 PC, Q35 = ((DATA / f"domain-{name}.xml").read_text() for name in ("pc", "q35"))
@@ -95,7 +95,7 @@ def those(found: dict[str, bool], prefix: str) -> set[str]:
 
 
 def test_every_trait_of_os_traits_is_told_by_somebody_or_is_known_not_to_be():
-    by_others = set(CAPABILITY_TRAITS.values()) | architecture.OWNED
+    by_others = set(CAPABILITY_TRAITS.values()) | ARCH_TRAITS
     ours = set(told(full_document()))
     told_of = {name for name in ours | by_others | NOT_OURS if name.startswith("COMPUTE_")}
     assert set(os_traits.get_traits("COMPUTE_")) == told_of

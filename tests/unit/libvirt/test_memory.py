@@ -45,17 +45,18 @@ def test_every_size_has_a_class_of_its_own_that_placement_takes(size, other):
 
 
 def test_hugepages_are_counted_in_pages_and_never_overcommitted():
-    found = hugepages({2048: 512, 1048576: 0}, {}, {})
+    found = hugepages({2048: 512, 1048576: 0}, {})
     assert list(found) == ["CUSTOM_HUGEPAGES_2M"]
     record = found["CUSTOM_HUGEPAGES_2M"]
-    assert (record["total"], record["reserved"], record["allocation_ratio"]) == (512, 0, 1.0)
+    assert (record["total"], record["allocation_ratio"]) == (512, 1.0)
 
 
 def test_what_is_reserved_is_configured_else_as_placement_has_it_and_never_above_the_total():
-    known = {"CUSTOM_HUGEPAGES_2M": {"reserved": 9}}
-    assert hugepages({2048: 512}, {}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 9
-    assert hugepages({2048: 512}, {2048: 5}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
-    assert hugepages({2048: 3}, {}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 3
+    assert hugepages({2048: 512}, {2048: 5})["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
+    before = Inventory(512, reserved=9)
+    for total, reserved in ((512, 9), (3, 3)):
+        record = hugepages({2048: total}, {})["CUSTOM_HUGEPAGES_2M"]
+        assert Inventory.from_dict(record).with_defaults(before).reserved == reserved
 
 
 @pytest.mark.parametrize("size", ["2048", "2048K", "2MB", "2 MiB", "2M"])
@@ -97,5 +98,5 @@ def test_without_weights_it_is_shared_equally():
 
 
 def test_records_are_what_placement_takes():
-    for record in hugepages({2048: 2**40}, {2048: 2**41}, {}).values():
+    for record in hugepages({2048: 2**40}, {2048: 2**41}).values():
         assert Inventory.from_dict(record).problem() is None

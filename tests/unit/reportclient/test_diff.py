@@ -159,6 +159,15 @@ def test_an_inventory_that_placement_would_refuse_is_named_and_not_sent(bad: Inv
     assert not diff(tree(), tree(card), {}).operations[1:], "nor in a reshape"
 
 
+def test_what_another_client_reserved_stays_as_far_as_the_total_allows() -> None:
+    before = Provider(OLD, "old", ROOT, {"VGPU": Inventory(8, reserved=5).with_defaults(None)})
+    for total, reserved in ((6, 5), (3, 3)):
+        after = Provider(OLD, "old", ROOT, {"VGPU": Inventory(total)})
+        (operation,) = diff(tree(before), tree(after))
+        assert isinstance(operation, SetInventory)
+        assert operation.inventory["VGPU"].reserved == reserved
+
+
 def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
     """Each text as an operator reads it."""
     storage = Provider(SHARED, "storage", None, records(DISK_GB=10))

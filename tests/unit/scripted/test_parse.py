@@ -160,10 +160,10 @@ BAD = {
         "demo.yaml:2: [1]: is never reached: the state before it has no nodes",
     ),
     "a class that nobody gets": (inside("moves: [VGPUU]"), "no provider has VGPUU in this state"),
-    "unknown at top": ("node: {}", "demo.yaml:1: node: unknown key; did you mean 'nodes'?"),
+    "unknown at top": ("node: {}", "demo.yaml:1: node: unknown key; is nodes meant?"),
     "unknown key": (
         inside("inventroy: {}"),
-        "3: nodes.h1.inventroy: unknown key; did you mean 'inv",
+        "3: nodes.h1.inventroy: unknown key; is inv",
     ),
     "a merge key alone": (inside("<<: 1"), "demo.yaml:3: not YAML: expected a mapping or list"),
     "a key twice": (
@@ -186,7 +186,7 @@ BAD = {
     "a ratio": (inside("inventory: {VCPU: {total: 1, allocation_ratio: x}}"), "has to be a number"),
     "a field": (
         inside("inventory: {VCPU: {totl: 1}}"),
-        "VCPU.totl: unknown key; did you mean 'tota",
+        "VCPU.totl: unknown key; is tota",
     ),
     "count without n": (
         inside("children: {a: {count: 2}}"),
