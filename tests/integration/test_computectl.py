@@ -355,7 +355,7 @@ def test_a_missing_configuration_file(host: AgentHost) -> None:
 def test_a_driver_that_there_is_not(host: AgentHost) -> None:
     host.configure(driver="fakr")
     text = one_line(host_with_id(host).ctl("plan"), 2)
-    assert "'fakr'" in text and "'fake'" in text
+    assert "'fakr'" in text and "is fake meant?" in text
 
 
 def test_a_mistyped_option(host: AgentHost) -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -237,9 +238,20 @@ class Source:
         return ".".join([*parts, *([node.module] if node.module else [])])
 
 
+def parsed(path: Path) -> ast.Module:
+    """Parse a file again if another thread parsed meanwhile, as one does that formats a traceback.
+
+    CPython 3.11 counts the depth of both together, and raises SystemError.
+    """
+    for _ in range(9):
+        with suppress(SystemError):
+            return ast.parse(path.read_bytes(), str(path))
+    return ast.parse(path.read_bytes(), str(path))
+
+
 def read_sources(root: Path) -> list[Source]:
     return [
-        Source(path.relative_to(root).as_posix(), ast.parse(path.read_bytes(), str(path)))
+        Source(path.relative_to(root).as_posix(), parsed(path))
         for package in OURS
         for path in sorted((root / package).rglob("*.py"))
         if not path.is_relative_to(root / BUILT)

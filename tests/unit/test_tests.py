@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.imports import parsed
+
 TESTS = Path(__file__).resolve().parents[1]
 OF_OTHERS = {
     *("_asdict", "_fields", "_make", "_replace", "_exit"),  # Python
@@ -55,7 +57,7 @@ def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 @pytest.fixture(scope="module")
 def ours() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_bytes()) for path in sorted(TESTS.rglob("*.py"))}
+    return {path: parsed(path) for path in sorted(TESTS.rglob("*.py"))}
 
 
 def test_structure_no_test_names_a_private_member(ours: dict[Path, ast.Module]) -> None:
