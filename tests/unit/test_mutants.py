@@ -20,6 +20,8 @@ def test_structure_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mu
     assert text.count(mutant.old) == 1 and mutant.old != mutant.new
     compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
     assert all((ROOT / name).exists() for name in mutant.tests)
+    files = [ROOT / name for name in mutant.tests if name.endswith(".py")]
+    assert not [file for file in files if "pytestmark = pytest.mark.slow" in file.read_text()]
 
 
 @pytest.mark.parametrize("boundary", boundaries())

@@ -7,14 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent.bus import messaging
 from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
-from agent.bus.listener import WAKES_EVERY, wait_for_messages
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
 from agent.loop import in_thread
@@ -128,16 +126,6 @@ def test_a_url_that_can_not_be_used_is_said(url: str) -> None:
 def test_a_server_that_was_never_started_stops() -> None:
     transport = messaging.transport("kombu+memory://")
     assert RpcServer(transport, Target(topic="x", server="y"), []).stop()
-
-
-def test_a_server_waits_for_the_next_message_rather_than_a_millisecond() -> None:
-    waited: list[float] = []
-    connection = SimpleNamespace(consume=waited.append)
-    polled = SimpleNamespace(conn=SimpleNamespace(connection=connection))
-    wait_for_messages(SimpleNamespace(_poll_style_listener=polled))
-    connection.consume(timeout=0.001)
-    assert waited == [WAKES_EVERY]
-    wait_for_messages(SimpleNamespace())  # another driver's
 
 
 def test_eventlet_stays_away_where_it_is_installed() -> None:
