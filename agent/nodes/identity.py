@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
-from agent.state.document import NOWHERE, Document, Unreadable, Unusable
+from agent.state.document import Document, Unreadable, Unusable, without_file
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -194,7 +194,7 @@ def root_uuids(
 class NodeTable:
     """The UUIDs of the nodes, by name."""
 
-    document: Document = field(default_factory=lambda: Document(NOWHERE, writing=False))
+    document: Document = field(default_factory=without_file)
     _uuids: dict[str, str] | None = None
     _own: str = field(default="", repr=False)
 

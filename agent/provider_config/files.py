@@ -14,7 +14,7 @@ from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
-from agent.state.document import NOWHERE, Document, Unusable
+from agent.state.document import Document, Unusable, without_file
 from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -84,7 +84,7 @@ class ProviderFiles:
     location: Path = Path()
     required: bool = False
     """Whether the directory has to exist: it is not the default one."""
-    saved: Document = field(default_factory=lambda: Document(NOWHERE, writing=False))
+    saved: Document = field(default_factory=without_file)
     """The copy of the last valid files."""
     holding: bool = False
     """Whether to ignore the files: what was applied before stays."""

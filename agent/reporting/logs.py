@@ -38,8 +38,6 @@ _QUIET = (
     "waitress",
 )
 """Libraries that log from WARNING on by default."""
-_QUIETER = ("oslo_db.sqlalchemy.exc_filters",)
-"""Loggers from ERROR on: a warning with a traceback for each error that the caller explains."""
 _CHOSEN = ("log_file", "log_dir", "use_stderr", "use_journal", "use_syslog", "log_config_append")
 _PRIORITIES = (
     (logging.CRITICAL, 2),
@@ -57,7 +55,9 @@ class LogsUnusable(Exception):
 
 def register(conf: Any) -> None:
     """Register oslo.log's options, those of the command line included."""
-    quiet = [f"{name}=WARN" for name in _QUIET] + [f"{name}=ERROR" for name in _QUIETER]
+    quiet = [f"{name}=WARN" for name in _QUIET]
+    # It warns, with a traceback, of each error of a database that its caller explains.
+    quiet.append("oslo_db.sqlalchemy.exc_filters=ERROR")
     oslo_log.set_defaults(default_log_levels=quiet)
     before = list(logging.getLogger().handlers)
     oslo_log.register_options(conf)

@@ -36,10 +36,6 @@ class Later(Unusable):
         )
 
 
-NOWHERE = Path("/dev/null/nowhere")
-"""The path of a document that is never there; with ``writing`` false it is in memory only."""
-
-
 @dataclass(slots=True)
 class Document:
     """A file of the state directory."""
@@ -99,7 +95,8 @@ class Document:
                 )
             self.problem = f"{self.path} can't be written: {files.describe_error(err)}"
         else:
-            self.problem = ""
+            if not self._refused:  # a later version's file stays, and lacks what is known now
+                self.problem = ""
 
     def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         version = fields.get("version")
@@ -109,3 +106,8 @@ class Document:
         if version != self.version:
             raise ValueError(f"it has version {version!r}, not {self.version}")
         return fields
+
+
+def without_file() -> Document:
+    """Return a document that is never there, and never written."""
+    return Document(Path("/dev/null/nowhere"), writing=False)

@@ -30,16 +30,16 @@ _BY_NAME = (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF)
 
 
 class Verdict(StrEnum):
-    """What a constraint does; the first ``NAMED`` are named one by one, the others only listed."""
+    """The effect of a constraint; the first ``NAMED`` get a sentence each, the others a list."""
 
     DECIDES = "decides"
-    """It excludes something by itself."""
+    """The constraint excludes hosts by itself: without it there are more candidates."""
     IMPOSSIBLE = "impossible"
-    """It can't be met even alone."""
+    """The constraint can't be met even alone."""
     CONFLICTS = "conflicts"
-    """It can be met alone, but not by one host together with the others of this verdict."""
+    """The constraint can be met alone, but by no host together with the others of this verdict."""
     OVERLAPS = "overlaps"
-    """It excludes only what others exclude too."""
+    """The constraint excludes only what others exclude too."""
     NOTHING = "nothing"
 
 

@@ -28,7 +28,7 @@ from reportclient.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What ``computectl tree --all`` took: ``calls``; ``left_out``: sentences on other trees."""
+    """The calls of ``computectl tree --all``, and sentences on the trees that it left out."""
 
     calls: int
     left_out: tuple[str, ...]

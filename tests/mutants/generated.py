@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -151,6 +152,7 @@ class Runner:
             ):  # a script of Alembic's, or what only a process of its own reads
                 importlib.import_module(mutant.module)
         executed, seconds = self._trace(session)
+        items = sorted(session.items, key=lambda item: seconds.get(item.nodeid, 0.0))
         print(f"{len(session.items)} tests, {sum(seconds.values()):.0f} s", flush=True)
         running: dict[int, tuple[Generated, str]] = {}
         for mutant in [*self.chosen, None]:
@@ -165,7 +167,7 @@ class Runner:
             lines = executed.get(str(mutant.path), {})
             names = {name for line in mutant.lines for name in lines.get(line, ())}
             left, total = [], 0.0
-            for item in sorted(session.items, key=lambda item: seconds.get(item.nodeid, 0.0)):
+            for item in items:
                 if item.nodeid in names and item.nodeid in seconds:
                     total += seconds[item.nodeid]
                     left.append(item)
@@ -244,7 +246,7 @@ class Runner:
 
 
 def main() -> int:
-    """Return 1 if a mutant survives that has no reason."""
+    """Return 1 if a mutant survives that has no reason, 2 if none could run."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants.generated",
         description=__doc__,
@@ -256,15 +258,21 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    if find_spec("mutmut") is None:
+        parser.error("mutmut is not installed: pip install mutmut==3.8.1")
     files = []
     for name in options.paths:
         below = ROOT / name
+        if not below.exists():
+            parser.error(f"{name}: there is no such file or directory")
         files += sorted(below.rglob("*.py")) if below.is_dir() else [below]
     seed = options.seed if options.sample else None
     chosen = list(islice(mutants(files, seed), options.sample))
     runner = Runner(chosen, options.j)
     os.chdir(ROOT)
-    pytest.main([*OPTIONS, *TIMEOUT, "-W", "ignore", *options.tests], plugins=[runner])
+    status = pytest.main([*OPTIONS, *TIMEOUT, "-W", "ignore", *options.tests], plugins=[runner])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
+        return 2  # pytest has said why
     reasons = collections.Counter[str]()
     for module, function, number, _ in survivors():
         reasons[f"{module}.{function}"] += number

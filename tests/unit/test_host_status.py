@@ -21,7 +21,7 @@ from agent.registry.checks import StatusChange
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
-from agent.state.document import Unusable
+from agent.state.document import Document, Unusable
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.hypervisor import MEMORY, STEADY, Hypervisor
@@ -219,6 +219,17 @@ def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
 def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
     world.status.document.path.write_text(text)
     assert World(world.directory).status.disabled is None
+
+
+def test_a_file_of_a_later_version_is_a_condition_as_long_as_it_stays(world) -> None:
+    file = world.status.document.path
+    Document(file, version=2).save(asdict(ServiceStatus()))
+    text, status = file.read_text(), World(world.directory).status
+    for _ in range(2):
+        (condition,) = status.conditions()
+        assert f"{file} has version 2" in condition.text
+        status.period_done([], None)
+    assert file.read_text() == text
 
 
 def test_a_disk_that_is_full_stops_nobody_and_is_told_once(world, caplog) -> None:

@@ -22,7 +22,7 @@ LINES = {
     "agent/provider_config": 530,
     "agent/registry": 1_459,
     "agent/reporting": 1_058,
-    "agent/state": 1_111,
+    "agent/state": 1_113,
     "agent/switching": 1_082,
     "compute_registry": 3_574,
     "computectl": 6_841,
