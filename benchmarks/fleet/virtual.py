@@ -1,25 +1,24 @@
-"""A fleet at an overloaded Placement in virtual time: the hosts and agents of ``tests/world``.
+"""A fleet at an overloaded Placement in virtual time: the agents of ``tests.agents``.
 
 Placement is one queue that carries out ``rate`` requests a second in the order of their arrival,
 whether or not the host still waits for the answer.
 """
 
-from __future__ import annotations
-
+import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import ceil, inf
 from typing import Any
 
 from agent.placement import TIMEOUT
+from benchmarks.fleet.virtual_time import Scheduler
+from drivers.api import ProviderTree
 from reportclient.errors import PlacementError, Unreachable
 from reportclient.schedule import AUDIT_EVERY, PERIOD, VERIFY_EVERY, doubled
-from tests.world.hypervisor import PARTS, Part
-from tests.world.machine import Machine
-from tests.world.scheduler import Promise, Scheduler
-from tests.world.setup import Setup
-from tests.world.world import many_histories, world
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 
 QUIET = 600.0
 """Seconds before the change."""
@@ -27,7 +26,8 @@ LONGEST = 900.0
 """Seconds after which a run ends."""
 BIN = 10
 """Seconds."""
-PROVIDERS = 1 + len(PARTS)
+CHILDREN = tuple(f"{NODE}_cell{number}" for number in range(4))
+PROVIDERS = 1 + len(CHILDREN)
 """Number of providers of a host."""
 TIMES = 5
 """How many times more is sent in a period than Placement carries out in that time."""
@@ -58,32 +58,34 @@ class Queue:
             self.refused += 1
             raise Unreachable("503", unsent=True)
         self._free_at = max(now, self._free_at) + 1 / self.rate
+        wait = self._free_at - now
+        if wait <= patience:
+            self.scheduler.sleep(wait)
+            return self._carried_out(work)
+        self.scheduler.call(lambda: self._carried_out_late(work), wait)
+        self.scheduler.sleep(patience)
+        self.given_up += 1
+        raise Unreachable("no answer")
 
-        answer = Promise(self.scheduler)
+    def _carried_out(self, work: Callable[[], Any]) -> Any:
+        self.done.append(self.scheduler.now)
+        return work()
 
-        def carried_out() -> None:
-            self.done.append(self.scheduler.now)
-            try:
-                answer.set_result(work())
-            except PlacementError as err:
-                answer.set_exception(err)
-
-        self.scheduler.call(carried_out, self._free_at - now)
-        try:
-            return answer.result(patience)
-        except TimeoutError:
-            self.given_up += 1
-            raise Unreachable("no answer") from None
+    def _carried_out_late(self, work: Callable[[], Any]) -> None:
+        with suppress(PlacementError):  # nobody waits for the answer any more
+            self._carried_out(work)
 
 
 @dataclass
 class Host:
-    """The requests of one host, which wait in the queue."""
+    """A host with its agent and a Placement of its own, whose requests wait in the queue."""
 
-    machine: Machine
+    scheduler: Scheduler
     queue: Queue
     timeout: float
-    """Seconds that it waits for an answer at first."""
+    """Seconds that the host waits for an answer at first."""
+    total: int = 8
+    """What the driver reports of each provider."""
     right_at: float = 0.0
     """When the last change was in Placement."""
     left: set[str] = field(default_factory=set)
@@ -91,32 +93,61 @@ class Host:
     _in_vain: int = 0
 
     def __post_init__(self) -> None:
-        self._send, self.machine.link.send = self.machine.link.send, self.send
-        self.machine.hypervisor.parts |= dict.fromkeys(PARTS, Part(8))
+        self.placement = FakePlacement()
+        self.agent = Agent(
+            self,
+            Small(self._report),
+            verify_every=VERIFY_EVERY,
+            audit_every=AUDIT_EVERY,
+            period=PERIOD,
+            pause=self.scheduler.sleep,
+        )
 
-    def send(self, method: str, path: str, **body: Any) -> Any:
-        """Send a request; the host waits for the answer as ``PlacementAPI`` does."""
+    def live(self) -> None:
+        """Run periods for ever, the first one at a random time."""
+        due = self.scheduler.now + random.uniform(0, PERIOD)
+        while True:
+            self.scheduler.sleep(due - self.scheduler.now)
+            self.agent.nodes.period(self.scheduler.now)
+            skipped = max(0, int((self.scheduler.now - due) // PERIOD))
+            due += (skipped + 1) * PERIOD
+
+    def change(self, total: int) -> None:
+        """Have the driver report another total of each provider from the next period on."""
+        self.total = total
+        uuids = (ROOT, *map(child_uuid, CHILDREN))
+        self.left = {f"/resource_providers/{uuid}/inventories" for uuid in uuids}
+
+    def request(self, method: str, path: str, **named: Any) -> dict[str, Any]:
+        """Send a request as ``PlacementAPI`` does, and wait as long for the answer."""
         patience = doubled(self.timeout, self._in_vain, 2 * self.timeout)
         try:
-            answer = self.queue.carry_out(lambda: self._carried_out(method, path, body), patience)
+            answer: dict[str, Any] = self.queue.carry_out(
+                lambda: self._carried_out(method, path, named), patience
+            )
         except Unreachable as err:
             self._in_vain = 0 if err.unsent else self._in_vain + 1
             raise
         self._in_vain = 0
         return answer
 
-    def _carried_out(self, method: str, path: str, body: dict[str, Any]) -> Any:
-        answer = self._send(method, path, **body)
+    def is_right(self) -> bool:
+        """Return whether Placement has what the driver reports."""
+        inventories = map(self.placement.stranger.inventory, (ROOT, *map(child_uuid, CHILDREN)))
+        return all(each["VCPU"]["total"] == self.total for each in inventories)
+
+    def _report(self, tree: ProviderTree) -> None:
+        for name in (NODE, *CHILDREN):
+            if not tree.exists(name):
+                tree.new_child(name, NODE)
+            tree.update_inventory(name, {"VCPU": {"total": self.total}})
+
+    def _carried_out(self, method: str, path: str, named: dict[str, Any]) -> dict[str, Any]:
+        answer = self.placement.request(method, path, **named)
         if method == "PUT" and path in self.left:
             self.left.remove(path)
-            self.right_at = self.queue.scheduler.now
+            self.right_at = self.scheduler.now
         return answer
-
-    def change(self, total: int) -> None:
-        """Have the driver report another total of each provider from the next period on."""
-        node = self.machine.hypervisor
-        node.parts = {name: replace(part, total=total) for name, part in node.parts.items()}
-        self.left = {f"/resource_providers/{node.uuid(name)}/inventories" for name in node.parts}
 
 
 @dataclass(frozen=True)
@@ -157,43 +188,42 @@ def overload(hosts: int, room: float = inf, timeout: float = TIMEOUT, seed: int 
 
     Nothing announces the change: no start, and no reload.  ``room`` is meant for 10,000 hosts, and
     is as much smaller as the fleet is.
-
-    :raises Violation: Placement does not have all data of a host at the end.
     """
-    setup = Setup(
-        hosts, verify_every=VERIFY_EVERY, audit_every=AUDIT_EVERY, first_within=float(PERIOD)
-    )
-    with many_histories(), world(seed, setup) as simulation:
-        scheduler = simulation.scheduler
-        queue, rate = Queue(scheduler), hosts * PROVIDERS / PERIOD / TIMES
-        fleet = [Host(machine, queue, timeout) for machine in simulation.machines]
+    random.seed(seed)
+    with closing(Scheduler()) as scheduler:
+        queue = Queue(scheduler)
+        fleet = [Host(scheduler, queue, timeout) for _ in range(hosts)]
         for host in fleet:
-            host.machine.start()
+            scheduler.spawn(host.live)
         scheduler.run(QUIET)
-        queue.rate, queue.room = rate, room * hosts / 10_000
+        queue.rate, queue.room = hosts * PROVIDERS / PERIOD / TIMES, room * hosts / 10_000
         queue.sent, queue.done = [], []
         for host in fleet:
             host.change(9)
         while scheduler.now < QUIET + LONGEST and any(host.left for host in fleet):
             scheduler.run(scheduler.now + BIN)
-        right = [host.right_at - QUIET for host in fleet if not host.left]
-        ended = len(right) == hosts
-        end = max(right) if ended else LONGEST
-        result = Overload(
-            hosts=hosts,
-            rate=rate,
-            writes=hosts * PROVIDERS,
-            sent=_bins([at - QUIET for at in queue.sent], end),
-            done=_bins([at - QUIET for at in queue.done], end),
-            right=_bins(right, end),
-            refused=queue.refused,
-            given_up=queue.given_up,
-            seconds=round(end, 1) if ended else None,
-        )
-        if ended:
+        result = _result(queue, fleet)
+        if result.seconds is not None:
             scheduler.run(scheduler.now + 3 * PERIOD)
-            simulation.invariants.check_equal()
+            assert all(host.is_right() for host in fleet)
         return result
+
+
+def _result(queue: Queue, fleet: list[Host]) -> Overload:
+    right = [host.right_at - QUIET for host in fleet if not host.left]
+    ended = len(right) == len(fleet)
+    end = max(right) if ended else LONGEST
+    return Overload(
+        hosts=len(fleet),
+        rate=queue.rate,
+        writes=len(fleet) * PROVIDERS,
+        sent=_bins([at - QUIET for at in queue.sent], end),
+        done=_bins([at - QUIET for at in queue.done], end),
+        right=_bins(right, end),
+        refused=queue.refused,
+        given_up=queue.given_up,
+        seconds=round(end, 1) if ended else None,
+    )
 
 
 def _bins(times: list[float], end: float) -> list[int]:
