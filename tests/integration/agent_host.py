@@ -149,7 +149,7 @@ class Here(AgentHost):
     """A host whose commands run in this process, as wide as a pipe: a tenth of the cost.
 
     For tests that run many commands and are about what those say; that they run as processes,
-    ``test_computectl`` and ``test_computectl_docs`` show.
+    ``test_computectl`` shows.
     """
 
     def ctl(self, *args: str, **environ: str) -> Said:

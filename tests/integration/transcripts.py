@@ -1,11 +1,13 @@
-"""Transcripts in a document: commands after ``$``, and below them what they say.
+"""Transcripts in a document: commands after ``$``, and below them what they print.
 
-A comment ``.. do: NAME`` stands for something that happens in between and is not shown.
+A comment ``.. do: NAME`` stands for something that happens in between and is not shown.  A literal
+block whose ``:name:`` has a suffix is a file.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +53,12 @@ class Uuids:
         return self.seen.setdefault(found[0], f"<uuid {len(self.seen)}>")
 
 
+def files(document: str) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    found = re.findall(r"^   :name: (\S+\.\w+)\n\n((?: {4}.*\n|\n)+)", document, re.M)
+    return {name: textwrap.dedent(text) for name, text in found}
+
+
 def steps(document: str) -> Iterator[Deed | Command]:
     for found in _BLOCK.finditer(document):
         if found["do"]:
@@ -75,3 +83,18 @@ def replayed(
             deeds[step.name]()
         else:
             yield step, run(step.words).strip("\n")
+
+
+def expect_as_shown(
+    document: str, deeds: dict[str, Callable[[], None]], run: Callable[[str], str]
+) -> None:
+    """Replay a document; each command that shows an output has to print the same."""
+    shown, printed = Uuids(), Uuids()
+    for command, output in replayed(document, deeds, run):
+        if command.output:
+            wanted = plain(command.output, shown)
+            assert plain(output, printed) == wanted, command.words
+
+
+def plain(text: str, uuids: Uuids) -> list[str]:
+    return [line.rstrip() for line in uuids.numbered(text).strip("\n").splitlines()]

@@ -9,7 +9,6 @@ from tests.unit.imports import BUILT
 from tests.unit.walk import walks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
@@ -34,6 +33,8 @@ LINES = {
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
+QUIET, CHANGED = "30 files and 144 functions", "37 files and 238 functions"
+"""What a quiet period passes, and one with one changed inventory."""
 
 
 def lines_by_room() -> Counter[str]:
@@ -59,9 +60,6 @@ def test_structure_a_room_has_the_lines_that_were_decided() -> None:
     assert not wrong
 
 
-def test_structure_a_period_passes_the_files_that_the_design_draws() -> None:
+def test_structure_a_period_passes_the_files_that_were_decided() -> None:
     quiet, changed = walks()
-    again = "python -m tests.unit.walk prints it for docs/design.md"
-    assert f"A quiet period passes {quiet} of ours" in DESIGN, again
-    assert f"one changed inventory {changed}" in DESIGN, again
-    assert changed.drawn() in DESIGN, again
+    assert (str(quiet), str(changed)) == (QUIET, CHANGED), "python -m tests.unit.walk lists them"

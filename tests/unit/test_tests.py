@@ -1,6 +1,6 @@
-"""What holds of the tests themselves: public names only, and one builder of each thing.
+"""What holds of the tests themselves: they use public names only, and assert no durations.
 
-A private name may go, or mean something else, with any change.
+A private name may go, or mean something else, with any change; on a busy machine nothing is quick.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.unit.imports import parsed
 
@@ -55,53 +53,70 @@ def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 pass
 
 
-@pytest.fixture(scope="module")
-def ours() -> dict[Path, ast.Module]:
-    return {path: parsed(path) for path in sorted(TESTS.rglob("*.py"))}
+CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
-def test_structure_no_test_names_a_private_member(ours: dict[Path, ast.Module]) -> None:
+def asserted_durations(tree: ast.Module) -> Iterator[int]:
+    """Lines of assertions that a slow machine fails: a time that passed has an upper bound."""
+    named = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and is_duration(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    asserted = (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert))
+    for node in (part for test in asserted for part in ast.walk(test)):
+        match node:
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE(), *_]):
+                bounded = left
+            case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[right]):
+                bounded = right
+            case _:
+                continue
+        parts = list(ast.walk(bounded))
+        if any(isinstance(part, ast.Name) and part.id in named for part in parts):
+            yield node.lineno
+        elif any(map(is_duration, parts)):
+            yield node.lineno
+
+
+def is_duration(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Sub(), left=ast.Call(func=ast.Attribute(attr=name))):
+            return name in CLOCKS
+        case _:
+            return False
+
+
+TREES = {path: parsed(path) for path in sorted(TESTS.rglob("*.py"))}
+
+
+def test_structure_no_test_names_a_private_member() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {name}"
-        for path, tree in ours.items()
+        for path, tree in TREES.items()
         for line, name in private_names(tree)
     ]
     assert not found, "\n".join(found)
 
 
-BUILDERS = {
-    "Nodes": "agents.py",
-    "Tracker": "agents.py",
-    "SqlRegistry": "registries.py",
-    "HostRecord": "registries.py",
-}
-"""Classes, and the only file of the tests that makes them."""
-
-
-def test_structure_an_agent_and_a_registry_are_put_together_in_one_place(
-    ours: dict[Path, ast.Module],
-) -> None:
+def test_structure_no_test_asserts_that_something_was_quick() -> None:
     found = [
-        f"{path.relative_to(TESTS)}:{node.lineno}: {node.func.id}, see tests/{BUILDERS[node.func.id]}"
-        for path, tree in ours.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if BUILDERS.get(node.func.id, path.name) != path.name
+        f"{path.relative_to(TESTS)}:{line}"
+        for path, tree in TREES.items()
+        for line in asserted_durations(tree)
+        if path.name.startswith("test_")
     ]
     assert not found, "\n".join(found)
 
 
-def test_private_members_are_found_in_each_form() -> None:
-    source = (
-        "from agent.x import _one\n"
-        "host._two\n"
-        "monkeypatch.setattr(Host, '_three', 1)\n"
-        "monkeypatch.setattr('agent.x._four', 1)\n"
-        "self._own; super()._own; row._replace(x=1); x.__class__\n"
-    )
-    assert sorted(private_names(ast.parse(source))) == [
-        (1, "_one"),
-        (2, "_two"),
-        (3, "_three"),
-        (4, "agent.x._four"),
+def test_such_tests_are_found() -> None:
+    private = "from agent.x import _one\nhost._two\nmonkeypatch.setattr('agent.x._three', 1)\n"
+    assert [name for _, name in private_names(ast.parse(private))] == [
+        "_one",
+        "_two",
+        "agent.x._three",
     ]
+    quick = "took = time.monotonic() - began\nassert took < 30\nassert 30 > took\nassert took > 2\n"
+    assert list(asserted_durations(ast.parse(quick))) == [2, 3]
