@@ -16,7 +16,7 @@ GROUP = "placement"
 TIMEOUT, LONGEST_WAIT = 300.0, 600.0
 """Seconds that the agent waits for an answer if ``timeout`` is not set, and up to which the wait
 doubles while none comes: a busy Placement carries out what it has accepted, so a request that
-thousands of hosts give up and send again adds to its load (docs/fleet.rst)."""
+thousands of hosts give up and send again adds to its load (docs/design.md)."""
 
 
 def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:

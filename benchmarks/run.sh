@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this client and the reference's (nova's) in one run, from nothing but a Debian
-# 12, and writes tables and charts into docs/costs/.
+# 12, and writes tables and charts into build/benchmarks/.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/../tools/setup.sh"
@@ -11,7 +11,7 @@ $(sed -n '2,3s/^# //p' "$0")
 
 usage: benchmarks/run.sh [--quick] [--repeats N] [--out DIRECTORY]
 
-  --quick      one small case, this client only, less than a minute; not into docs/costs/
+  --quick      one small case, this client only, less than a minute
   --repeats N  runs of each case (3)
   --out        where to write
 
@@ -45,7 +45,7 @@ REFERENCE=()
 if [ ${#QUICK[@]} -eq 0 ]; then
     install_reference
     REFERENCE=(--reference "$REFERENCE_VENV/bin/python")
-    : "${OUT:=$ROOT/docs/costs}"
+    : "${OUT:=$ROOT/build/benchmarks}"
 fi
 : "${OUT:=${TMPDIR:-/tmp}/compute-agent-benchmarks}"
 cd "$ROOT"

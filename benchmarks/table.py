@@ -1,4 +1,4 @@
-"""Writes the tables and the summary as reStructuredText, which docs/costs.rst includes."""
+"""Writes the tables and the summary as reStructuredText."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ extensions = [
     "options_of_config",
     "changelog",
 ]
-exclude_patterns = ["design*.md", "pictures", "costs", "fleet", "_build"]
+exclude_patterns = ["design.md", "pictures", "_build"]
 autodoc_typehints = "none"
 highlight_language = "none"
 smartquotes = False  # values and options are shown as one types them

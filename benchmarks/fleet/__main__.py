@@ -17,7 +17,7 @@ from benchmarks.fleet.centre import Centre, Shape
 from benchmarks.fleet.scenarios import Scenarios
 from tests.servers.databases import MariaDB, PostgreSQL
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "fleet"
+RESULTS = Path(__file__).resolve().parents[2] / "build" / "fleet"
 DATABASES = {"mariadb": MariaDB, "postgresql": PostgreSQL}
 
 
@@ -66,7 +66,7 @@ def _about(asked: argparse.Namespace) -> dict[str, Any]:
     options = {name: value for name, value in vars(asked).items() if name != "out"}
     git = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607
-        capture_output=True, text=True, check=False, cwd=RESULTS,
+        capture_output=True, text=True, check=False, cwd=RESULTS.parents[1],
     )  # fmt: skip
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--placement-on", choices=DATABASES, default="mariadb")
     parser.add_argument("--registry-on", choices=DATABASES, default="postgresql")
     parser.add_argument(
-        "--out", type=Path, help="the JSON file; default: docs/fleet/on-DATABASE.json"
+        "--out", type=Path, help="the JSON file; default: build/fleet/on-DATABASE.json"
     )
     return parser
 

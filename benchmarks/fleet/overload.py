@@ -1,4 +1,4 @@
-"""Runs a fleet against an overloaded Placement in virtual time; writes docs/fleet/overload.json.
+"""Runs a fleet against an overloaded Placement in virtual time; writes build/fleet/overload.json.
 
     python -m benchmarks.fleet.overload --hosts 2000
 
@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--hosts", type=int, default=2_000)
     parser.add_argument("--out", type=Path, default=RESULTS / "overload.json")
     asked = parser.parse_args(arguments)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), "variants": {}}
     for name, more in VARIANTS.items():
         result = overload(asked.hosts, **more)

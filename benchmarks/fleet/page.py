@@ -1,4 +1,4 @@
-"""Generates docs/fleet/results.rst from docs/fleet/on-*.json.
+"""Generates build/fleet/results.rst from build/fleet/on-*.json.
 
 python -m benchmarks.fleet.page
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.author import Author
-from tests.integration.transcripts import Uuids, replayed
+from tests.integration.transcripts import Uuids, plain, replayed
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "drivers.rst").read_text()
 RUNNING = re.search(r"in one terminal::\n\n {4}(.*)\n", DOCUMENT)
@@ -22,10 +22,6 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Author]:
     made.prepare()
     yield made
     made.stop()
-
-
-def plain(text: str, uuids: Uuids) -> list[str]:
-    return [line.rstrip() for line in uuids.numbered(text).strip("\n").splitlines()]
 
 
 def host_disks() -> set[str]:

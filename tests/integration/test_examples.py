@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.author import Author
-from tests.integration.transcripts import Uuids, replayed
+from tests.integration.transcripts import expect_as_shown
 from tests.servers.placement import RealPlacement
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -39,19 +39,9 @@ def author_of(example: str, directory: Path) -> Author:
     return made
 
 
-def plain(text: str, uuids: Uuids) -> list[str]:
-    return [line.rstrip() for line in uuids.numbered(text).strip("\n").splitlines()]
-
-
 def follow(author: Author, deeds: dict) -> None:
-    """Every command of the README; those that show something say the same now."""
-    document = (author.cwd / "README.rst").read_text()
-    shown, said = Uuids(), Uuids()
-    for command, output in replayed(document, deeds, author.run):
-        expected, got = plain(command.output, shown), plain(output, said)
-        if "pytest" in command.words:
-            assert " passed" in got[-1] and "failed" not in got[-1]
-        assert not expected or got == expected, command.words
+    """Run every command of the README."""
+    expect_as_shown((author.cwd / "README.rst").read_text(), deeds, author.run)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +81,7 @@ def test_the_readme_about_ironic_says_what_happens(ironic: Author) -> None:
     follow(ironic, {"serve": lambda: serve_stub(ironic)})
 
 
-def test_an_accelerator_that_a_guest_has_is_kept_from_others_until_it_is_free(
+def test_a_guests_accelerator_is_kept_from_others_until_it_is_free(
     accelerators: Author, placement: RealPlacement
 ) -> None:
     path = accelerators.cwd / "real.conf"

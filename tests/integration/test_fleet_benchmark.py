@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fleet import nova
 from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
-from benchmarks.fleet.page import page, runs
+from benchmarks.fleet.page import page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTS = (
@@ -23,7 +23,7 @@ def test_novas_calls_are_its_formulas_for_33_providers_and_20_guests():
     assert nova.CALLS_ONCE["a rack boots, cold"] == 167
 
 
-def test_ten_thousand_hosts_at_the_defaults_ask_for_less_than_40_requests_a_second():
+def test_ten_thousand_hosts_send_less_than_40_requests_a_second():
     assert agent_calls(10_000, 1) < agent_calls(10_000, 2) < 40
 
 
@@ -53,15 +53,10 @@ def test_each_event_costs_what_it_cost_in_the_run():
     assert cores(unit, "broker", 1000) == 4.0
 
 
-def test_the_page_has_each_scenario_and_what_nova_sends_in_its_time():
+def test_the_page_has_each_scenario_and_what_nova_sends_then():
     text = "\n".join(page([RESULTS]))
     assert "a rack boots, cold" in text and "- 4.5" in text
     assert f"- {nova.A_SECOND * 600 * 10:.0f}" in text
-
-
-def test_the_page_that_is_shipped_is_made_of_the_results_that_are_shipped():
-    shipped = REPOSITORY / "docs" / "fleet"
-    assert (shipped / "results.rst").read_text() == "\n".join(page(runs(shipped))) + "\n"
 
 
 @pytest.mark.faults
