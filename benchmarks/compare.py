@@ -1,11 +1,9 @@
 """Measure both clients with the same scenarios, each case with new Placements, in one run.
 
     python -m benchmarks.compare [--reference PYTHON] [--quick] [--repeats N] --out DIRECTORY
-    python -m benchmarks.compare --redraw --out DIRECTORY
 
 ``--reference`` is the Python interpreter of a virtual environment that has nova; without it
-only this client is measured.  Writes ``measured.json``, tables and charts; ``--redraw``
-regenerates tables and charts from an existing ``measured.json``.
+only this client is measured.  Writes ``measured.json``, and tables of it.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chart import write_charts
 from benchmarks.placement import LoggedPlacement
 from benchmarks.results import Case, Results, medians
 from benchmarks.table import write_tables
@@ -40,13 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and write."""
     options = _parser().parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    measured_file = options.out / "measured.json"
-    if not options.redraw:
-        text = json.dumps(_measured(options).as_dict(), indent=1)
-        measured_file.write_text(text + "\n", encoding="utf-8")
-    results = Results.from_dict(json.loads(measured_file.read_text(encoding="utf-8")))
+    results = _measured(options)
+    text = json.dumps(results.as_dict(), indent=1)
+    (options.out / "measured.json").write_text(text + "\n", encoding="utf-8")
     write_tables(results, options.out)
-    write_charts(results, options.out)
 
 
 def _measured(options: argparse.Namespace) -> Results:
@@ -69,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
         "--reference", metavar="PYTHON", help="interpreter of an environment with nova"
     )
     parser.add_argument("--quick", action="store_true", help="one small case, once")
-    parser.add_argument("--redraw", action="store_true", help="only regenerate tables and charts")
     parser.add_argument("--repeats", type=int, help="runs of each case (default 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
     return parser

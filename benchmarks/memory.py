@@ -2,7 +2,7 @@
 
     python -m benchmarks.memory [--reference PYTHON] [--quick] --out DIRECTORY
 
-Writes ``trees.json``, ``trees.rst`` and a chart for each shape.
+Writes ``trees.json`` and ``trees.rst``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chart import Bar, Chart, figure
 from benchmarks.compare import run_side
 from benchmarks.shapes import COPY, OPERATIONS, QUIET, SHAPES
-from benchmarks.table import csv_table
+from benchmarks.table import csv_table, figure
 
 SIZES = (11, 131, 1001, 10001)
 QUICK_SIZES = (11, 131)
@@ -51,15 +50,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--reference", metavar="PYTHON", help="interpreter of an environment with nova"
     )
     parser.add_argument("--quick", action="store_true", help="small trees only")
-    parser.add_argument("--redraw", action="store_true", help="only regenerate tables and charts")
     parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    results_file = options.out / "trees.json"
-    if not options.redraw:
-        text = json.dumps(_measured(options), indent=1)
-        results_file.write_text(text + "\n", encoding="utf-8")
-    sides = json.loads(results_file.read_text(encoding="utf-8"))
+    sides = _measured(options)
+    text = json.dumps(sides, indent=1)
+    (options.out / "trees.json").write_text(text + "\n", encoding="utf-8")
     write(Trees(_by_size(sides["ours"]), _by_size(sides["reference"])), options.out)
 
 
@@ -76,16 +72,10 @@ def _by_size(rows: Sequence[dict[str, object]]) -> Times:
 
 
 def write(trees: Trees, out: Path) -> None:
-    """Write the tables, and the charts of the largest size."""
+    """Write the tables."""
     lines = [line for shape in SHAPES for line in _table(trees, shape)]
     text = NOTE + "\n".join([*_goals(trees), *lines]) + "\n"
     (out / "trees.rst").write_text(text, encoding="utf-8")
-    size = max(size for _, size in trees.ours)
-    for shape in SHAPES:
-        bars: list[Bar] = [(name, trees.pair(shape, size, name)) for name in OPERATIONS]
-        title = f"In memory: {size:,} providers, {shape}"
-        chart = Chart(title, "ms", ("reference (nova 34)", "compute-agent"), bars)
-        (out / f"trees-{shape}.svg").write_text(chart.svg(), encoding="utf-8")
 
 
 def _goals(trees: Trees) -> Iterator[str]:

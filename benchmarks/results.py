@@ -54,17 +54,6 @@ class Results:
         """Return a dict for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Results:
-        """Make the results from what :meth:`as_dict` returned."""
-        cases = [Case(**case) for case in saved["cases"]]
-        return cls(saved["versions"], saved["conditions"], cases)
-
-    def case(self, providers: int, consumers: int) -> Case | None:
-        """Return the case of this size, or ``None``."""
-        wanted = (providers, consumers)
-        return next((c for c in self.cases if (c.providers, c.consumers) == wanted), None)
-
 
 def medians(runs: Sequence[Mapping[str, Sequence[Mapping[str, float]]]]) -> Costs:
     """Return the median costs of each scenario and metric over all steps of all runs."""

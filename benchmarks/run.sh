@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this client and the reference's (nova's) in one run, from nothing but a Debian
-# 12, and writes tables and charts into build/benchmarks/.
+# 12, and writes tables into build/benchmarks/.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/../tools/setup.sh"

@@ -41,14 +41,6 @@ class Mutant:
         path.write_text(text.replace(self.old, self.new))
 
 
-def survivors() -> Iterator[tuple[str, str, int, str]]:
-    """Yield module, function, number and reason of each line of ``survivors.txt``."""
-    for line in (HERE / "survivors.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            module, function, number, reason = line.split(maxsplit=3)
-            yield module, function, int(number), reason
-
-
 def boundaries() -> list[str]:
     """Return the names of the boundaries that have mutants."""
     return sorted(path.stem for path in HERE.glob("*.toml"))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of, survivors
+from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of
 from tests.tiers import WITH_SERVERS
 
 MUTANTS = [mutant for boundary in boundaries() for mutant in mutants_of(boundary)]
@@ -32,15 +30,3 @@ def test_structure_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
 
 def test_structure_no_two_mutants_of_a_boundary_are_the_same() -> None:
     assert len({(one.file, one.old, one.new) for one in MUTANTS}) == len(MUTANTS)
-
-
-KINDS = {"text", "log", "equal", "speed", "type", "bound", "wide"}
-"""Kinds of reasons in ``survivors.txt``, whose head describes them."""
-
-
-def test_structure_generated_mutants_that_survive_are_of_functions_that_are_there() -> None:
-    lines = list(survivors())
-    assert lines and len(lines) == len({(one[:2], one[3]) for one in lines})
-    for module, function, number, reason in lines:
-        assert callable(attrgetter(function)(import_module(module))), f"{module} {function}"
-        assert number > 0 and reason.partition(":")[0] in KINDS, reason
