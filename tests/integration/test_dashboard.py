@@ -55,6 +55,7 @@ class Run:
     def happen(self) -> None:
         well, failing = self.agents
         eventually(lambda: len(self.hosts()) == len(HOSTS))
+        eventually(lambda: {*HOSTS} <= self.placement.uuids().keys())
         self.placement.stranger.set_traits(root_of(well), {"HW_CPU_X86_AVX"})
         write(well, vcpus=6)
         body = {"host": HOSTS[0], "binary": "nova-compute", "disabled_reason": "new disks"}
