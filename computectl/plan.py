@@ -75,7 +75,7 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
         return draw_plan(answer, screen, calls=options.calls)
 
     def table(self, answer: list[Forecast]) -> Table:
-        return plan_table(answer)
+        return COLUMNS, [(planned, call) for planned in answer for call in planned.calls]
 
     def exit_code(self, answer: list[Forecast], options: argparse.Namespace) -> int:
         """Print problems and notes; return 1 with problems, 3 with changes if asked for, else 0."""
@@ -122,11 +122,6 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
                 yield f"{CALL_INDENT}{call.method} {call.path}"
             if calls and call.body is not None:
                 yield from json_lines(call.body, CALL_INDENT, screen.width)
-
-
-def plan_table(answer: list[Forecast]) -> Table:
-    """Return the plan as a table with a row for each call."""
-    return COLUMNS, [(planned, call) for planned in answer for call in planned.calls]
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from agent.period.traits import identifying_traits
-from computectl.drawing.picture import picture
-from computectl.drawing.svg import draw_dot, svg_of
+from computectl.drawing.dot import draw_dot
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
 from computectl.shared.command_session import Session
-from computectl.shared.commands import Columns, DrawnOrListed, Table, argument, positive
+from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
@@ -58,13 +56,12 @@ COLUMNS: Columns = {
 class ShowTree(DrawnOrListed[Trees]):
     """Draw this host's provider tree in Placement, another provider's tree, or all trees."""
 
-    pictures = ("svg",)
     examples = """\
   computectl tree                          this host's tree, by its compute_id
   computectl tree host1_numa0 --no-traits  the tree of host1_numa0, amounts only
   computectl tree --all 'rack7-*'          all trees whose root name matches
   computectl tree -f json                  a row for each inventory, for programs
-  computectl tree -f svg > host.svg        a picture; needs Graphviz
+  computectl tree --dot | dot -Tsvg > host.svg    a picture by Graphviz
 """
     arguments = (
         argument(
@@ -79,6 +76,11 @@ class ShowTree(DrawnOrListed[Trees]):
             action=argparse.BooleanOptionalAction,
             default=True,
             help="show traits and aggregates",
+        ),
+        argument(
+            "--dot",
+            action="store_true",
+            help="print the trees in the DOT language, for Graphviz",
         ),
         argument(
             "--afresh",
@@ -107,17 +109,17 @@ class ShowTree(DrawnOrListed[Trees]):
 
     def execute(self, options: argparse.Namespace) -> Trees:
         """Read the trees: one, several for a driver with several nodes, or all with ``--all``."""
+        if options.dot and options.formatter != TEXT:
+            raise CommandError("--dot and -f can't be combined", "use only one of them")
         session = self.session()
         api = session.placement()
-        owner = identifying_traits(session.settings.rules.owner_traits)
         if options.all:
             limit, most_calls = options.limit or TREES, options.most_calls or CALLS
-            trees = read_trees(api, options.provider, limit, most_calls, self.progress)
-            return replace(trees, owner=owner)
+            return read_trees(api, options.provider, limit, most_calls, self.progress)
         if options.limit or options.most_calls:
             raise CommandError("--limit and --most-calls need --all", "add --all")
         if options.provider is None:
-            return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
+            return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)))
         listed = find_provider(options.provider, api)
         root, uuid = listed["root_provider_uuid"], listed["uuid"]
         seen = read_tree(root, api, marked=None if uuid == root else uuid)
@@ -125,13 +127,11 @@ class ShowTree(DrawnOrListed[Trees]):
             raise CommandError(
                 f"{options.provider} has just been removed from Placement", "try again", PROBLEMS
             )
-        return Trees((seen,), owner=owner)
+        return Trees((seen,))
 
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
-        if options.formatter in self.pictures:
-            snapshot, usage = answer.together()
-            drawn = picture(snapshot, usage, owner=answer.owner, terse=not options.traits)
-            yield svg_of(draw_dot(drawn)).rstrip()
+        if options.dot:
+            yield from draw_dot(*answer.together(), terse=not options.traits)
             return
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
@@ -156,9 +156,9 @@ class ShowTree(DrawnOrListed[Trees]):
         ]
 
     def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
-        """Print which trees ``--all`` left out, and for a picture its heading; return 0."""
+        """Print which trees ``--all`` left out, and with ``--dot`` the heading; return 0."""
         if answer.fleet is not None:
-            if options.formatter in self.pictures:
+            if options.dot:
                 self.print_on_stderr(heading(answer))
             for sentence in answer.fleet.left_out:
                 self.print_on_stderr(sentence)

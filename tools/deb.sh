@@ -83,7 +83,7 @@ install_wheels() {
     # shellcheck disable=SC2206  # the patterns match one wheel each
     ours=(${ours[@]/#/$WHEELS/})
     say "installing ${ours[*]##*/} and the dependencies"
-    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[@]}" "${ours[-1]}[metrics,registry,watch]"
+    pip install --no-compile -c "$ROOT/constraints.txt" "${ours[@]}" "${ours[-1]}[metrics,registry]"
     pip install --no-compile --no-deps --force-reinstall "${ours[@]}"
     VERSION=$("$ENVIRONMENT/bin/python" -c \
         'from importlib import metadata; print(metadata.version("compute-agent"))')

@@ -86,8 +86,6 @@ class ProviderFiles:
     """Whether the directory has to exist: it is not the default one."""
     saved: Document = field(default_factory=without_file)
     """The copy of the last valid files."""
-    holding: bool = False
-    """Whether to ignore the files: what was applied before stays."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors of the files that were read last."""
     warnings: tuple[Diagnostic, ...] = ()
@@ -105,8 +103,8 @@ class ProviderFiles:
 
     @property
     def entries(self) -> Entries | None:
-        """The entries in use; ``None`` if there are no valid files, or with ``holding``."""
-        return None if self.holding else self._in_use
+        """The entries in use; ``None`` if there are no valid files."""
+        return self._in_use
 
     def load_files(self) -> None:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
@@ -143,7 +141,7 @@ class ProviderFiles:
 
     def degraded(self) -> dict[str, str]:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""
-        if not self.diagnostics or self.holding:
+        if not self.diagnostics:
             return {}
         use = (
             "no provider file is applied"

@@ -181,7 +181,7 @@ class Report:
                 why = f"failed: {error_text(self.reshape_error)}"
             conditions[f"reshape {name}"] = Condition(
                 f"driver {name} needs a reshape, which {why}",
-                next_step="to show it: computectl reshape --plan; to do it: computectl reshape",
+                next_step="to show it: computectl plan --at-start; to do it: restart compute-agent",
             )
         for condition in self.besides:
             conditions[f"degraded {condition.subject}"] = condition

@@ -1,1 +1,1 @@
-"""Trees, candidates and fleets as text and as pictures."""
+"""Trees as text and as graphs."""

@@ -22,20 +22,15 @@ def folded(traits: Iterable[str]) -> list[str]:
     >>> folded(["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX", "CUSTOM_FAST"])
     ['CUSTOM_FAST', 'HW_CPU_X86_{AVX,AVX2}']
     """
+    families: dict[str, list[str]] = {}
+    for trait in sorted(traits):
+        family = (prefix for prefix in FAMILIES if trait.startswith(prefix) and trait != prefix)
+        families.setdefault(next(family, trait), []).append(trait)
     words = []
-    for family, members in by_family(traits, FAMILIES).items():
+    for family, members in families.items():
         inner = ",".join(member.removeprefix(family) for member in members)
         word = members[0] if len(members) == 1 else f"{family}{{{inner}}}"
         first = ("COMPUTE_STATUS_", "CUSTOM_")
         rank = next((rank for rank, prefix in enumerate(first) if family.startswith(prefix)), 2)
         words.append((rank, family, word))
     return [word for _, _, word in sorted(words)]
-
-
-def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[str]]:
-    """Return traits by their prefix, or by their own name if they have none of the prefixes."""
-    all_prefixes, families = tuple(prefixes), dict[str, list[str]]()
-    for trait in sorted(traits):
-        own = (prefix for prefix in all_prefixes if trait.startswith(prefix) and trait != prefix)
-        families.setdefault(next(own, trait), []).append(trait)
-    return families

@@ -90,18 +90,17 @@ class Forecast:
         return texts_of(self.conditions, Severity.WARNING, Severity.DEGRADED)
 
 
-def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:
+def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
     """Plan a period of each node, with the drivers loaded and queried as by the agent.
 
     ``at_start``: plan the first period after a start, in which a reshape is allowed.
-    ``holding``: keep what provider files added, without reading the files.
     """
     api = session.placement()
     attached = session.settings.rules.attached
     own = session.compute_id() or ("" if attached else PLACEHOLDER)
     with (
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
-        open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,
+        open_nodes(session, own, ReadAhead(api, pool)) as nodes,
     ):
         disabled, unknown = saved_disabled(session)
         trackers = nodes.trackers
@@ -109,8 +108,8 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
             forecast_root(tracker, nodes, api, at_start, disabled, besides=unknown)
             for tracker in trackers.values()
         ]
-        texts = [] if holding else nodes.provider_files.notes(trackers)
-        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in texts)
+        notes = nodes.provider_files.notes(trackers)
+        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in notes)
         for name, err in nodes.foreign_roots.awaited.items():  # another service creates these
             conditions = tuple(Report(name, error=err).conditions().values())
             forecasts.append(Forecast(name, "", EMPTY, ops.Plan(), (), conditions))
@@ -189,13 +188,11 @@ def saved_disabled(session: Session) -> tuple[bool | None, list[Condition]]:
 
 
 @contextmanager
-def open_nodes(
-    session: Session, compute_id: str, api: API, *, holding: bool = False
-) -> Iterator[Nodes]:
+def open_nodes(session: Session, compute_id: str, api: API) -> Iterator[Nodes]:
     """Open the nodes of this host's drivers, with ``nodes.trackers`` filled; close them at exit.
 
     Of the agent's state only what Placement does not have is loaded, such as the ledger; nothing
-    is saved.  Provider files are read again; ``holding`` keeps what they added instead.
+    is saved.  Provider files are read again.
 
     :raises drivers.errors.DriverError: a driver can't be loaded or opened, or can't name its
         nodes.
@@ -208,7 +205,6 @@ def open_nodes(
         drivers = load_drivers(settings.drivers, context)
         config.refuse_typos(session.conf)
         nodes = Nodes.from_settings(settings, drivers, api, compute_id, writing=False)
-        nodes.provider_files.holding = holding
         nodes.provider_files.load_files()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
         try:

@@ -36,14 +36,10 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Trees that a command shows; ``owner``: traits that mark roots of this project's agents.
-
-    ``fleet`` is there if all trees were asked for.
-    """
+    """Trees that a command shows; ``fleet`` is there if all trees were asked for."""
 
     seen: tuple[ObservedTree, ...]
     fleet: Fleet | None = None
-    owner: frozenset[str] = frozenset()
 
     def together(self) -> tuple[Snapshot, Usage]:
         """Return all trees as one snapshot; a lone root beside one tree may belong to another."""

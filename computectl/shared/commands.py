@@ -185,12 +185,10 @@ TEXT = "text"
 
 
 class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
-    """Base class of commands whose result is printed as text, as a picture, or as a table."""
+    """Base class of commands whose result is printed as text or as a table."""
 
     wraps: ClassVar[bool] = False
     """Whether long lines of the text are wrapped."""
-    pictures: ClassVar[Sequence[str]] = ()
-    """Names of further formats that ``draw`` writes, independent of the screen's width."""
 
     @abstractmethod
     def execute(self, options: argparse.Namespace) -> Answer:
@@ -224,14 +222,14 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
     def _load_formatter_plugins(self) -> Any:
         plugins = super()._load_formatter_plugins()
-        names = [TEXT, *self.pictures, *plugins.names()]
+        names = [TEXT, *plugins.names()]
         plugins.names = lambda: names  # type: ignore[method-assign]  # the choices of -f
         return plugins
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Print the result as text or as a table, then its conditions; return the exit code."""
         answer = self.execute(parsed_args)
-        if parsed_args.formatter in (TEXT, *self.pictures):
+        if parsed_args.formatter == TEXT:
             self.print_drawn(answer, parsed_args)
         else:
             self._list(answer, parsed_args)

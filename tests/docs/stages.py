@@ -19,16 +19,13 @@ from agent.registry.access import open_registry
 from agent.registry.checks import Report
 from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
-from tests.integration.agent_host import Here, gpus_on_children
+from tests.integration.agent_host import Here
 from tests.integration.author import Author
 from tests.integration.fleet import load_fleet
 from tests.integration.transcripts import files
 from tests.servers.placement import RealPlacement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ONE_GPU_HOST = """
-nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}
-"""
 
 
 class Host:
@@ -47,14 +44,11 @@ class Host:
     def run(self, words: str) -> str:
         if words == "echo $?":
             return str(self.code)
-        command, _, file = words.partition(" > ")
-        program, *args = shlex.split(command)
+        program, *args = shlex.split(words)
         assert program == "computectl"
         said = self.host.ctl(*args)
         self.code = said.code
-        if file:
-            (self.host.directory / file).write_text(said.out)
-        text = ("" if file else said.out) + said.err
+        text = said.out + said.err
         text = text.replace(str(self.host.compute_id.parent), "/var/lib/compute-agent")
         text = text.replace(str(self.host.config), "/etc/compute-agent/compute-agent.conf")
         return text.replace(self.placement.url, "http://placement.example")
@@ -89,16 +83,6 @@ class Host:
         del cells["numa1"]["children"]["pf1"]
         host["children"] = cells
         self.host.script(yaml.safe_dump(script))
-
-    def forget(self) -> None:
-        self.placement.empty()
-        self.lose()
-
-    def reshape(self) -> None:
-        self.host.script(ONE_GPU_HOST)
-        self.report()
-        self.placement.stranger.put_allocation({self._uuid("host1"): {"VCPU": 4, "VGPU": 2}})
-        self.host.script(gpus_on_children(vcpus=16, vgpus=4))
 
     def lose(self) -> None:
         self.host.compute_id.unlink()

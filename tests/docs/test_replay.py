@@ -15,7 +15,6 @@ from tests.servers.placement import RealPlacement
 STAGES: dict[str, type[Host | Newcomer | Services]] = {
     "computectl": Host,
     "candidates": Host,
-    "pictures": Host,
     "first-hour": Newcomer,
     "client-programs": Services,
 }

@@ -1,11 +1,8 @@
-"""``computectl tree --all``, its pictures and its calls, on a real Placement."""
+"""``computectl tree --all``, its graph and its calls, on a real Placement."""
 
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
-from html import unescape
-from pathlib import Path
 
 import pytest
 
@@ -94,34 +91,17 @@ def test_a_bound_has_to_be_positive(ctl: Here) -> None:
     assert (said.code, "--limit" in said.err) == (2, True)
 
 
-@pytest.mark.needs("dot")
-def test_a_picture_of_the_fleet_is_a_few_boxes(ctl: Here) -> None:
-    said = ctl.ctl("tree", "--all", "host0*", "--limit", "30", "-f", "svg")
-    assert f"{host(0)} … {host(29)}  ×30" in unescape(said.out).replace("\xa0", " ")  # noqa: RUF001
+def test_a_graph_of_all_trees_says_on_stderr_what_it_leaves_out(ctl: Here) -> None:
+    said = ctl.ctl("tree", "--all", "host0*", "--limit", "30", "--dot")
+    assert said.out.startswith("digraph providers {\n") and said.out.endswith("}\n")
+    assert said.out.count("[label=") == 91 and said.out.count("[style=dashed") == 30
     first, second = said.err.splitlines()
     assert first.startswith("computectl: 31 trees, 91 providers, ")
     assert "70 of 100 trees are left out" in second
 
 
-@pytest.mark.needs("dot")
-def test_the_one_that_is_asked_for_stands_out(ctl: Here) -> None:
-    said = ctl.ctl("tree", f"{host(199)}_pf1", "--format", "svg")
-    assert "disabled, takes no new guests" in said.out
-    nodes = re.findall(r'<g id="node\d+".*?</g>', said.out, re.S)
-    [marked] = [node for node in nodes if 'stroke-width="3"' in node and "legend" not in node]
-    assert ">host199_pf1</text>" in marked
-
-
-@pytest.mark.needs("dot")
-def test_an_svg_is_one(ctl: Here) -> None:
-    said = ctl.ctl("tree", host(1), "-f", "svg")
-    assert (said.code, said.err) == (0, "")
-    assert ET.fromstring(said.out).tag == "{http://www.w3.org/2000/svg}svg"
-
-
-def test_svg_without_graphviz_says_what_to_do(ctl: Here, tmp_path: Path) -> None:
-    said = ctl.ctl("tree", host(1), "-f", "svg", PATH=str(tmp_path))
-    assert "install the package graphviz" in one_line(said, 2)
+def test_a_graph_has_no_other_format(ctl: Here) -> None:
+    assert "--dot and -f" in one_line(ctl.ctl("tree", host(1), "--dot", "-f", "json"), 2)
 
 
 # -- the calls of one large tree

@@ -70,4 +70,3 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3
     assert "testhost_card0" in computectl(agent, "tree").stdout
-    assert computectl(agent, "reshape").returncode == 0

@@ -210,28 +210,6 @@ def test_plan_tells_of_bad_files_and_of_providers_that_are_not_there(story: Stor
     assert f"{story.files}/b.yaml:1: meta: has to be a mapping with 'schema_version'" in said.err
 
 
-def test_computectl_reshape_leaves_what_files_added_as_it_is(
-    story: Story, placement: RealPlacement
-) -> None:
-    path = story.files / "a.yaml"
-    path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    story.host.report('nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}\n')
-    uuid = story.host.compute_id.read_text().strip()
-    placement.stranger.put_allocation({uuid: {"CUSTOM_LICENSE": 2, "VGPU": 2}})
-    card = "children: {gpu: {inventory: {VGPU: 8}}}, moves: [VGPU]"
-    story.host.script(f'nodes: {{"{{host}}": {{inventory: {{VCPU: 16}}, {card}}}}}\n')
-    path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_SILVER"))
-    said = story.host.ctl("reshape")
-    assert said.code == 0, said
-    assert "CUSTOM_SILVER" not in said.out
-    assert set(placement.stranger.inventory(uuid)) == {"VCPU", "CUSTOM_LICENSE"}
-    assert "CUSTOM_GOLD" in placement.stranger.traits(uuid)
-    story.host.agent()
-    traits = placement.stranger.traits(uuid)
-    assert "CUSTOM_SILVER" in traits
-    assert "CUSTOM_GOLD" not in traits, "that the files added it was still known"
-
-
 def test_check_lists_errors_and_warnings_for_programs(story: Story) -> None:
     story.slip()
     path = story.host.directory / "new.yaml"

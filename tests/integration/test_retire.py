@@ -10,6 +10,7 @@ import pytest
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
+from tests.servers.terminal import Terminal
 from tests.waiting import eventually
 
 
@@ -46,16 +47,13 @@ def test_without_a_yes_it_only_shows(host, placement) -> None:
 
 
 def test_on_a_terminal_it_shows_once_asks_and_does_what_is_answered(host, placement) -> None:
-    pytest.importorskip("pyte", reason="the terminal is read with pyte")
-    from tests.servers.terminal import Terminal
-
     before = placement.uuids().keys()
     for answer, code, left, last in (
         ("n\n", 1, before, "computectl: nothing was removed"),
         ("\x04", 1, before, "computectl: nothing was removed"),
         ("y\n", 0, set(), "8 providers are removed from Placement"),
     ):
-        with Terminal(["--config-file", str(host.config), "retire"], lines=40) as terminal:
+        with Terminal(["--config-file", str(host.config), "retire"]) as terminal:
             terminal.until(lambda text: "Remove 8 providers from Placement? [y/N]" in text)
             terminal.press(answer)
             assert terminal.ended() == code

@@ -1,4 +1,4 @@
-"""``computectl status``, ``adopt`` and ``reshape`` beside the real agent."""
+"""``computectl status`` and ``adopt`` beside the real agent."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
 # Libraries load these where they are installed.
 GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 ASKED = ("reportclient.candidates", "reportclient.candidates")
-DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.svg")
+DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.dot")
 COMMANDS = ("cliff", "computectl")
 DRIVERS = ("libvirt", "drivers.libvirt", *KIT)
 HYPERVISOR = ("drivers.libvirt", "os_traits")

@@ -58,7 +58,12 @@ def test_a_file_says_what_its_agent_said() -> None:
     assert node.took == {"libvirt capabilities": 0.0021}
     assert node.reshape_pending == ("libvirt",)
     drawn = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
-    for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
+    for text in (
+        "disabled (new disks)",
+        "no disk",
+        "in use by 8d1d",
+        "do it: restart compute-agent",
+    ):
         assert text in drawn
 
 

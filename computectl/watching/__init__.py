@@ -1,1 +1,0 @@
-"""``computectl watch``: a live screen of this host, or of all hosts."""
