@@ -8,22 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from computectl.asking.constraints import Question
-from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
-from computectl.asking.explanation import paragraphs, write_sentences
-from computectl.asking.facts import Facts
-from computectl.asking.request_file import read_request_file
-from computectl.asking.request_options import (
-    add_group_options,
-    add_option,
+from computectl.asking import explain
+from computectl.asking.request import (
     add_request_options,
-    add_selection,
     parse_with_groups,
     query_of,
+    read_request_file,
     unknown_names_error,
     whole_form,
 )
-from computectl.asking.why import Explainer, Why
 from computectl.reading.trees import name_of, names_in, trees_of
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
@@ -37,8 +30,8 @@ from reportclient.candidates import (
     ResourceRequest,
     read_request,
 )
-from reportclient.candidates.asking import QueryOptions, allocation_candidates
-from reportclient.errors import UnknownNames
+from reportclient.candidates.asking import allocation_candidates
+from reportclient.errors import Rejected, UnknownNames
 from reportclient.http import API
 
 LIMIT = 1000
@@ -85,14 +78,14 @@ COLUMNS: Columns = {
 class Answered:
     """Candidates, names by provider UUID, the calls that they took, and the requested limit.
 
-    ``why``: with ``--explain`` also their explanation.
+    ``explanation``: with ``--explain`` also what each constraint excludes.
     """
 
     answer: AllocationCandidates
     names: Mapping[str, str]
     calls: int
     limit: int | None = None
-    why: Why | None = None
+    explanation: explain.Explanation | None = None
 
 
 class ShowCandidates(DrawnOrListed[Answered]):
@@ -113,30 +106,19 @@ class ShowCandidates(DrawnOrListed[Answered]):
         argument(
             "--explain",
             action="store_true",
-            help="show what each constraint excludes, by querying again without it",
+            help="show how many hosts each constraint excludes, and the largest amounts to be had",
+        ),
+        argument(
+            "--include-disabled",
+            action="store_true",
+            help="include disabled hosts, which a scheduler excludes",
         ),
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options of the request: single options, ``--query`` or ``--file``."""
+        """Add the options of the request."""
         parser = super().get_parser(prog_name)
-        add_group_options(parser)
-        add_request_options(parser)
-        add_option(
-            parser,
-            "file",
-            metavar="FILE",
-            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
-            "- is stdin",
-        )
-        add_option(
-            parser,
-            "limit",
-            metavar="N",
-            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
-        )
-        hosts = "disabled hosts, which a scheduler excludes"
-        add_selection(parser, "request", hosts)
+        add_request_options(parser, LIMIT)
         parser.parse_args = partial(parse_with_groups, parser)  # type: ignore[assignment,method-assign]
         return parser
 
@@ -144,23 +126,23 @@ class ShowCandidates(DrawnOrListed[Answered]):
         session = self.session()
         api = Counting(session.placement())
         request = _request(options, api)
+        disabled = options.include_disabled
+        explanation = None
         try:
-            answer = allocation_candidates(request, api, QueryOptions(options.include_disabled))
-            why = None
+            answer = allocation_candidates(request, api, include_disabled=disabled)
             if options.explain:
-                question = Question(replace(request, limit=None), options.include_disabled)
-                facts = Facts(api, question)
-                why = Explainer(facts).diagnose()
-                write_sentences(why, facts)
+                explanation = explain.explain(request, api, include_disabled=disabled)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
+        except Rejected as err:
+            raise CommandError(str(err), "--help shows the syntax") from err
         shown: list[str] = []  # hosts whose providers are shown by name, which takes calls
         if options.formatter == TEXT:
             shown = answer.hosts()[:SHOWN_HOSTS]
         elif not options.explain and (not options.columns or {*options.columns} & NAMES):
             shown = answer.hosts()
         names = names_in(trees_of(answer, shown), api)
-        return Answered(answer, names, api.calls, request.limit, why)
+        return Answered(answer, names, api.calls, request.limit, explanation)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         found, hosts = answer.answer, answer.answer.hosts()
@@ -184,14 +166,13 @@ class ShowCandidates(DrawnOrListed[Answered]):
             yield ""
             others = counted(len(hosts) - SHOWN_HOSTS, "host")
             yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
-        if answer.why is not None:
+        if answer.explanation is not None:
             yield ""
-            for bullet, text in paragraphs(answer.why):
-                yield folded(bullet + text, screen.width, len(bullet))
+            yield from explain.draw(answer.explanation, screen)
 
     def table(self, answer: Answered) -> Table:
-        if answer.why is not None:
-            return EXPLAINED_COLUMNS, answer.why.explained
+        if answer.explanation is not None:
+            return explain.COLUMNS, answer.explanation.rows
         return COLUMNS, _rows(answer)
 
     def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
@@ -244,7 +225,7 @@ def _rows(answered: Answered) -> Iterator[Row]:
 def _groups(request: AllocationRequest) -> dict[str, list[str]]:
     """Return the suffixes of the request's groups that each provider meets, by UUID."""
     suffixes: dict[str, list[str]] = {}
-    for suffix, uuids in sorted((request.mappings or {}).items()):
+    for suffix, uuids in sorted(request.mappings.items()):
         for uuid in uuids:
             suffixes.setdefault(uuid, []).append(suffix)
     return suffixes

@@ -1,1 +1,1 @@
-"""A scheduler's question: read from a command line, and why it has no answer."""
+"""A scheduler's request: read from a command line, and why it has few candidates or none."""

@@ -24,8 +24,8 @@ def folded(traits: Iterable[str]) -> list[str]:
     """
     families: dict[str, list[str]] = {}
     for trait in sorted(traits):
-        family = (prefix for prefix in FAMILIES if trait.startswith(prefix) and trait != prefix)
-        families.setdefault(next(family, trait), []).append(trait)
+        prefixes = (each for each in FAMILIES if trait.startswith(each) and trait != each)
+        families.setdefault(next(prefixes, trait), []).append(trait)
     words = []
     for family, members in families.items():
         inner = ",".join(member.removeprefix(family) for member in members)

@@ -99,7 +99,7 @@ def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
         summaries[uuid].root_uuid
         for request in answer.allocation_requests
         if answer.host(request) in wanted
-        for uuid in (*request.allocations, *chain(*(request.mappings or {}).values()))
+        for uuid in (*request.allocations, *chain(*request.mappings.values()))
         if uuid in summaries
     ]
     return list(dict.fromkeys(roots))

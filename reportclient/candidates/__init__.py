@@ -8,10 +8,8 @@
 ...         )
 ...     },
 ... )
->>> to_query_string(checked(request)).split("&")[2:]
+>>> to_query_string(request).split("&")[2:]
 ['resources_ACCEL=ACCELERATOR_FPGA:1', 'required_ACCEL=in:CUSTOM_A,CUSTOM_B']
->>> lowest_microversion(needs(request))
-'1.39'
 
 ``reportclient.candidates.asking`` sends queries, and leaves disabled hosts out.
 """
@@ -22,8 +20,6 @@ from reportclient.candidates.answers import (
     ListedProvider,
     ProviderSummary,
 )
-from reportclient.candidates.checks import checked
-from reportclient.candidates.needs import lowest_microversion, needs
 from reportclient.candidates.request import BadQuery, ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.candidates.text import read_provider_query, read_request, to_query_string
 
@@ -36,9 +32,6 @@ __all__ = [
     "ProviderSummary",
     "RequestGroup",
     "ResourceRequest",
-    "checked",
-    "lowest_microversion",
-    "needs",
     "read_provider_query",
     "read_request",
     "to_query_string",

@@ -14,12 +14,12 @@ from reportclient.model import SHARES_VIA_AGGREGATE
 class AllocationRequest:
     """A candidate: the amounts to allocate, by provider UUID and resource class.
 
-    ``mappings``: the UUIDs of the providers that meet each group, by suffix; ``None`` before
+    ``mappings``: the UUIDs of the providers that meet each group, by suffix; empty before
     microversion 1.34.
     """
 
     allocations: Mapping[str, Mapping[str, int]]
-    mappings: Mapping[str, tuple[str, ...]] | None = None
+    mappings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:
 
 
 def _request(record: Mapping[str, Any]) -> AllocationRequest:
-    mappings = record.get("mappings")
+    mappings = record.get("mappings", {}).items()
     return AllocationRequest(
         {uuid: dict(part["resources"]) for uuid, part in record["allocations"].items()},
-        None if mappings is None else {suffix: tuple(uuids) for suffix, uuids in mappings.items()},
+        {suffix: tuple(uuids) for suffix, uuids in mappings},
     )
 
 

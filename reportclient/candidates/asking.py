@@ -1,44 +1,35 @@
-"""Query Placement for allocation candidates and providers, without those of disabled hosts."""
+"""Query Placement for allocation candidates and providers, without those of disabled hosts.
 
-from collections.abc import Callable, Iterable
+What Placement refuses is an error with Placement's own text; nothing is checked before.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from reportclient.candidates.answers import (
     AllocationCandidates,
+    AllocationRequest,
     ListedProvider,
     parse_candidates,
     parse_providers,
 )
-from reportclient.candidates.checks import check_query, checked
-from reportclient.candidates.group_policy import isolated, miscounted, with_safe_group_policy
-from reportclient.candidates.needs import (
-    Need,
-    lacking,
-    lowest_microversion,
-    needs,
-    provider_needs,
-)
 from reportclient.candidates.request import ProviderQuery, ResourceRequest
 from reportclient.candidates.text import parameters, provider_parameters, query_string
 from reportclient.errors import TooOld, Unreachable
-from reportclient.http import API
+from reportclient.http import API, OLDEST
+from reportclient.microversion import parse_microversion
 from reportclient.reader import providers_with_trait
 from reportclient.request_filter import DISABLED, forbid_disabled
 
+NEWEST = "1.39"
+"""The microversion of queries; if Placement does not have it, the newest that Placement has."""
+OLDEST_OF_CANDIDATES = "1.35"
+"""The lowest microversion that can leave out disabled hosts, and says which provider meets which
+group."""
+
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class QueryOptions:
-    """Options for sending a query.
-
-    ``include_disabled``: include providers of disabled hosts; for operators, not for schedulers.
-    ``mappings``: the answer has to say which provider meets which request group.
-    """
-
-    include_disabled: bool = False
-    mappings: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +41,40 @@ class ListedProviders:
 
 
 def allocation_candidates(
-    request: ResourceRequest, api: API, options: QueryOptions | None = None
+    request: ResourceRequest, api: API, *, include_disabled: bool = False
 ) -> AllocationCandidates:
     """Return the candidates of ``GET /allocation_candidates``, without those of disabled hosts.
 
-    Sends one call.
+    Sends one call, and a further one at most every few minutes if Placement is older than 1.39.
 
-    :raises reportclient.candidates.request.BadQuery: the request is invalid; nothing is sent.
+    ``include_disabled``: include those of disabled hosts; for operators, not for schedulers.
+
     :raises reportclient.request_filter.CannotForbid: the request requires disabled hosts.
-    :raises TooOld: this Placement lacks features of the request; the message names them.
+    :raises reportclient.errors.TooOld: Placement has no microversion 1.35.
     :raises reportclient.errors.PlacementError: the request failed.
     """
-    options = options or QueryOptions()
-    checked(request)
-    wanted = request if options.include_disabled else forbid_disabled(request)
+    wanted = request if include_disabled else forbid_disabled(request)
     query, isolate = with_safe_group_policy(wanted)
     path = f"/allocation_candidates?{query_string(parameters(query))}"
-    needed = needs(query, mappings=options.mappings or isolate)
-    answer = _get(path, parse_candidates, needed, api)
+    answer = _get(path, parse_candidates, api, OLDEST_OF_CANDIDATES)
     if isolate:
-        alone = [candidate for candidate in answer.allocation_requests if isolated(candidate)]
+        alone = [candidate for candidate in answer.allocation_requests if _isolated(candidate)]
         answer = answer.only(alone[: wanted.limit])
-    return replace(answer, miscounted=miscounted(wanted, answer))
+    return replace(answer, miscounted=_miscounted(wanted, answer))
 
 
 def resource_providers(
-    query: ProviderQuery, api: API, options: QueryOptions | None = None
+    query: ProviderQuery, api: API, *, include_disabled: bool = False
 ) -> ListedProviders:
     """Return the providers of ``GET /resource_providers``, without those of disabled hosts.
 
     Sends one call, and if it finds providers one more, for the disabled roots.
 
     :raises reportclient.errors.PlacementError: the request failed.
-    :raises reportclient.candidates.request.BadQuery: the query is invalid; nothing is sent.
-    :raises TooOld: this Placement lacks features of the query; the message names them.
     """
-    options = options or QueryOptions()
-    check_query(query)
     path = f"/resource_providers?{query_string(provider_parameters(query))}"
-    listed = _get(path, parse_providers, provider_needs(query), api)
-    if options.include_disabled or not listed:
+    listed = _get(path, parse_providers, api, OLDEST)
+    if include_disabled or not listed:
         return ListedProviders(tuple(listed))
     disabled = disabled_roots(api)
     enabled = tuple(each for each in listed if each.root_uuid not in disabled)
@@ -102,16 +87,57 @@ def disabled_roots(api: API) -> frozenset[str]:
     return frozenset(item["uuid"] for item in disabled if item["parent_provider_uuid"] is None)
 
 
-def _get(path: str, parse: Callable[[Any], Answer], needed: Iterable[Need], api: API) -> Answer:
+def _get(path: str, parse: Callable[[Any], Answer], api: API, oldest: str) -> Answer:
     try:
-        body = api.request("GET", path, needs=lowest_microversion(needed))
+        body = api.request("GET", path, needs=NEWEST)
     except TooOld as err:
-        features = lacking(needed, err.newest) if err.newest else ""
-        if not features:
+        if not err.newest:
             raise
-        text = f"Placement has microversion {err.newest} and lacks: {features}"
-        raise TooOld(text, newest=err.newest) from None
+        needs = max(err.newest, oldest, key=parse_microversion)
+        body = api.request("GET", path, needs=needs)
     try:
         return parse(body)
     except (KeyError, TypeError, AttributeError) as err:
         raise Unreachable(f"GET {path}: the answer is not in Placement's format") from err
+
+
+def with_safe_group_policy(request: ResourceRequest) -> tuple[ResourceRequest, bool]:
+    """Return the request so that Placement counts it right, and whether to isolate groups here.
+
+    If the unsuffixed group and one with a suffix request the same class, Placement miscounts
+    without ``group_policy=none``: it adds one amount to a record that other candidates share, once
+    for each of them.  With ``none`` it makes copies (``docs/candidates.rst``).
+    """
+    groups = request.groups
+    if not request.unsuffixed or not groups or request.group_policy not in (None, "isolate"):
+        return request, False
+    none = replace(request, group_policy="none")
+    if len(groups) == 1:  # one group alone is isolated
+        return none, False
+    own = request.unsuffixed.resources.keys()
+    same_class = any(own & group.resources.keys() for group in groups.values())
+    if request.group_policy is None or not same_class:
+        return request, False
+    return replace(none, limit=None), True
+
+
+def _isolated(candidate: AllocationRequest) -> bool:
+    """Return whether each group with a suffix is met by a provider of its own."""
+    met = [uuids for suffix, uuids in candidate.mappings.items() if suffix]
+    return len({uuid for uuids in met for uuid in uuids}) == len(met)
+
+
+def _miscounted(request: ResourceRequest, answer: AllocationCandidates) -> int:
+    """Return the number of candidates whose total amounts differ from the requested ones."""
+    wanted = _in_all(group.resources for group in request.by_suffix().values())
+    return sum(
+        _in_all(candidate.allocations.values()) != wanted
+        for candidate in answer.allocation_requests
+    )
+
+
+def _in_all(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for resources in parts:
+        total.update(resources)
+    return total

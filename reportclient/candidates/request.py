@@ -1,6 +1,6 @@
 """Resource requests and provider queries as values, and the values of their parameters.  Pure.
 
-The fields have the names of Placement's parameters.  ``checks`` checks them.
+The fields have the names of Placement's parameters.
 
 Values of traits: ``A,!B`` or ``in:A,B``.  Aggregates: ``UUID``, ``in:UUID,UUID``, ``!UUID`` or
 ``!in:UUID,UUID``.  Resources: ``CLASS:AMOUNT,CLASS:AMOUNT``.
@@ -99,15 +99,6 @@ class ProviderQuery:
     where: RequestGroup = field(default_factory=RequestGroup)
 
 
-def group_title(suffix: str) -> str:
-    """Return the name of a group for messages.
-
-    >>> group_title("_ACCEL"), group_title("")
-    ('group _ACCEL', 'the unsuffixed group')
-    """
-    return f"group {suffix}" if suffix else "the unsuffixed group"
-
-
 def _rank(suffix: str) -> tuple[int, int, str]:
     number = suffix.isascii() and suffix.isdecimal()
     return (0, int(suffix), suffix) if number else (1, 0, suffix)
@@ -155,7 +146,7 @@ def traits_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
     """
     single = sorted(name for names in required if len(names) == 1 for name in names)
     plain = [*single, *(FORBIDDEN + name for name in sorted(forbidden))]
-    choices = sorted(ANY_OF + ",".join(sorted(names)) for names in required if len(names) > 1)
+    choices = sorted(ANY_OF + ",".join(sorted(names)) for names in required if len(names) != 1)
     return [",".join(plain), *choices] if plain else choices
 
 

@@ -18,7 +18,7 @@ from reportclient.candidates import (
     read_request,
     to_query_string,
 )
-from reportclient.candidates.asking import QueryOptions, allocation_candidates
+from reportclient.candidates.asking import allocation_candidates
 from reportclient.http import PlacementAPI
 from tests.servers.placement import RealPlacement
 from tests.spec import models
@@ -361,7 +361,7 @@ def test_exactly_the_candidates_that_the_text_lists(worlds: Worlds, example: Exa
     if example.mapping:
         suffix, _, provider = example.mapping.partition(" ")
         for one in answer.allocation_requests:
-            assert one.mappings is not None and one.mappings[suffix] == (uuid_of(provider),)
+            assert one.mappings[suffix] == (uuid_of(provider),)
             assert uuid_of(provider) not in one.allocations
 
 
@@ -372,7 +372,7 @@ def test_disabled_hosts_never_show_and_operators_can_see_them(
     built = worlds(example.model, twins=True)
     answer = allocation_candidates(example.request(), built)
     assert set(told(example, answer, twins=True)) == example.expected()
-    behind = allocation_candidates(example.request(), built, QueryOptions(include_disabled=True))
+    behind = allocation_candidates(example.request(), built, include_disabled=True)
     seen = set(told(example, behind, twins=True))
     twins = {
         frozenset(re.sub(r"^((?!SS)\w+)", rf"\1{OFF}", part) for part in candidate)
@@ -394,5 +394,5 @@ def test_a_disabled_host_is_no_candidate_in_its_own_tree(placement: RealPlacemen
     for tree in (f"CN1{OFF}", f"NUMA1_1{OFF}"):
         text = f"resources=VCPU:1,DISK_GB:50&in_tree={uuid_of(tree)}"
         assert len(allocation_candidates(read_request(text), api)) == 0
-        shown = allocation_candidates(read_request(text), api, QueryOptions(include_disabled=True))
+        shown = allocation_candidates(read_request(text), api, include_disabled=True)
         assert shown.hosts() == [uuid_of(f"CN1{OFF}")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from computectl.asking.request_options import unknown_names_error
+from computectl.asking.request import unknown_names_error
 from computectl.reading.trees import names_in, read_trees
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import UnknownNames, Unreachable

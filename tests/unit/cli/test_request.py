@@ -6,12 +6,11 @@ import argparse
 
 import pytest
 
-from computectl.asking.request_file import read_request_file
-from computectl.asking.request_options import (
-    add_group_options,
+from computectl.asking.request import (
     add_request_options,
     parse_with_groups,
     query_of,
+    read_request_file,
 )
 from computectl.shared.errors import CommandError
 from drivers.diagnostics import BadFile
@@ -24,8 +23,7 @@ AGG = "00000000-0000-4000-8000-0000000000a1"
 
 def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    add_group_options(parser)
-    add_request_options(parser)
+    add_request_options(parser, 1000)
     given = parse_with_groups(parser, words).given
     placement = FakePlacement()
     placement.stranger.create_provider("host1", TREE)

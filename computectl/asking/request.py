@@ -1,10 +1,19 @@
-"""The options of a request or a provider query, and how they are read.
+"""Read a request: from options, a query string, or a YAML file.
 
 An option of a group has the group's suffix at its end, as Placement's parameters have:
 ``--required_ACCEL`` is ``required_ACCEL`` in the query, and ``--required-ACCEL``, which is
 easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so those of
 a command line are added to the parser before it reads them.  What was given becomes a query string,
 so that there is one reader of requests.
+
+The keys of a file are Placement's parameters; ``groups`` has the groups with a suffix::
+
+    resources: {VCPU: 2, MEMORY_MB: 512}
+    required: [HW_CPU_X86_AVX2, "in:CUSTOM_A,CUSTOM_B"]
+    groups:
+      _ACCEL: {resources: {ACCELERATOR: 1}, in_tree: 0c5f…}
+    root_required: ["!CUSTOM_WINDOWS_LICENSE_POOL"]
+    same_subtree: [[_COMPUTE, _ACCEL]]
 """
 
 import argparse
@@ -12,11 +21,15 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from computectl.asking.constraints import OF_GROUPS, joined_query
 from computectl.reading.trees import find_provider
 from computectl.shared.errors import CommandError
+from drivers.yaml_file import Field, read
+from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.request import UNSUFFIXED
+from reportclient.candidates.text import read_root
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.model import parse_uuid
@@ -35,26 +48,25 @@ class Given(NamedTuple):
     value: str
 
 
-def add_group_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of the group without a suffix."""
-    amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
-    add_option(parser, "resources", metavar="CLASS=N,...", help=amounts)
+def add_request_options(parser: argparse.ArgumentParser, limit: int) -> None:
+    """Add the options of a request: single options, ``--query`` or ``--file``."""
+    add_option(
+        parser,
+        "resources",
+        "CLASS=N,...",
+        "amounts by resource class, such as VCPU=2,MEMORY_MB=512",
+    )
     required = "required traits: A,B; or at least one of them: in:A,B; may be repeated"
-    add_option(parser, "required", metavar="TRAITS", help=required)
-    add_option(parser, "forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
+    add_option(parser, "required", "TRAITS", required)
+    add_option(parser, "forbidden", "TRAITS", "forbidden traits: A,B; may be repeated")
     add_option(
         parser,
         "member-of",
-        metavar="AGGREGATES",
-        help="an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
+        "AGGREGATES",
+        "an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
         "may be repeated",
     )
-    tree = "only providers in the tree of this provider"
-    add_option(parser, "in-tree", metavar="NAME_OR_UUID", help=tree)
-
-
-def add_request_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of groups with a suffix, and of the whole request."""
+    add_option(parser, "in-tree", "NAME_OR_UUID", "only providers in the tree of this provider")
     parser.add_argument(
         "--group",
         dest="given",
@@ -67,35 +79,51 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
         "may be repeated",
     )
     policy = "isolate: each group needs its own provider; required with two or more groups"
-    add_option(parser, "group-policy", metavar="{isolate,none}", help=policy)
+    add_option(parser, "group-policy", "{isolate,none}", policy)
     root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
-    add_option(parser, "root-required", metavar="TRAITS", help=root)
+    add_option(parser, "root-required", "TRAITS", root)
     subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
-    add_option(parser, "same-subtree", metavar="SUFFIX,...", help=subtree)
-
-
-def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
-    """Add ``--query`` and ``--include-disabled``."""
-    query = f"the {what} as a URL's query string, instead of single options"
-    add_option(parser, "query", metavar="QUERY", help=query)
-    parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
+    add_option(parser, "same-subtree", "SUFFIX,...", subtree)
+    query = "the request as a URL's query string, instead of single options"
+    add_option(parser, "query", "QUERY", query)
+    add_option(
+        parser,
+        "file",
+        "FILE",
+        "a YAML file with the request: Placement's parameters as keys, and `groups`; - is stdin",
+    )
+    most = f"maximum number of candidates; default: {limit}, as for Nova's scheduler"
+    add_option(parser, "limit", "N", most)
 
 
 def parse_with_groups(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; the options of groups that it has are added to the parser before."""
     for option in {word.partition("=")[0] for word in words}:
         if match := _OF_GROUP.fullmatch(option):
-            add_option(parser, match[1], option, match[2] or match[3])
+            add_option(parser, match[1], option=option, suffix=match[2] or match[3])
     return argparse.ArgumentParser.parse_args(parser, words)
 
 
-def add_option(
-    parser: argparse._ActionsContainer, kind: str, option: str = "", suffix: str = "", **more: Any
+def add_option(  # noqa: PLR0913  the parts of an option
+    parser: argparse.ArgumentParser,
+    kind: str,
+    metavar: str | None = None,
+    text: str | None = None,
+    *,
+    option: str = "",
+    suffix: str = "",
 ) -> None:
     """Add an option of the given kind; all are collected in ``given``, in their order."""
     option = option or f"--{kind}"
-    given = partial(_given, option, kind, suffix)
-    parser.add_argument(option, dest="given", action="append", default=[], type=given, **more)
+    parser.add_argument(
+        option,
+        dest="given",
+        action="append",
+        default=[],
+        type=partial(_given, option, kind, suffix),
+        metavar=metavar,
+        help=text,
+    )
 
 
 def _given(option: str, kind: str, suffix: str, value: str) -> Given:
@@ -163,3 +191,49 @@ def unknown_names_error(err: UnknownNames, api: API) -> CommandError:
     near = [hit for name in names for hit in difflib.get_close_matches(name, all_names, 1, ALIKE)]
     hint = f"is {', '.join(near)} meant?" if near else "has the agent that reports it run yet?"
     return CommandError(f"Placement does not know {', '.join(names)}, so no provider has it", hint)
+
+
+# -- a file
+
+_OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit")
+
+
+def read_request_file(text: str, source: str) -> ResourceRequest:
+    """Return the request of a YAML text.  :raises BadFile: with all places of errors."""
+    top = read(text, source)
+    fields = top.mapping((*OF_GROUPS, *_OF_REQUEST))
+    groups = fields["groups"].mapping() if "groups" in fields else {}
+    try:
+        root_traits = read_root(*_texts(fields.get("root_required")))
+    except BadQuery as err:
+        raise fields["root_required"].error(str(err)) from None
+    together = fields["same_subtree"].items() if "same_subtree" in fields else ()
+    return ResourceRequest(
+        _group(top, fields, UNSUFFIXED),
+        {name: _group(group, group.mapping(OF_GROUPS), name) for name, group in groups.items()},
+        fields["group_policy"].text() if "group_policy" in fields else None,
+        *root_traits,
+        frozenset(frozenset(_texts(item)) for item in together),
+        fields["limit"].whole() if "limit" in fields else None,
+    )
+
+
+def _group(where: Field, fields: dict[str, Field], suffix: str) -> RequestGroup:
+    resources = fields["resources"].mapping() if "resources" in fields else {}
+    try:
+        return RequestGroup.from_values(
+            {name: amount.whole() for name, amount in resources.items()},
+            _texts(fields.get("required")),
+            _texts(fields.get("member_of")),
+            fields["in_tree"].text() if "in_tree" in fields else None,
+            suffix=suffix,
+        )
+    except BadQuery as err:
+        raise where.error(str(err)) from None
+
+
+def _texts(field: Field | None) -> list[str]:
+    """Return a text, or a list of texts, as a list."""
+    if field is None:
+        return []
+    return [field.text()] if field.scalar and not field.empty else [i.text() for i in field.items()]
