@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
-from agent.reporting.changes import kind, summary
-from computectl.drawing.wording import Wording
+from agent.reporting.changes import kind, name_of, sentence, summary
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
@@ -113,11 +112,11 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
             written = [call.operation for call in planned.calls]
             what = f": {plain(summary(written, planned.plan.names, planned=True))}"
         yield folded(f"{name}: {counted(len(planned.calls), 'change')}{what}", screen.width, 4)
-        wording = Wording(planned.plan, planned.before)
         for call in planned.calls:
             if calls:
                 yield ""
-            yield folded(SENTENCE_INDENT + wording.sentence(call.operation), screen.width)
+            text = sentence(call.operation, planned.before, planned.plan.names)
+            yield folded(SENTENCE_INDENT + text, screen.width)
             if calls:
                 yield f"{CALL_INDENT}{call.method} {call.path}"
             if calls and call.body is not None:
@@ -133,4 +132,4 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
 
 def _provider(planned: Forecast, call: Call) -> str | None:
     uuid = getattr(call.operation, "uuid", None)
-    return Wording(planned.plan, planned.before).name(uuid) if uuid else None
+    return name_of(uuid, planned.before, planned.plan.names) if uuid else None

@@ -11,7 +11,7 @@ from cliff.show import ShowOne
 
 from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
 from agent.provider_config.files import ProviderFiles, read_files
-from computectl.drawing.wording import amounts
+from agent.reporting.changes import amounts
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted

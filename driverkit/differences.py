@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from computectl.drawing.wording import Wording
+from agent.reporting.changes import sentence
 from reportclient.diff import diff
 from reportclient.model import Provider
 from reportclient.plan import EnsureClass, EnsureTrait, Plan
@@ -33,9 +33,9 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
 
 def sentences(plan: Plan, before: Snapshot) -> list[str]:
     """Return a sentence for each operation on a provider."""
-    wording = Wording(plan, before)
     names = EnsureTrait | EnsureClass
-    return [wording.sentence(each) for each in plan.operations if not isinstance(each, names)]
+    operations = [each for each in plan.operations if not isinstance(each, names)]
+    return [sentence(each, before, plan.names) for each in operations]
 
 
 def first_lines(lines: Iterable[str]) -> str:

@@ -1,11 +1,15 @@
 """Operations in words, for log, status and plan, and the names of their kinds.  Pure."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
+from agent.reporting.trait_groups import folded
 from reportclient import plan as ops
-from reportclient.plain_text import first_few
+from reportclient.model import MAX_INT, Inventory, Provider
+from reportclient.plain_text import first_few, plain
+from reportclient.snapshot import EMPTY, Snapshot
 
 _NAMED = 3
 """Number of providers of a group that are named."""
@@ -31,6 +35,7 @@ _PLURALS = {
 _WHOLE = ("traits", "aggregates")
 """Parts that a provider has once: ``the traits of 2 providers``."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_DEFAULTS = Inventory(0).with_defaults(None).as_dict()
 
 
 def snake_case(name: str) -> str:
@@ -60,8 +65,8 @@ def summary(
     """
     groups: dict[str, dict[str, dict[str, None]]] = {}
     for operation in operations:
-        for verb, noun, subject in _steps(operation):
-            groups.setdefault(verb, {}).setdefault(noun, {})[subject] = None
+        for change in describe(operation, EMPTY, names):
+            groups.setdefault(change.verb, {}).setdefault(change.noun, {})[change.subject] = None
     created = groups.get("create", {}).get("provider", {})
     parts: list[str] = []
     for verb in filter(groups.__contains__, _VERBS):
@@ -87,28 +92,155 @@ def _counted(noun: str, number: int, *, alone: bool) -> str:
     return f"{number} {noun if number == 1 else _PLURALS[noun]}"
 
 
-def _steps(operation: ops.Operation) -> Iterator[tuple[str, str, str]]:  # noqa: C901  a case a kind
-    """Yield verb, noun and subject of each change of an operation."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one subject: a provider (UUID), a trait or a resource class.
+
+    ``verb`` and ``noun`` are of the summary of many changes; ``text`` describes this one.
+    """
+
+    verb: str
+    noun: str
+    subject: str
+    text: str
+
+
+def sentence(operation: ops.Operation, before: Snapshot, names: Mapping[str, str]) -> str:
+    """Return an operation as a printable sentence: the difference to ``before``.
+
+    :param names: of the providers after the plan, by UUID.
+    """
+    texts = [change.text for change in describe(operation, before, names)]
+    if isinstance(operation, ops.Reshape):
+        count = len(operation.allocations)
+        texts.append(f"the allocations of {count} consumer{'s' if count != 1 else ''}")
+        return plain(f"reshape, all at once: {'; '.join(texts)}")
+    return plain("; ".join(texts))
+
+
+def describe(  # noqa: C901, PLR0912  a case a kind
+    operation: ops.Operation, before: Snapshot, names: Mapping[str, str]
+) -> Iterator[Change]:
+    """Yield the changes that an operation makes to ``before``, Placement's state.
+
+    :param names: of the providers after the plan, by UUID.
+    """
     match operation:
-        case ops.CreateProvider(uuid):
-            yield "create", "provider", uuid
-        case ops.DeleteProvider(uuid):
-            yield "delete", "provider", uuid
-        case ops.UpdateProvider(uuid, moved=moved):
-            yield "move" if moved else "rename", "provider", uuid
-        case ops.Reshape(inventories):
-            yield from (("reshape", "provider", uuid) for uuid in inventories)
-        case ops.SetInventories(inventories):
-            yield from (("set", "inventory", uuid) for uuid in inventories)
-        case ops.SetInventory(uuid):
-            yield "set", "inventory", uuid
-        case ops.SetTraits(uuid):
-            yield "set", "traits", uuid
-        case ops.SetAggregates(uuid):
-            yield "set", "aggregates", uuid
+        case ops.EnsureTrait(trait):
+            yield Change("define", "trait", trait, f"create the trait {trait}")
         case ops.EnsureClass(name):
-            yield "define", "resource class", name
-        case ops.EnsureTrait(name):
-            yield "define", "trait", name
+            yield Change("define", "resource class", name, f"create the resource class {name}")
+        case ops.CreateProvider(uuid, name, None):
+            yield Change("create", "provider", uuid, f"create root provider {name} ({uuid})")
+        case ops.CreateProvider(uuid, name, parent):
+            below = name_of(str(parent), before, names)
+            text = f"create provider {name} ({uuid}) below {below}"
+            yield Change("create", "provider", uuid, text)
+        case ops.DeleteProvider(uuid):
+            text = f"delete provider {name_of(uuid, before, names)} ({uuid})"
+            yield Change("delete", "provider", uuid, text)
+        case ops.UpdateProvider(uuid, moved=moved):
+            text = " and ".join(_updated(operation, before, names))
+            yield Change("move" if moved else "rename", "provider", uuid, text)
+        case ops.SetTraits(uuid, traits):
+            had = _had(uuid, before).traits
+            text = _added_and_removed("trait", folded(traits - had), folded(had - traits))
+            text = f"{text} on {name_of(uuid, before, names)}"
+            yield Change("set", "traits", uuid, text)
+        case ops.SetAggregates(uuid, aggregates):
+            had = _had(uuid, before).aggregates
+            new, gone = sorted(aggregates - had), sorted(had - aggregates)
+            text = _added_and_removed("aggregate", new, gone)
+            text = f"{text} on {name_of(uuid, before, names)}"
+            yield Change("set", "aggregates", uuid, text)
+        case ops.SetInventory(uuid, inventory):
+            yield Change("set", "inventory", uuid, _inventory(uuid, inventory, before, names))
+        case ops.SetInventories(inventories):
+            for uuid, inventory in inventories.items():
+                yield Change("set", "inventory", uuid, _inventory(uuid, inventory, before, names))
+        case ops.Reshape(inventories):
+            for uuid, inventory in inventories.items():
+                text = _inventory(uuid, inventory, before, names)
+                yield Change("reshape", "provider", uuid, text)
         case _:
             assert_never(operation)
+
+
+def name_of(uuid: str, before: Snapshot, names: Mapping[str, str]) -> str:
+    """Return a provider's name after the plan, or else before it, or else its UUID."""
+    return names.get(uuid) or _had(uuid, before).name
+
+
+def amounts(record: Inventory) -> Iterator[str]:
+    """Yield an inventory's total, and its values other than the defaults."""
+    for key, value in record.with_defaults(None).as_dict().items():
+        unbounded = key == "max_unit" and value >= min(record.total, MAX_INT)
+        if value != _DEFAULTS[key] and not unbounded:
+            yield f"{_short(key)} {_amount(value)}"
+
+
+def _had(uuid: str, before: Snapshot) -> Provider:
+    return before.get(uuid) or Provider(uuid, uuid)
+
+
+def _updated(
+    operation: ops.UpdateProvider, before: Snapshot, names: Mapping[str, str]
+) -> Iterator[str]:
+    had, new = _had(operation.uuid, before), operation.parent_uuid
+    if had.name != operation.name:
+        yield f"rename provider {had.name} to {operation.name}"
+    if had.parent_uuid != new:
+        below = [uuid and name_of(uuid, before, names) for uuid in (had.parent_uuid, new)]
+        source = f"from below {below[0]}" if below[0] else "from the top"
+        target = f"to below {below[1]}" if below[1] else "to the top"
+        yield f"move provider {operation.name} {source} {target}"
+
+
+def _added_and_removed(noun: str, added: Iterable[str], removed: Iterable[str]) -> str:
+    """Return changes as ``add traits X, Y; remove trait Z``."""
+    phrases = []
+    for verb, names in (("add", list(added)), ("remove", list(removed))):
+        if names:
+            plural = "s" if len(names) > 1 or "{" in names[0] else ""
+            phrases.append(f"{verb} {noun}{plural} {', '.join(names)}")
+    return "; ".join(phrases)
+
+
+def _inventory(
+    uuid: str, inventory: Mapping[str, Inventory], before: Snapshot, names: Mapping[str, str]
+) -> str:
+    name = name_of(uuid, before, names)
+    changed = list(_classes(_had(uuid, before).inventory, inventory))
+    if len(changed) == 1:
+        [(verb, resource_class, values)] = changed
+        return f"{verb} inventory of {resource_class} on {name}{f': {values}' if values else ''}"
+    parts = (f"{v} {c} ({values})" if values else f"{v} {c}" for v, c, values in changed)
+    return f"inventory on {name}: {'; '.join(parts)}"
+
+
+def _classes(
+    had: Mapping[str, Inventory], new: Mapping[str, Inventory]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield verb, resource class and values of each class that changes."""
+    for name in sorted({*had, *new}):
+        if name not in new:
+            yield "remove", name, ""
+        elif name not in had:
+            yield "add", name, ", ".join(amounts(new[name]))
+        elif had[name] != new[name]:
+            yield "set", name, ", ".join(_differences(had[name], new[name]))
+
+
+def _differences(had: Inventory, new: Inventory) -> Iterator[str]:
+    old, now = had.with_defaults(None).as_dict(), new.with_defaults(None).as_dict()
+    for key, value in now.items():
+        if old[key] != value:
+            yield f"{_short(key)} {_amount(old[key])} → {_amount(value)}"
+
+
+def _short(key: str) -> str:
+    return "ratio" if key == "allocation_ratio" else key
+
+
+def _amount(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -34,7 +34,7 @@ LIMIT = 10_000
 """Candidates requested in each query; of an answer with as many, hosts are not counted."""
 HOST_TRAITS = ("COMPUTE_NODE", f"!{SHARES_VIA_AGGREGATE}")
 """Traits that the roots of hosts have; the second is used if no provider has the first."""
-PROBES = (1, 2, 8, 60, 64, 1000, 1024)
+PROBES = (1, 2, 4, 8, 16, 60, 64, 256, 1000, 1024)
 """Amounts that find the providers of a resource class, whatever their min_unit and step_size."""
 INVENTORIES = 20
 """Maximum number of inventories that are read for the largest amount."""
@@ -101,7 +101,7 @@ def draw(explanation: Explanation, screen: Screen) -> Iterator[str]:
     yield from in_columns([_line(row) for row in explanation.rows], titles, screen)
     if explanation.left is None:
         yield ""
-        yield f"hosts are not counted: {LIMIT} candidates or more, or those of sharing providers only"
+        yield f"hosts are not counted: at least {LIMIT} candidates, or only sharing providers"
 
 
 def _line(row: Explained) -> Line:

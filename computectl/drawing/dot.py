@@ -7,7 +7,7 @@ sharing provider to a member of its aggregates.
 from collections.abc import Iterator
 
 from agent.ownership.policy import DISABLED
-from computectl.drawing.trait_groups import folded
+from agent.reporting.trait_groups import folded
 from computectl.shared.screen import in_lines
 from reportclient.model import Provider
 from reportclient.plain_text import plain

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.ownership.policy import DISABLED
-from computectl.drawing.trait_groups import folded
+from agent.reporting.trait_groups import folded
 from computectl.reading.trees import Trees
 from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns, in_lines
 from reportclient.model import Provider

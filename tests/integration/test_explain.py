@@ -123,7 +123,7 @@ def test_the_largest_amount_is_one_that_a_provider_gives(
         ({"min_unit": 8}, 90),
         ({"min_unit": 16, "step_size": 16}, 80),
         ({"max_unit": 16, "step_size": 16}, 16),
-        ({"max_unit": 40, "step_size": 3}, 39),
+        ({"max_unit": 80, "step_size": 3}, 78),
         ({"min_unit": 60, "step_size": 60}, 60),
         ({"min_unit": 100}, 0),
     ],
@@ -177,4 +177,4 @@ def test_an_explanation_takes_few_calls(api: PlacementAPI) -> None:
         meter,
         include_disabled=False,
     )
-    assert meter.calls <= 1 + 2 * 4 + 2 * 9
+    assert meter.calls <= 1 + 2 * 4 + 2 * 11

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from computectl.drawing.wording import Wording
+from agent.reporting.changes import name_of, sentence
 from reportclient.diff import diff
 from reportclient.model import Inventory
 from reportclient.plan import (
     EnsureClass,
     EnsureTrait,
-    Plan,
     Reshape,
     SetInventories,
     UpdateProvider,
 )
-from reportclient.snapshot import Snapshot
+from reportclient.snapshot import EMPTY, Snapshot
 from tests.unit.cli.trees import provider, uuid_of
 
 BIG = Inventory(8, 0, 1, 8, 1, 1.0)
@@ -25,8 +24,7 @@ A, B = f"({uuid_of('a')})", f"({uuid_of('b')})"
 def said(old: list, new: list) -> list[str]:
     before = Snapshot.build(old)
     plan = diff(before, Snapshot.build(new))
-    words = Wording(plan, before)
-    return [words.sentence(operation) for operation in plan]
+    return [sentence(operation, before, plan.names) for operation in plan]
 
 
 def test_a_new_tree() -> None:
@@ -54,8 +52,7 @@ def test_a_move(old: str | None, new: str | None, words: str) -> None:
 def test_a_rename_with_a_move() -> None:
     before = Snapshot.build([provider("a"), provider("b", "a")])
     renamed = UpdateProvider(uuid_of("b"), "z", None, moved=True)
-    plan = Plan((renamed,), names={uuid_of("b"): "z"})
-    assert Wording(plan, before).sentence(renamed) == (
+    assert sentence(renamed, before, {uuid_of("b"): "z"}) == (
         "rename provider b to z and move provider z from below a to the top"
     )
 
@@ -104,15 +101,14 @@ def test_inventory_is_told_by_its_differences(old: dict, new: dict, words: str) 
 
 
 def test_names_are_made_known() -> None:
-    words = Wording(Plan(), Snapshot.build([]))
-    assert words.sentence(EnsureTrait("CUSTOM_X")) == "create the trait CUSTOM_X"
-    assert words.sentence(EnsureClass("CUSTOM_Y")) == "create the resource class CUSTOM_Y"
+    assert sentence(EnsureTrait("CUSTOM_X"), EMPTY, {}) == "create the trait CUSTOM_X"
+    assert sentence(EnsureClass("CUSTOM_Y"), EMPTY, {}) == "create the resource class CUSTOM_Y"
 
 
 def test_a_bulk_write_tells_all_its_inventories() -> None:
     before = Snapshot.build([provider("a", inventory={"VCPU": BIG}), provider("b")])
     bulk = SetInventories({uuid_of("a"): {}, uuid_of("b"): {"VCPU": Inventory(8)}})
-    assert Wording(Plan((bulk,)), before).sentence(bulk) == (
+    assert sentence(bulk, before, {}) == (
         "remove inventory of VCPU on a; add inventory of VCPU on b: total 8"
     )
 
@@ -120,11 +116,11 @@ def test_a_bulk_write_tells_all_its_inventories() -> None:
 def test_a_reshape_tells_inventories_and_how_many_consumers_it_touches() -> None:
     before = Snapshot.build([provider("a", inventory={"VGPU": BIG}), provider("b", "a")])
     move = Reshape({uuid_of("a"): {}, uuid_of("b"): {"VGPU": Inventory(8)}}, {uuid_of("c"): {}})
-    assert Wording(Plan((move,)), before).sentence(move) == (
+    assert sentence(move, before, {}) == (
         "reshape, all at once: remove inventory of VGPU on a; "
         "add inventory of VGPU on b: total 8; the allocations of 1 consumer"
     )
 
 
 def test_a_provider_that_nobody_named_is_called_by_its_uuid() -> None:
-    assert Wording(Plan(), Snapshot.build([])).name("somewhere") == "somewhere"
+    assert name_of("somewhere", EMPTY, {}) == "somewhere"

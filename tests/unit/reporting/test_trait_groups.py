@@ -8,7 +8,7 @@ import os_traits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from computectl.drawing.trait_groups import folded
+from agent.reporting.trait_groups import folded
 from computectl.shared.screen import in_lines
 
 TRAITS = st.sets(
