@@ -17,7 +17,7 @@ from computectl.asking.constraints import (
     keeping,
 )
 from computectl.shared.commands import Columns
-from computectl.shared.screen import Line, Screen, counted, in_columns
+from computectl.shared.screen import Line, Screen, in_columns
 from reportclient.candidates import (
     AllocationCandidates,
     ResourceRequest,
@@ -95,9 +95,9 @@ def explain(request: ResourceRequest, api: API, *, include_disabled: bool) -> Ex
 def draw(explanation: Explanation, screen: Screen) -> Iterator[str]:
     """Yield the explanation as a table."""
     left = "-" if explanation.left is None else explanation.left
-    yield f"{left} of {counted(explanation.hosts, 'host')} have candidates"
+    yield f"hosts with candidates: {left} of {explanation.hosts}"
     yield ""
-    titles = ("excludes first", "hosts without it", "largest amount")
+    titles = ("excludes first", "hosts without", "largest")
     yield from in_columns([_line(row) for row in explanation.rows], titles, screen)
     if explanation.left is None:
         yield ""
