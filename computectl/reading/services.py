@@ -19,7 +19,6 @@ from agent.registry.record import ServiceRecord
 from agent.reporting.reports import with_agents_step
 from computectl.shared.command_session import Session
 from reportclient.errors import PlacementError
-from reportclient.http import API
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class Services:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._settings = session.settings.registry
-        self._roots = PlacementRoots()
 
     @cached_property
     def registry(self) -> Registry:
@@ -68,13 +66,11 @@ class Services:
         )
         return Control(self.registry, agents, self._settings.down_after)
 
-    def observed(
-        self, records: Sequence[ServiceRecord], api: API | None = None, done: Sequence[str] = ()
-    ) -> "Observed":
-        """Return the records compared with Placement; two GETs, or one if read again soon."""
+    def observed(self, records: Sequence[ServiceRecord], done: Sequence[str] = ()) -> Observed:
+        """Return the records compared with Placement; two GETs."""
         only = records[0].roots[0] if len(records) == 1 == len(records[0].roots) else ""
         try:
-            roots, placement_error = self._roots.read(api or self._session.placement(), only), None
+            roots, placement_error = PlacementRoots().read(self._session.placement(), only), None
         except PlacementError as err:
             roots, placement_error = None, with_agents_step(err)
         services = observed_services(records, self._settings.down_after, roots)
