@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from computectl.asking import explain
 from computectl.asking.request import (
+    LIMIT,
     add_request_options,
     parse_with_groups,
     query_of,
@@ -34,8 +35,6 @@ from reportclient.candidates.asking import allocation_candidates
 from reportclient.errors import Rejected, UnknownNames
 from reportclient.http import API
 
-LIMIT = 1000
-"""Candidates requested unless ``--limit`` is given; the default of Nova's scheduler."""
 SHOWN_HOSTS = 20
 """Hosts that are drawn; the formats for programs list all."""
 NAMES = frozenset({"host", "provider"})
@@ -118,7 +117,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of the request."""
         parser = super().get_parser(prog_name)
-        add_request_options(parser, LIMIT)
+        add_request_options(parser)
         parser.parse_args = partial(parse_with_groups, parser)  # type: ignore[assignment,method-assign]
         return parser
 

@@ -21,7 +21,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from computectl.asking.constraints import OF_GROUPS, joined_query
 from computectl.reading.trees import find_provider
@@ -35,6 +35,8 @@ from reportclient.http import API
 from reportclient.model import parse_uuid
 from reportclient.reader import part_of
 
+LIMIT = 1000
+"""Candidates requested unless ``--limit`` is given; the default of Nova's scheduler."""
 _OF_GROUP = re.compile(
     r"--(resources|required|forbidden|member-of|in-tree)(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))"
 )
@@ -48,25 +50,54 @@ class Given(NamedTuple):
     value: str
 
 
-def add_request_options(parser: argparse.ArgumentParser, limit: int) -> None:
-    """Add the options of a request: single options, ``--query`` or ``--file``."""
-    add_option(
-        parser,
-        "resources",
-        "CLASS=N,...",
-        "amounts by resource class, such as VCPU=2,MEMORY_MB=512",
-    )
-    required = "required traits: A,B; or at least one of them: in:A,B; may be repeated"
-    add_option(parser, "required", "TRAITS", required)
-    add_option(parser, "forbidden", "TRAITS", "forbidden traits: A,B; may be repeated")
-    add_option(
-        parser,
+_OPTIONS = (
+    ("resources", "CLASS=N,...", "amounts by resource class, such as VCPU=2,MEMORY_MB=512"),
+    (
+        "required",
+        "TRAITS",
+        "required traits: A,B; or at least one of them: in:A,B; may be repeated",
+    ),
+    ("forbidden", "TRAITS", "forbidden traits: A,B; may be repeated"),
+    (
         "member-of",
         "AGGREGATES",
-        "an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
-        "may be repeated",
-    )
-    add_option(parser, "in-tree", "NAME_OR_UUID", "only providers in the tree of this provider")
+        "aggregates: UUID; or one of in:UUID,UUID; with ! before it none of them; may be repeated",
+    ),
+    ("in-tree", "NAME_OR_UUID", "only providers in the tree of this provider"),
+    (
+        "group-policy",
+        "{isolate,none}",
+        "isolate: each group needs its own provider; required with two or more groups",
+    ),
+    (
+        "root-required",
+        "TRAITS",
+        "traits that the root provider must have (A) or must not have (!B); may be repeated",
+    ),
+    (
+        "same-subtree",
+        "SUFFIX,...",
+        "groups whose providers must be in one subtree, with one at the top; may be repeated",
+    ),
+    ("query", "QUERY", "the request as a URL's query string, instead of single options"),
+    (
+        "file",
+        "FILE",
+        "a YAML file with the request: Placement's parameters as keys, and `groups`; - is stdin",
+    ),
+    (
+        "limit",
+        "N",
+        f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
+    ),
+)
+"""Kinds of options, each with its value and help."""
+
+
+def add_request_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a request: single options, ``--query`` or ``--file``."""
+    for kind, metavar, text in _OPTIONS:
+        _add_option(parser, f"--{kind}", kind, metavar=metavar, help=text)
     parser.add_argument(
         "--group",
         dest="given",
@@ -78,52 +109,22 @@ def add_request_options(parser: argparse.ArgumentParser, limit: int) -> None:
         "apply to it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
-    policy = "isolate: each group needs its own provider; required with two or more groups"
-    add_option(parser, "group-policy", "{isolate,none}", policy)
-    root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
-    add_option(parser, "root-required", "TRAITS", root)
-    subtree = "groups whose providers must be in one subtree, with one at the top; may be repeated"
-    add_option(parser, "same-subtree", "SUFFIX,...", subtree)
-    query = "the request as a URL's query string, instead of single options"
-    add_option(parser, "query", "QUERY", query)
-    add_option(
-        parser,
-        "file",
-        "FILE",
-        "a YAML file with the request: Placement's parameters as keys, and `groups`; - is stdin",
-    )
-    most = f"maximum number of candidates; default: {limit}, as for Nova's scheduler"
-    add_option(parser, "limit", "N", most)
 
 
 def parse_with_groups(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; the options of groups that it has are added to the parser before."""
     for option in {word.partition("=")[0] for word in words}:
         if match := _OF_GROUP.fullmatch(option):
-            add_option(parser, match[1], option=option, suffix=match[2] or match[3])
+            _add_option(parser, option, match[1], match[2] or match[3])
     return argparse.ArgumentParser.parse_args(parser, words)
 
 
-def add_option(  # noqa: PLR0913  the parts of an option
-    parser: argparse.ArgumentParser,
-    kind: str,
-    metavar: str | None = None,
-    text: str | None = None,
-    *,
-    option: str = "",
-    suffix: str = "",
+def _add_option(
+    parser: argparse.ArgumentParser, option: str, kind: str, suffix: str = "", **more: Any
 ) -> None:
     """Add an option of the given kind; all are collected in ``given``, in their order."""
-    option = option or f"--{kind}"
-    parser.add_argument(
-        option,
-        dest="given",
-        action="append",
-        default=[],
-        type=partial(_given, option, kind, suffix),
-        metavar=metavar,
-        help=text,
-    )
+    given = partial(_given, option, kind, suffix)
+    parser.add_argument(option, dest="given", action="append", default=[], type=given, **more)
 
 
 def _given(option: str, kind: str, suffix: str, value: str) -> Given:

@@ -35,6 +35,7 @@ def test_without_traits_only_that_a_host_is_disabled_is_shown() -> None:
     assert "COMPUTE_STATUS_DISABLED" in text and "COMPUTE_NODE" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dot")
 def test_graphviz_draws_any_name() -> None:
     named = provider('<b>"\\N\\"\nx\x1b[2J', inventory={"VCPU": Inventory(1)})

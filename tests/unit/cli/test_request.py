@@ -23,7 +23,7 @@ AGG = "00000000-0000-4000-8000-0000000000a1"
 
 def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    add_request_options(parser, 1000)
+    add_request_options(parser)
     given = parse_with_groups(parser, words).given
     placement = FakePlacement()
     placement.stranger.create_provider("host1", TREE)
