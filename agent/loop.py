@@ -35,7 +35,7 @@ class Job:
             return
         try:
             self.done.set_result(self.work())
-        except Exception as err:  # noqa: BLE001  raised by Future.result
+        except BaseException as err:  # noqa: BLE001  SystemExit too; raised by Future.result
             self.done.set_exception(err)
 
 
@@ -109,18 +109,20 @@ class Loop:
         ``period`` returns ``False`` if it failed.
         """
         self._interval, self._due = interval, self.clock() + first_in
-        while not self.stopping:
-            asked = self._wait()
-            if self.stopping:
-                break
-            well = period() is not False
-            self._failed = self._failed + 1 if asked and not well else 0
-            rest = doubled(self.gap, self._failed, self.longest_gap)
-            self._rest_until = self.clock() + rest
-            if not asked:
-                self._set_next_due()
-        while not self.commands.empty():
-            self.commands.get().done.cancel()
+        try:
+            while not self.stopping:
+                asked = self._wait()
+                if self.stopping:
+                    break
+                well = period() is not False
+                self._failed = self._failed + 1 if asked and not well else 0
+                rest = doubled(self.gap, self._failed, self.longest_gap)
+                self._rest_until = self.clock() + rest
+                if not asked:
+                    self._set_next_due()
+        finally:
+            while not self.commands.empty():
+                self.commands.get().done.cancel()
 
     def stop(self) -> None:
         """End the loop after the current period.  Threads and signal handlers may call it."""
@@ -131,9 +133,9 @@ class Loop:
         """Request a period now.  Any thread may call it."""
         self.commands.put(Job(self._note_asked))
 
-    def post(self, work: Callable[[], object]) -> None:
+    def post(self, work: Callable[[], object]) -> Future[None]:
         """Run ``work`` as :meth:`submit` does; an error is logged."""
-        self.submit(lambda: _run_logged(work))
+        return self.submit(lambda: _run_logged(work))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run ``work`` in the loop's thread, between two periods.  Any thread may call it.
@@ -199,7 +201,7 @@ class Loop:
         try:
             self.commands.get(timeout=min(seconds, self.idle_every)).run()
         except queue.Empty:
-            self.idle()
+            _run_logged(self.idle)
 
     def next_job_at(self) -> float:
         """Return when the first job of :meth:`later` is due, by ``clock``; infinity without one."""
@@ -219,5 +221,5 @@ class Loop:
 def _run_logged(work: Callable[[], object]) -> None:
     try:
         work()
-    except Exception:
+    except (Exception, SystemExit):
         LOG.exception("A scheduled job failed")

@@ -137,8 +137,7 @@ COMPUTE: list[cfg.Opt] = [
         default=8,
         min=1,
         max=64,
-        help="Number of nodes that are reported at the same time, if a driver has many. Nodes that "
-        "hang do not count.",
+        help="Number of nodes that are reported at the same time, if a driver has many.",
     ),
     cfg.IntOpt(
         "vanished_node_delay",

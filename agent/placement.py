@@ -1,6 +1,9 @@
-"""The options of ``[placement]``, which are keystoneauth's, and the adapter that they configure."""
+"""Access to Placement: keystoneauth's options in ``[placement]``, the adapter, the breaker."""
 
+import copy
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,8 +11,8 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
 
-from reportclient.errors import AuthenticationFailed
-from reportclient.http import PlacementAPI, bounded_session
+from reportclient.errors import AuthenticationFailed, Unreachable
+from reportclient.http import API, PlacementAPI, bounded_session
 from reportclient.transport import LIMIT
 
 GROUP = "placement"
@@ -119,3 +122,43 @@ def list_opts() -> list[tuple[str, list[Any]]]:
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]
     return [(GROUP, options)]
+
+
+@dataclass(slots=True)
+class Breaker:
+    """A circuit breaker around Placement's API, shared by all roots.
+
+    After ``after`` requests in a row without an answer, all further requests of the period fail at
+    once with the error of the last one.
+    """
+
+    api: API
+    after: int
+    waiting: dict[object, float] = field(default_factory=dict)
+    """When the requests that wait for their answers were sent, in monotonic seconds."""
+    _unanswered: int = 0
+    _last_error: Unreachable | None = None
+
+    def close(self) -> None:
+        """Allow requests again: a new period begins."""
+        self._unanswered, self._last_error = 0, None
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        if self._last_error is not None:
+            raise copy.copy(self._last_error)  # else each raise adds its frames to the error kept
+        key = object()
+        self.waiting[key] = time.monotonic()
+        try:
+            answer = self.api.request(method, path, json=json, needs=needs)
+        except Unreachable as err:
+            self._unanswered += 1
+            if self._unanswered >= self.after:
+                self._last_error = copy.copy(err)
+            raise
+        finally:
+            del self.waiting[key]
+        self._unanswered = 0
+        return answer

@@ -41,7 +41,7 @@ class Reload:
         The period begins at a random time: often all hosts are reloaded at once.
         """
         reloaded = self.service.reloading()
-        self.loop.submit(self._read).add_done_callback(lambda _: reloaded())
+        self.loop.post(self._read).add_done_callback(lambda _: reloaded())
 
     def _read(self) -> None:
         for subject, read in (

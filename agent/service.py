@@ -43,6 +43,7 @@ class Service:
     def __post_init__(self) -> None:
         if self.status is not None:
             self.status.on_written = self.after_switch
+        self.nodes.on_ended = self.systemd.feed
 
     def open(self) -> None:
         """Call ``init_host`` of the drivers.
@@ -88,8 +89,21 @@ class Service:
     def period(self) -> bool:
         """Run a period of every root; return whether everything was reported.
 
+        An exception that nothing provides for is logged, and the next period runs as usual.
+
         :raises Exception: the error of a report that is ``fatal``: the agent has to stop.
         """
+        try:
+            reports = self._run_period()
+        except (Exception, SystemExit):
+            LOG.exception("The period failed, the next one runs as usual; report this traceback")
+            return False
+        for report in reports:
+            if report.fatal and report.error is not None:
+                raise report.error
+        return all(report.ok for report in reports)
+
+    def _run_period(self) -> list[Report]:
         self.systemd.feed()
         for loaded in self.nodes.drivers:
             if loaded.opening.failed is not None:
@@ -101,10 +115,7 @@ class Service:
         if self.status is not None:
             self.status.period_done(reports, self.nodes.any_disabled())
         self._publish(reports)
-        for report in reports:
-            if report.fatal and report.error is not None:
-                raise report.error
-        return all(report.ok for report in reports)
+        return reports
 
     def notify_drivers(self, disabled: bool | None) -> None:
         """Call ``set_host_enabled`` of each driver that does not have this status yet.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
-from agent.nodes.workers import Workers
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.provider_config.files import ProviderFiles
@@ -120,7 +119,6 @@ class Agent:
         state: Path | None = None,
         files: Path | None = None,
         bulk: BulkWrites | None = None,
-        workers: Workers | None = None,
         keeps_names: bool = False,
         writing: bool = True,
         rules: Rules | None = None,
@@ -133,7 +131,7 @@ class Agent:
         wanted = {"owner_traits": (OWNER,), "verify_every": VERIFY, "pause": no_pause}
         self.rules = rules or Rules(**{**wanted, **some_rules})
         self.root, self.state, self.files, self.writing = root, state, files, writing
-        self.bulk, self.workers = bulk or BulkWrites(), workers or Workers()
+        self.bulk = bulk or BulkWrites()
         self.keeps_names = keeps_names
         self.restart()
 
@@ -158,7 +156,6 @@ class Agent:
             self.state,
             table=NodeTable.in_directory(self.state) if keeps and self.state else NodeTable(),
             provider_files=additions,
-            workers=self.workers,
             writing=self.writing,
         )
 

@@ -1,22 +1,23 @@
 """All roots of this service: their trackers, and one period of each."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
 from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
-from agent.nodes.shrunk import log_overused
 from agent.nodes.vanished import Vanished
-from agent.nodes.workers import Breaker, Workers
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.ownership.policy import DISABLED
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import identifying_traits, tag_of
+from agent.placement import Breaker
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from agent.state.root_file import is_new, saved_roots
@@ -54,7 +55,10 @@ class Nodes:
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
     provider_files: ProviderFiles = field(default_factory=ProviderFiles)
-    workers: Workers = field(default_factory=Workers)
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes the pool for the periods of many nodes, of at most so many threads."""
+    on_ended: Callable[[], object] = lambda: None
+    """Called when a node's period has ended."""
     vanished: dict[str, Vanished] = field(default_factory=dict)
     """Vanished nodes that are checked until they are settled; by UUID of their root."""
     saved_trackers: dict[str, Tracker] = field(default_factory=dict)
@@ -74,7 +78,6 @@ class Nodes:
 
     def __post_init__(self, api: API) -> None:
         self.breaker = Breaker(api, self.rules.nodes_at_once)
-        self.workers.at_once = self.rules.nodes_at_once
         if self.state_path is not None:
             self._new_state = is_new(self.state_path)
 
@@ -107,10 +110,7 @@ class Nodes:
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> list[Report]:
-        """Run a period of every root.  Errors are in the reports.
-
-        A node whose period hangs is reported as not finished.
-        """
+        """Run a period of every root.  Errors are in the reports."""
         before = self.trackers
         try:
             trackers = self.current()
@@ -129,13 +129,11 @@ class Nodes:
         starting = not any(tracker.started for tracker in trackers)
 
         def period(tracker: Tracker) -> Report:
-            earlier, why = tracker.view.snapshot, self.lost.get(tracker.node)
+            why = self.lost.get(tracker.node)
             report = tracker.period(now, disabled=disabled if why is None else True, stop=stop)
-            calls = log_overused(report, earlier, tracker.view.snapshot, self.breaker)
-            ill = report.ill if why is None else {**report.ill, "hypervisor": why}
-            return replace(report, calls=report.calls + calls, ill=ill)
+            return report if why is None else replace(report, ill={**report.ill, "hypervisor": why})
 
-        reports = self.workers.each(trackers, period)
+        reports = self._each(trackers, period)
         if starting:
             reports = [_with_failed_reshape(report) for report in reports]
         self.provider_files.warn_unmatched(self.trackers, reports)
@@ -155,7 +153,7 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
-        return self.workers.each(
+        return self._each(
             trackers,
             lambda tracker: tracker.switch(
                 now, disabled=disabled or tracker.node in self.lost, again=again
@@ -230,17 +228,12 @@ class Nodes:
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str, tag: str) -> Tracker:
-        """Return the tracker of a node, the one that it had before if there is one.
-
-        While a job runs at its root, it stays as that job has it.
-        """
+        """Return the tracker of a node, the one that it had before if there is one."""
         tracker, vanished = self.trackers.get(uuid), self.vanished.pop(uuid, None)
         if vanished is not None:
-            vanished.is_back, tracker = True, vanished.tracker
+            tracker = vanished.tracker
             tracker.root.schedule.verify_at = 0.0
         tracker = tracker or self.saved_trackers.pop(uuid, None) or self._create_tracker(uuid, name)
-        if self.workers.busy(uuid) is not None:
-            return tracker
         tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved
         if saved is not None and saved.load_again():
@@ -293,12 +286,42 @@ class Nodes:
     def _free_names(self, now: float) -> None:
         """Rename each root to its UUID whose name another node needs, as after a swap of names."""
         wanted = {tracker.node for tracker in self.trackers.values()}
-        jobs = {}
+        to_rename = []
         for uuid, tracker in self.trackers.items():
             root = tracker.view.snapshot.get(uuid)
             if root is not None and root.name != tracker.node and root.name in wanted:
-                jobs[uuid] = partial(tracker.free_name, now)
-        self.workers.run(jobs)
+                to_rename.append(tracker)
+        self._each(to_rename, lambda tracker: tracker.free_name(now))
+
+    def _each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
+        """Run the job for each tracker, at most ``nodes_at_once`` at the same time.
+
+        New roots get the names of traits and classes that Placement knows from the view of another
+        root, or of the first new one, whose job runs for that before the others.
+        """
+        run = partial(self._run, job)
+        new = [tracker for tracker in trackers if not tracker.view.generations]
+        first = trackers[:1] if len(new) == len(trackers) else []
+        reports = [run(tracker) for tracker in first]
+        source = next((each for each in trackers if each.view.generations), None)
+        if source is not None:
+            for tracker in new[len(first) :]:
+                tracker.root.view = replace(View(), names=source.view.names)
+        others = trackers[len(first) :]
+        if len(others) < 2:
+            return reports + [run(tracker) for tracker in others]
+        with self.pool(self.rules.nodes_at_once) as pool:
+            return reports + list(pool.map(run, others))
+
+    def _run(self, job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
+        """Return the job's report; an exception of any kind is in it."""
+        began = time.monotonic()
+        try:
+            report = job(tracker)
+        except (Exception, SystemExit) as err:  # noqa: BLE001  other nodes go on
+            report = tracker.failed(err)
+        self.on_ended()
+        return replace(report, seconds=time.monotonic() - began)
 
     def _verify_by_listing(self, now: float) -> None:
         """Verify all roots without children by one listing of the service tag, if enough are due.
@@ -308,14 +331,9 @@ class Nodes:
         gone.  A listed provider that is no node of this host was left by an earlier run, and
         vanished, too.
         """
-        idle = [each for each in self.trackers.values() if self.workers.busy(each.uuid) is None]
-        alone = [tracker for tracker in idle if tracker.is_alone()]
+        alone = [tracker for tracker in self.trackers.values() if tracker.is_alone()]
         due = sum(tracker.root.is_due(now) for tracker in alone)
-        gone = [
-            node
-            for uuid, node in self.vanished.items()
-            if now >= node.due and self.workers.busy(uuid) is None
-        ]
+        gone = [node for node in self.vanished.values() if now >= node.due]
         if due < MIN_DUE_FOR_LISTING and len(gone) < MIN_DUE_FOR_LISTING:
             return
         try:
@@ -369,17 +387,16 @@ class Nodes:
         if tracker.uuid in tracker.view.snapshot:
             node.announce(now)
         self.vanished[tracker.uuid] = node
-        if self.workers.busy(tracker.uuid) is None:
-            tracker.save_ledger()  # an earlier write may have failed, as on a full disk
+        tracker.save_ledger()  # an earlier write may have failed, as on a full disk
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        due = {uuid: node for uuid, node in self.vanished.items() if now >= node.due}
-        checked = self.workers.run({uuid: partial(node.check, now) for uuid, node in due.items()})
-        reports = []
+        due = [node.tracker for node in self.vanished.values() if now >= node.due]
+        reports = self._each(due, lambda tracker: self.vanished[tracker.uuid].check(now))
+        checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
+        reports = [checked.get(uuid) or node.report() for uuid, node in self.vanished.items()]
         for uuid, node in list(self.vanished.items()):
-            reports.append(checked.get(uuid) or node.report())
-            if node.settled and self.workers.busy(uuid) is None:
+            if node.settled:
                 del self.vanished[uuid]
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)

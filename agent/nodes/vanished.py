@@ -40,8 +40,6 @@ class Vanished:
     due: float
     wait: float
     settled: bool = False
-    is_back: bool = False
-    """Whether the driver names the node again; a check that still runs then writes no more."""
     blocked_by: str | None = None
     """Why its provider was not removed."""
 
@@ -122,9 +120,7 @@ class Vanished:
         below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
         deletes = (DeleteProvider(uuid) for uuid in reversed(below))
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
-        outcome = tracker.root.send(plan, api, stop=lambda: self.is_back)
-        if self.is_back:
-            return  # the next period sets the traits again, or creates the providers
+        outcome = tracker.root.send(plan, api)
         if root.uuid not in tracker.view.snapshot:
             self.settle("its provider was removed")
         elif outcome.done:

@@ -7,12 +7,15 @@
 - On a sharing provider of another service nothing.
 - A second root is allowed only if it shares its inventory.
 - The agent's own traits (the disabled status) are the agent's only.
+- A trait or aggregate that a driver reports absent and another service sets again is removed at
+  growing intervals.
 
 In attach mode ``agent.period.attach.agent_statement`` has what the agent itself asserts, and
 ``agent.provider_config.asserted`` what provider files may.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import (
     AGENT,
@@ -40,6 +43,80 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 MANAGED_BY_NOVA = "COMPUTE_MANAGED_PCI_DEVICE"
 """Nova removes each provider with this trait that it did not create; with ``[pci]
 report_in_placement`` off it refuses to start.  So in attach mode no provider gets it."""
+
+
+REPORT_AFTER = 3
+"""Number of removals of a contested name from which a condition names it."""
+DAY = 86400.0
+"""Seconds; the longest pause between two removals of a contested name."""
+
+
+@dataclass(slots=True)
+class Removals:
+    """The removals of a trait or aggregate that ``manager`` reports absent."""
+
+    manager: str
+    times: int = 0
+    until: float = 0.0
+    """Monotonic time until which it is not removed again."""
+    is_set: bool = False
+    """Whether another service has set it again."""
+
+
+@dataclass(slots=True)
+class ContestedNames:
+    """Removed traits and aggregates of one root's tree, by provider UUID and name."""
+
+    removals: dict[tuple[str, str], Removals] = field(default_factory=dict)
+
+    def waiting(self, now: float) -> frozenset[tuple[str, str]]:
+        """Return the names that are not to be removed yet."""
+        return frozenset(denial for denial, each in self.removals.items() if now < each.until)
+
+    def note_denied(
+        self, denials: Mapping[tuple[str, str], str], after: Snapshot, now: float, gap: float
+    ) -> Iterator[tuple[str, str]]:
+        """Note which denied names ``after``, the acknowledged state, has; yield new removals.
+
+        ``denials`` has the manager of each.  The next removal of the same name waits ``gap``
+        seconds, each later one twice as long.
+        """
+        for denial, manager in denials.items():
+            if _has(after, denial):
+                if denial in self.removals:
+                    self.removals[denial].is_set = True
+                continue
+            if denial not in self.removals:
+                self.removals[denial] = Removals(manager)
+                yield denial
+            removal = self.removals[denial]
+            removal.until = now + min(gap * 2.0 ** min(removal.times, 16), DAY)
+            removal.times, removal.is_set = removal.times + 1, False
+        for denial in self.removals.keys() - denials.keys():
+            if _has(after, denial):
+                del self.removals[denial]  # no driver denies it any more
+
+    def condition(self) -> str:
+        """Return a text that names the first contested name; empty if there is none."""
+        again = [
+            (denial, each.manager)
+            for denial, each in self.removals.items()
+            if each.is_set and each.times >= REPORT_AFTER
+        ]
+        if not again:
+            return ""
+        (provider, name), manager = again[0]
+        return (
+            f"{name} of provider {provider} was removed {REPORT_AFTER} times or more and is set "
+            f"again by another service, while {manager_text(manager)} reports it absent "
+            f"({len(again)} such names): change what sets it, or the driver"
+        )
+
+
+def _has(snapshot: Snapshot, denial: tuple[str, str]) -> bool:
+    uuid, name = denial
+    provider = snapshot.get(uuid)
+    return provider is not None and name in provider.traits | provider.aggregates
 
 
 @dataclass(frozen=True, slots=True)

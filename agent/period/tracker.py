@@ -6,26 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from agent.ownership.ledger import (
-    AGENT,
-    FILES,
-    STATUS,
-    Holding,
-    Ledger,
-    everything_on,
-    joined,
-    manager_text,
-)
-from agent.ownership.policy import DISABLED, Policy, with_unrecorded_claims
+from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
+from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
 from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
-from agent.period.competing import CompetingOwners
 from agent.period.rules import Rules
 from agent.period.traits import (
     COMPUTE_NODE,
     agent_statements,
     identifying_traits,
+    other_reporters,
     tags_of_others,
 )
 from agent.provider_config.asserted import asserted
@@ -38,10 +29,10 @@ from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, Unreachable, without_frames
+from reportclient.errors import PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
-from reportclient.plain_text import first_few
+from reportclient.plain_text import error_text
 from reportclient.plan import Plan, Problem, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
@@ -54,6 +45,18 @@ from reportclient.view import View
 LOG = logging.getLogger("compute_agent.placement")
 
 
+class Unexpected(Exception):
+    """A period ended with an exception that nothing provides for, such as a fault of the agent."""
+
+    def __init__(self, err: BaseException) -> None:
+        kind, text = type(err).__name__, error_text(err)
+        super().__init__(
+            f"unexpected error: {text if text.startswith(kind) else f'{kind}: {text}'}; the next "
+            "period reads this root again. If the error stays, report it with the traceback of the "
+            "log to the author of compute-agent"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The plan of one period and its answers; ``denials`` are those of the settlement."""
@@ -61,8 +64,6 @@ class Decision:
     answer: DriverAnswers
     plan: Plan
     denials: Mapping[Denial, str] = field(default_factory=dict)
-    takes_over: bool = False
-    """Whether this agent takes the root over from nova-compute."""
 
 
 @dataclass(slots=True)
@@ -78,7 +79,11 @@ class Tracker:
     ledger: Ledger = field(default_factory=Ledger)
     service_tag: str = ""
     """The service tag; empty for a service with one node."""
-    competing: CompetingOwners = field(default_factory=CompetingOwners)
+    contested: ContestedNames = field(default_factory=ContestedNames)
+    shared_with: dict[str, str] = field(default_factory=dict)
+    """Conditions, by part, that another service reports the root too."""
+    logged_failure: str = ""
+    """The text of the unexpected error of the last period, whose traceback was logged."""
     activity: str = ""
     """Name of the current step, for messages; empty between two periods."""
     started: frozenset[str] = frozenset()
@@ -138,13 +143,25 @@ class Tracker:
         """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
         result, api = self.root.attempt(now, once, urgent=urgent)
         self.activity = ""
-        if isinstance(result, Exception) and not isinstance(result, PlacementError):
-            LOG.error("Root %s: unexpected error", self.uuid, exc_info=result)
-            without_frames(result)
-        report = Report(self.node, error=result) if isinstance(result, Exception) else result
-        self.competing.note_written(api.done)
+        if isinstance(result, PlacementError):
+            report = Report(self.node, error=result)
+        elif isinstance(result, Exception):
+            report = self.failed(result)
+        else:
+            report, self.logged_failure = result, ""
         self.save_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
+
+    def failed(self, err: BaseException) -> Report:
+        """Return the report of an exception that nothing provides for; the root is read again.
+
+        The traceback is logged once as an error, and in further periods for debugging.
+        """
+        self.root.view = self.view.stale()
+        level = logging.DEBUG if error_text(err) == self.logged_failure else logging.ERROR
+        LOG.log(level, "Root %s: unexpected error", self.uuid, exc_info=err)
+        self.logged_failure = error_text(err)
+        return Report(self.node, error=Unexpected(err))
 
     def forecast(self, now: float, *, disabled: bool | None = None) -> Decision:
         """Return what the next period would decide; nothing is written.
@@ -181,7 +198,7 @@ class Tracker:
         finally:  # also after a conflict, or if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-        self._log_foreign(decision, before, ledger, now)
+        self._note_removed(decision.denials, before, now)
         report = self._report(decision, outcome)
         # Not before the end of the period: drivers may be called several times in it.
         if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
@@ -191,46 +208,20 @@ class Tracker:
             self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
 
-    def _log_foreign(
-        self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
-    ) -> None:
-        """Log what was overwritten or removed of others, and what nobody claims.
+    def _note_removed(self, denials: Mapping[Denial, str], before: Snapshot, now: float) -> None:
+        """Log each name that was removed since a driver reports it absent.
 
-        ``before`` and ``ledger`` are from before the write.
+        ``before`` is from before the write.
         """
-        after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
-        if taken := self.competing.taken_from(decision.answer.statements):
-            LOG.warning("Node %s: %s", self.node, first_few(taken))
-        for text in self.competing.overwritten(before, after, ledger):
-            LOG.warning(
-                "Node %s: overwrote values that another service had set: %s", self.node, text
-            )
-        for (uuid, name), manager in self.competing.note_denied(decision.denials, after, now, gap):
+        gap = self.rules.verify_every or VERIFY_EVERY
+        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, now, gap):
             LOG.info(
                 "Node %s: removed %s from provider %s: %s reports it absent",
                 self.node,
                 name,
                 before.providers[uuid].name,
-                manager_text(manager),
+                manager_text(denials[uuid, name]),
             )
-        answer = decision.answer
-        if ledger.begun or decision.takes_over or answer.statements.silent:
-            return
-        # The ledger was lost: name what stays unclaimed.
-        ours = filter(self.ledger.is_ours, self.ledger.holders)
-        for provider in [after.providers[uuid] for uuid in ours if uuid in after]:
-            left = everything_on(provider).joined(Holding(aggregates=provider.aggregates))
-            left = left.without(joined(self.ledger.holdings_on(provider.uuid).values()))
-            names = sorted({*left.classes, *left.traits, *left.aggregates})
-            if names:
-                LOG.warning(
-                    "Node %s: provider %s (%s): not removed: %s: no driver or provider file "
-                    "reports them, and their owner is unknown since the ledger was lost",
-                    self.node,
-                    provider.name,
-                    provider.uuid,
-                    ", ".join(names),
-                )
 
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
         if self.rules.attached:
@@ -254,7 +245,7 @@ class Tracker:
         return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
     def _refresh(self, api: API, now: float) -> None:
-        """Read Placement if it is time, and note what other services wrote meanwhile.
+        """Read Placement if it is time, and note whether another service reports the root too.
 
         If it is unreachable and the view is certain, the period goes on with the view.
         """
@@ -271,12 +262,8 @@ class Tracker:
             self.root.schedule.unread(err)
             return
         if was_read and not self.rules.attached:
-            root = self.view.snapshot.get(self.uuid)
-            self.competing.check_root_owner(
-                before.get(self.uuid), root, self.node, self.service_tag
-            )
-            self.competing.count_undone_writes(before, self.view.snapshot)
-        self.competing.note_records(before, self.view.snapshot)
+            found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
+            self.shared_with = other_reporters(found, root, self.node, self.service_tag)
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
@@ -327,7 +314,7 @@ class Tracker:
             plan = replace(plan, problems=(*plan.problems, *settled.problems))
             theirs = self.uuid if rules.attached else None
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
-            decision = Decision(answer, plan, settled.denials, policy.takes_over)
+            decision = Decision(answer, plan, settled.denials)
         self.ledger = ledger
         for name in answer.reshape_pending:
             self.root.refusals.failed_reshape = answer.errors.get(
@@ -350,7 +337,7 @@ class Tracker:
             takes_over=self.new_state and from_nova and not self.rules.attached,
             repeats_only=repeats_only,
             agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
-            contested=self.competing.deferred_removals(now),
+            contested=self.contested.waiting(now),
         )
 
     def _settled(
@@ -401,7 +388,9 @@ class Tracker:
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
         ill = (driver.degraded(self.node).items() for driver in self.drivers)
-        degraded = self.competing.degraded(self.uuid, self.node)
+        degraded = dict(self.shared_with)
+        if contested := self.contested.condition():
+            degraded["contested"] = contested
         for manager in answer.emptied.keys() - self.ledger.emptied:
             driver, _, source = manager.partition("/")
             degraded[source or manager_text(driver)] = (

@@ -133,3 +133,27 @@ def is_service_tag(trait: str) -> bool:
 def tags_of_others(traits: Iterable[str], own: str) -> frozenset[str]:
     """Return the service tags among these traits that are not ``own``."""
     return frozenset(trait for trait in traits if trait != own and is_service_tag(trait))
+
+
+def other_reporters(
+    before: Provider | None, root: Provider | None, node: str, tag: str
+) -> dict[str, str]:
+    """Return conditions by part if another service reports the root too, such as a copied disk's.
+
+    ``before`` is the root as this agent left it, ``root`` as it was read; ``tag`` is this service's
+    tag, empty if it has one node only.
+    """
+    if before is None or root is None:
+        return {}
+    conditions = {}
+    if tag in before.traits and (others := tags_of_others(root.traits, tag)):
+        service = service_of(min(others))
+        conditions["node"] = f"is reported by the service with compute_id {service} too"
+    if before.name == node != root.name:
+        conditions["name"] = (
+            f"provider {root.uuid} of {node} was renamed to {root.name} by another service, and "
+            "this agent renames it back. If another host has the same compute_id, from a copied "
+            "disk, each host takes the provider from the other: on one of them stop the agent, "
+            "empty its state_path, start the agent"
+        )
+    return conditions

@@ -8,7 +8,6 @@ import pytest
 
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
-from agent.state.root_file import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
@@ -393,29 +392,3 @@ def test_only_a_root_beside_nova_compute_hides_children_that_are_to_leave(fake_p
     fake_placement.stranger.create_child(ROOT, f"disk_removed_{POOL}", POOL)
     agent.period()
     assert seen[-1]
-
-
-def test_without_a_ledger_what_nobody_reports_is_named_once_all_drivers_answered(
-    fake_placement, tmp_path, caplog
-) -> None:
-    agent = Agent(
-        fake_placement, Small(on_the_root), Small(fails(ValueError("broken"))), state=tmp_path
-    )
-    agent.period()
-    root_path(tmp_path, ROOT).unlink()
-    fake_placement.stranger.add_trait(ROOT, CONTESTED)
-    agent.restart()
-    agent.period()
-    assert "their owner is unknown" not in caplog.text, "the driver that failed may report it"
-    root_path(tmp_path, ROOT).unlink()
-    agent.drivers[1].body = lambda tree: tree.update_aggregates(NODE, [AGGREGATE])
-    fake_placement.stranger.create_provider("pool", POOL)
-    for trait in ("MISC_SHARES_VIA_AGGREGATE", OWNER, CONTESTED):
-        fake_placement.stranger.add_trait(POOL, trait)
-    fake_placement.stranger.set_aggregates(POOL, [AGGREGATE])
-    agent.period()
-    root_path(tmp_path, ROOT).unlink()
-    agent.restart()
-    agent.period()
-    assert f"not removed: {CONTESTED}" in caplog.text
-    assert POOL in agent.view and "provider pool" not in caplog.text, "no driver created it"

@@ -320,51 +320,6 @@ def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement, 
     host.settled()
 
 
-# -- values that other services set on providers of ours
-
-
-def test_a_value_that_another_service_set_is_overwritten_and_told_once(
-    placement, tmp_path, caplog
-) -> None:
-    says = both(inventory(VCPU=8, MEMORY_MB=100), child("card", VGPU=7))
-    host = settled_host(placement, {"a": says}, state=tmp_path)
-    for uuid, records in ((ROOT, {"VCPU": 5, "MEMORY_MB": 90}), (host.uuid("card"), {"VGPU": 5})):
-        host.stranger.set_inventory(uuid, {n: {"total": t} for n, t in records.items()})
-    caplog.clear()
-    host.settled()
-    assert host.totals() == {"VCPU": 8, "MEMORY_MB": 100} and host.totals("card") == {"VGPU": 7}
-    lines = [one.getMessage() for one in caplog.records if "overwrote" in one.getMessage()]
-    (root,) = [line for line in lines if f"provider {NODE} (" in line]
-    (card,) = [line for line in lines if "provider card (" in line]
-    assert root.endswith("): MEMORY_MB total 90 -> 100; VCPU total 5 -> 8")
-    assert card.endswith("): VGPU total 5 -> 7")
-
-
-def test_a_class_that_an_operator_made_and_a_driver_begins_to_report_is_told(
-    placement, tmp_path, caplog
-) -> None:
-    host = settled_host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
-    records = {name: {"total": one["total"]} for name, one in host.records().items()}
-    host.stranger.set_inventory(ROOT, {**records, "CUSTOM_LICENSE": {"total": 5}})
-    host.settled()
-    assert "overwrote" not in caplog.text
-    host.restart(a=inventory(VCPU=8, CUSTOM_LICENSE=7))
-    host.settled()
-    assert caplog.text.count("CUSTOM_LICENSE total 5 -> 7") == 1
-
-
-def test_what_is_taken_over_and_what_the_driver_changes_itself_is_not_told(
-    placement, tmp_path, caplog
-) -> None:
-    placement.stranger.create_provider(NODE, ROOT)
-    placement.stranger.add_trait(ROOT, "COMPUTE_NODE")
-    placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
-    host = settled_host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
-    host.says(a=inventory(VCPU=9))
-    host.settled()
-    assert "overwrote" not in caplog.text
-
-
 def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_path) -> None:
     """What is there is kept right, and what it would add waits."""
     host = settled_host(

@@ -109,7 +109,6 @@ PURE = (
     "agent/bus/incoming.py",
     "computectl/asking/constraints.py",
     "agent/period/attach.py",
-    "agent/period/competing.py",
     "agent/bus/caller.py",
     "agent/bus/signing.py",
     "agent/registry/checks.py",

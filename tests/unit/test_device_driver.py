@@ -208,20 +208,6 @@ def test_only_the_node_of_an_unhealthy_device_is_degraded(placement, tmp_path):
     assert (ill.node, list(ill.ill)) == ("node2", ["node2_sda"])
 
 
-def test_inventory_that_is_smaller_than_what_guests_use_is_said_once(agent, driver, caplog):
-    uuid = data(agent, "host1_sda").uuid
-    driver.listed = [Device("sda", {CLASS: 8}), Device("sdb", {CLASS: 8})]
-    agent.settled()
-    agent.placement.stranger.put_allocation({uuid: {CLASS: 6}})
-    driver.listed = [Device("sda", {CLASS: 4}), Device("sdb", {CLASS: 4})]
-    mark = agent.placement.mark()
-    reports = [agent.nodes.period(agent.now + after)[0] for after in (60, 120)]
-    reads = [each for each in agent.placement.since(mark) if each.path.endswith("/usages")]
-    said = f"{CLASS} of provider host1_sda ({uuid}) is now 4, but consumers use 6"
-    assert caplog.text.count(said) == 1 and "host1_sdb" not in caplog.text
-    assert len(reads) == 2 and reports[0].calls == len(agent.placement.since(mark))
-
-
 def raising(error: Exception, *first: Device) -> Callable[[], object]:
     def listed():
         yield from first

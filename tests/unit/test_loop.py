@@ -263,15 +263,23 @@ def test_jobs_are_done_before_a_period_that_is_overdue() -> None:
     assert order[:4] == ["period", "one", "two", "period"]
 
 
-def test_what_a_job_raises_goes_to_who_waits_and_the_loop_goes_on() -> None:
+def raising(error: BaseException) -> Callable[[], None]:
     def fails() -> None:
-        raise RuntimeError("no")
+        raise error
 
+    return fails
+
+
+ERRORS = pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit("no")], ids=repr)
+
+
+@ERRORS
+def test_what_a_job_raises_goes_to_its_caller_and_the_loop_goes_on(error: BaseException) -> None:
     bench = Bench(until=100)
-    job = Job(fails, Future())
+    job = Job(raising(error), Future())
     bench.later = [(10, job)]
     assert bench.run(60) == [0, 60]
-    with pytest.raises(RuntimeError, match="no"):
+    with pytest.raises(type(error), match="no"):
         job.done.result(0)
 
 
@@ -286,21 +294,28 @@ def test_a_job_for_later_is_done_at_its_time_and_once() -> None:
     assert done == [35]
 
 
+@ERRORS
 @pytest.mark.parametrize(
     "hand_over", [lambda loop, work: loop.later(5, work), lambda loop, work: loop.post(work)]
 )
-def test_a_failed_job_whose_result_nobody_takes_is_logged_and_the_loop_goes_on(
-    hand_over: Callable[[Loop, Callable[[], None]], None], caplog: pytest.LogCaptureFixture
+def test_a_failed_job_whose_result_nobody_takes_is_logged(
+    hand_over: Callable[[Loop, Callable[[], None]], None],
+    error: BaseException,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fails() -> None:
-        raise RuntimeError("no")
-
     bench = Bench(until=100)
-    bench.later = [(10, Job(lambda: hand_over(bench.loop, fails), Future()))]
+    bench.later = [(10, Job(lambda: hand_over(bench.loop, raising(error)), Future()))]
     assert bench.run(60) == [0, 60]
     [record] = caplog.records
     assert (record.levelname, record.message) == ("ERROR", "A scheduled job failed")
     assert record.exc_info is not None
+
+
+def test_a_failed_call_of_idle_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(until=100)
+    bench.idled = None  # type: ignore[assignment]
+    assert bench.run(60) == [0, 60]
+    assert {record.message for record in caplog.records} == {"A scheduled job failed"}
 
 
 def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:

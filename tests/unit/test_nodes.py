@@ -19,7 +19,6 @@ from agent.nodes.identity import NODES as FILE_NAME
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.ownership.ledger import Holding, Ledger
-from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state import files
@@ -29,7 +28,6 @@ from agent.switching.machine import ServiceStatus
 from drivers.api import ComputeDriver
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement
-from reportclient.view import View
 from tests.agents import Agent, Idle
 from tests.full_disk import full_disk
 from tests.unit.test_loaded_driver import Mute
@@ -165,22 +163,6 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     service.close()
     opened = ["cleanup", "init", "watch", "enabled True"]
     assert later.calls == ["init", "cleanup", "init", *opened, "cleanup"]
-
-
-def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:
-    class Ends:
-        node = uuid = "a"
-        service_tag = ""
-        started = frozenset[str]()
-        view = View()
-
-        def period(self, *args: Any, **options: Any) -> Report:
-            raise SystemExit(5)
-
-    nodes = create_nodes(Idle(["a"]))
-    monkeypatch.setattr(Nodes, "current", lambda _: [Ends()])
-    (report,) = nodes.period(0.0)
-    assert "SystemExit: 5" in str(report.conditions()["error"])
 
 
 # -- UUIDs that stay

@@ -57,6 +57,23 @@ def test_a_period_is_told_the_status() -> None:
     assert service.nodes.disabled == [True]
 
 
+@pytest.mark.parametrize("error", [KeyError("links"), SystemExit(4)], ids=repr)
+def test_an_unexpected_error_beside_the_nodes_ends_no_period_but_one(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, heard = service_of(Report("node"))
+
+    def fails(_: object) -> None:
+        service.listeners.remove(fails)
+        raise error
+
+    service.listeners.append(fails)
+    assert service.period() is False
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert record.getMessage().startswith("The period failed, the next one runs as usual")
+    assert service.period() is True and len(heard) == 2
+
+
 def test_a_switch_leaves_what_the_period_complained_of() -> None:
     service, heard = service_of(Report("node", driver_errors={"fake": ValueError("no disk")}))
     service.period()

@@ -1,0 +1,49 @@
+"""Names that a driver reports absent and another service sets: pauses, and when it is reported."""
+
+from __future__ import annotations
+
+from agent.ownership.policy import DAY, REPORT_AFTER, ContestedNames
+from reportclient.snapshot import Snapshot
+from tests.ownership.rules.small import ONE, ROOT, root, there
+
+GAP = 600.0
+SET, REMOVED = there(root(traits="A B")), there(root())
+A, B = (ROOT, "A"), (ROOT, "B")
+
+
+def remove(
+    contested: ContestedNames, *denials: tuple[str, str], now: float = 0, after: Snapshot = REMOVED
+) -> list[tuple[str, str]]:
+    return list(contested.note_denied(dict.fromkeys(denials, ONE), after, now, GAP))
+
+
+def test_a_removal_is_yielded_once_also_beside_a_name_that_stays() -> None:
+    contested = ContestedNames()
+    only_a = there(root(traits="A"))
+    assert remove(contested, A, B, after=only_a) == [B]
+    assert remove(contested, A, B, after=only_a) == []
+    assert remove(contested, A, B) == [A]
+
+
+def test_the_pause_before_the_next_removal_doubles_up_to_a_day() -> None:
+    contested = ContestedNames()
+    for pause in (GAP, 2 * GAP, 4 * GAP):
+        remove(contested, A, now=7.0)
+        assert contested.waiting(7.0 + pause - 1) == {A}
+        assert contested.waiting(7.0 + pause) == set()
+    for _ in range(2000):
+        remove(contested, A, now=7.0)
+    assert contested.waiting(7.0 + DAY - 1) == {A}
+    assert contested.waiting(7.0 + DAY) == set()
+
+
+def test_a_name_is_contested_while_it_is_set_again_after_three_removals() -> None:
+    contested = ContestedNames()
+    for times in range(1, REPORT_AFTER + 1):
+        remove(contested, A)
+        assert not contested.condition()
+        remove(contested, A, after=SET)
+        assert bool(contested.condition()) is (times == REPORT_AFTER)
+    assert contested.condition().startswith(f"A of provider {ROOT} was removed 3 times or more")
+    remove(contested, after=SET)  # no driver denies it any more
+    assert not contested.condition()
