@@ -89,7 +89,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(args: list[str], stack: ExitStack) -> int:
-    conf = config.load_config(args, command_line=opts.COMMAND_LINE)
+    conf = config.load_config(args)
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
@@ -103,13 +103,11 @@ def _run(args: list[str], stack: ExitStack) -> int:
     store = DriverStore(settings.state_path)
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
-    config.refuse_typos(conf)  # drivers register their options when they are loaded
+    config.refuse_unknown(conf)  # drivers register their options when they are loaded
     calls = DriverCalls(settings.state_path / FILE_NAME, drivers)
     calls.watch()
-    for text in config.doubtful_groups(conf):
-        LOG.warning("%s", text)
     dev = _dev(conf, stack)
-    adapter = dev.adapter() if dev else _adapter(conf)
+    adapter = dev.adapter() if dev else adapter_from_conf(conf)
     for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
         LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
@@ -193,18 +191,6 @@ def _monitoring(settings: opts.Settings) -> Monitoring | None:
     from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
 
     return Monitoring(settings.monitoring)
-
-
-def _adapter(conf: Any) -> Any:
-    """Return the adapter to Placement.
-
-    This registers the options of the ``auth_type``, so mistyped options are refused only then, even
-    after an error, which the typo may have caused.
-    """
-    try:
-        return adapter_from_conf(conf)
-    finally:
-        config.refuse_typos(conf)
 
 
 def _log_ignored(number: int, _: object) -> None:

@@ -277,7 +277,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         state_path=Path(conf.state_path).absolute(),
         drivers=tuple(conf.compute_driver),
         interval=interval,
-        at_once="dev" in conf and conf.dev,
+        at_once=conf.dev,
         first_within=conf.periodic_fuzzy_delay,
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(

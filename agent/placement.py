@@ -86,6 +86,17 @@ def register_opts(conf: Any, *, mutable: bool = True) -> None:
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
 
 
+def register_plugin_opts(conf: Any) -> bool:
+    """Register the options of ``[placement] auth_type``; return whether the group has all now."""
+    group = conf[GROUP]
+    try:
+        if group.auth_type:
+            conf.register_opts(loading.get_auth_plugin_conf_options(group.auth_type), GROUP)
+    except ksa.NoMatchingPlugin:
+        return False  # adapter_from_conf refuses it
+    return bool(group.auth_type or group.auth_section)
+
+
 def agent_api(
     adapter: ksa_adapter.Adapter, conf: Any, on_answer: Callable[[], None] | None = None
 ) -> PlacementAPI:

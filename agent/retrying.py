@@ -1,17 +1,9 @@
 """Retries of what an operator may mend meanwhile, such as a port that another program has."""
 
+import random
 import threading
 from collections.abc import Callable
 from typing import TypeVar
-
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_when_event_set,
-    wait_random_exponential,
-)
 
 from reportclient.plain_text import error_text
 
@@ -34,21 +26,14 @@ def until_it_works(
     errors are raised.  The pauses are random, of at most ``FIRST_PAUSE`` seconds, doubled each time
     up to ``longest``.
     """
-    logged = ""
-
-    def log_if_new(state: RetryCallState) -> None:
-        nonlocal logged
-        error = None if state.outcome is None else state.outcome.exception()
-        if error is not None and (text := error_text(error)) != logged:
-            log(text)
+    logged, pause = "", FIRST_PAUSE
+    while not stopping.is_set():
+        try:
+            return attempt()
+        except errors as err:
+            if (text := error_text(err)) != logged:
+                log(text)
             logged = text
-
-    retries = Retrying(
-        retry=retry_if_exception_type(errors),
-        stop=stop_when_event_set(stopping),
-        wait=wait_random_exponential(FIRST_PAUSE, max=longest),
-        sleep=sleep_using_event(stopping),
-        before_sleep=log_if_new,
-        retry_error_callback=lambda _: None,
-    )
-    return retries(lambda: None if stopping.is_set() else attempt())
+        stopping.wait(random.uniform(0, pause))
+        pause = min(2 * pause, longest)
+    return None

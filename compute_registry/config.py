@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from agent import placement
 from agent.bus.signing import host_key
-from agent.config import ConfigError, check_values, parse, with_line
+from agent.config import ConfigError, check_values, mutate, parse, refuse_unknown
 from agent.metrics import opts as metrics_opts
 from agent.opts import DEFAULT
 from agent.registry.checks import is_host
@@ -58,6 +58,7 @@ def load_config(
         check_values(conf)
         settings(conf)
         metrics_opts.settings(conf)
+        refuse_unknown(conf, unchecked={"DEFAULT"})  # the file may be that of an agent, too
     except (ConfigError, ValueError) as err:
         raise RegistryConfigError(f"{err}; {step}") from err
     return conf
@@ -70,9 +71,9 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     """
     load_config(args, "correct it, and reload again")
     try:
-        conf.mutate_config_files()
-    except (cfg.Error, ValueError) as err:
-        raise RegistryConfigError(with_line(str(err))) from err
+        mutate(conf)
+    except ConfigError as err:
+        raise RegistryConfigError(str(err)) from err
 
 
 def broker_users(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[str]:

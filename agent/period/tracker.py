@@ -84,8 +84,6 @@ class Tracker:
     """Conditions, by part, that another service reports the root too."""
     logged_failure: str = ""
     """The text of the unexpected error of the last period, whose traceback was logged."""
-    activity: str = ""
-    """Name of the current step, for messages; empty between two periods."""
     started: frozenset[str] = frozenset()
     """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True
@@ -142,7 +140,6 @@ class Tracker:
     ) -> Report:
         """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
         result, api = self.root.attempt(now, once, urgent=urgent)
-        self.activity = ""
         if isinstance(result, PlacementError):
             report = Report(self.node, error=result)
         elif isinstance(result, Exception):
@@ -190,7 +187,6 @@ class Tracker:
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = decide(repeats_only=True)
-        self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
         try:
             outcome = self.root.write(
                 decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
@@ -249,7 +245,6 @@ class Tracker:
 
         If it is unreachable and the view is certain, the period goes on with the view.
         """
-        self.activity = "reading Placement"
         before = self.view.snapshot
         try:
             ours = set(self.ledger.holders)
@@ -293,7 +288,6 @@ class Tracker:
         elif not rules.reshape_when_running:
             may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
-        self.activity = "calling the drivers"
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 

@@ -70,10 +70,9 @@ def agent_sections(service: Service, loop: Loop) -> Sections:
     """Return the sections on the loop, the roots and the drivers of one agent."""
 
     def roots() -> Section:
-        """Each root's current step, the size and state of its view, and its refusals."""
+        """The size and state of each root's view, and its refusals."""
         return {
             f"{tracker.node} ({tracker.uuid})": {
-                "doing": tracker.activity or "nothing",
                 "providers": len(tracker.view.snapshot.providers),
                 "certain": tracker.view.certain,
                 "refused": {key: str(err) for key, err in tracker.root.refusals.errors().items()},

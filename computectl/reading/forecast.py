@@ -196,14 +196,14 @@ def open_nodes(session: Session, compute_id: str, api: API) -> Iterator[Nodes]:
 
     :raises drivers.errors.DriverError: a driver can't be loaded or opened, or can't name its
         nodes.
-    :raises agent.config.ConfigError: an option looks mistyped.
+    :raises agent.config.ConfigError: nothing reads an option of the files.
     """
     settings = session.settings
     with redirect_stdout(sys.stderr):  # keep what drivers print out of the command's output
         store = DriverStore(settings.state_path, writing=False)
         context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
         drivers = load_drivers(settings.drivers, context)
-        config.refuse_typos(session.conf)
+        config.refuse_unknown(session.conf)
         nodes = Nodes.from_settings(settings, drivers, api, compute_id, writing=False)
         nodes.provider_files.load_files()
         service = Service(settings.host, nodes, Systemd(), stop=lambda: False)

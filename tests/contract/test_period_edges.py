@@ -219,29 +219,6 @@ def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(fake_place
 # -- what a report and the tracker say
 
 
-class Watched(FakePlacement):
-    """A Placement that notes what the agent says to be doing at each request."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: dict[str, None] = {}
-        self.agent: Agent | None = None
-
-    def request(self, *request: Any, **options: Any) -> Any:
-        if self.agent is not None:
-            self.seen[self.agent.tracker.activity] = None
-        return super().request(*request, **options)
-
-
-def test_it_is_known_whether_placement_is_read_or_written(fake_placement) -> None:
-    watched = Watched()
-    watched.agent = Agent(watched, Small(on_the_root))
-    assert watched.agent.period().done
-    first, *writing = watched.seen
-    assert first == "reading Placement"
-    assert [text.partition(": ")[0] for text in writing] == ["writing to Placement (operations"]
-
-
 def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(fake_placement) -> None:
     assert Agent(Away(), Small(on_the_root)).period().node == NODE
     agent = Agent(fake_placement, Small(on_the_root))

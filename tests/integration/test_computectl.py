@@ -358,9 +358,9 @@ def test_a_driver_that_there_is_not(host: AgentHost) -> None:
     assert "'fakr'" in text and "is fake meant?" in text
 
 
-def test_a_mistyped_option(host: AgentHost) -> None:
+def test_an_unknown_option(host: AgentHost) -> None:
     host.configure(more="[compute]\nowner_trai = CUSTOM_X")
-    assert "owner_trait meant?" in one_line(host_with_id(host).ctl("plan"), 2)
+    assert "no option owner_trai in [compute]" in one_line(host_with_id(host).ctl("plan"), 2)
 
 
 def test_a_mistyped_command(host: AgentHost) -> None:

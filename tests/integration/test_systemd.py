@@ -117,7 +117,7 @@ def test_it_runs_as_its_own_user(host: Host) -> None:
 def test_a_broken_configuration_is_not_tried_again(host: Host) -> None:
     host.until("broken", lambda: host.show("broken", "ActiveState") == "failed")
     assert host.show("broken", "ExecMainStatus") == "2"
-    assert "broken.conf:8: no option update_resource_interval" in host.log("broken")
+    assert "broken.conf: no option update_resource_interval in [DEFAULT]" in host.log("broken")
     time.sleep(0.5)  # longer than RestartSec
     assert host.show("broken", "NRestarts") == "0"
     assert host.show("broken", "ActiveState") == "failed"

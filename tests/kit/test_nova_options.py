@@ -1,4 +1,4 @@
-"""Options of Nova's: which of them change what is reported, and that none is taken for a typo."""
+"""Options of Nova's: which of them change what is reported."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from keystoneauth1 import loading
 
-from agent import config
 from agent import opts as agent_opts
 from drivers.libvirt import opts
-from drivers.opts import register
-from tests.kit.test_nova_bodies import told_by
 from tests.servers.reference import REPOSITORY, reference_python
 
 pytestmark = pytest.mark.needs("nova")
@@ -141,29 +137,3 @@ def test_the_page_has_every_option_that_changes_what_nova_reports(read: set[str]
     named = set(re.findall(r"``(\w+)``", page.partition("\nOptions of Nova\n")[2]))
     ratios = {f"initial_{kind}_allocation_ratio" for kind in ("cpu", "ram", "disk")}
     assert {option.partition(".")[2] for option in read} | ratios <= named
-
-
-@pytest.fixture(scope="module")
-def all_options() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = told_by("tests.kit.nova_options")
-    return found
-
-
-def test_no_option_or_group_of_novas_is_taken_for_a_typo(
-    all_options: dict[str, list[str]], known: set[str], tmp_path: Path
-) -> None:
-    assert {"api", "keystone_authtoken", "oslo_messaging_rabbit"} < all_options.keys()
-    file = tmp_path / "nova.conf"
-    file.write_text(
-        "".join(
-            f"[{group}]\n"
-            + "".join(f"{name} = 1\n" for name in names if f"{group}.{name}" not in known)
-            for group, names in all_options.items()
-        )
-    )
-    conf = config.load_config(["--config-file", str(file)])
-    register(conf, opts.all_opts())
-    loading.register_auth_conf_options(conf, "placement")
-    conf.register_opts(loading.get_auth_plugin_conf_options("password"), "placement")
-    config.refuse_typos(conf)
-    assert config.doubtful_groups(conf) == []

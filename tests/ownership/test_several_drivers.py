@@ -36,15 +36,6 @@ def children(prefix: str, *numbers: int) -> Body:
     return body
 
 
-def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it(placement) -> None:
-    seen: list[str] = []
-    host = Host(placement, {"a": lambda _: seen.append(host.nodes.trackers[ROOT].activity)})
-    host.settled()
-    host.says(a=fails)
-    assert not host.period().ok
-    assert (set(seen), host.nodes.trackers[ROOT].activity) == ({"calling the drivers"}, "")
-
-
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
 def test_a_driver_put_beside_one_that_had_all_takes_nothing_of_it(placement, order) -> None:
     """There is no journal of what the old one reported while it was alone."""

@@ -36,7 +36,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "compute_registry/page/login.py",
     ),
     "requests": ("reportclient/transport.py",),
-    "tenacity": ("reportclient/root.py", "agent/retrying.py"),
+    "tenacity": ("reportclient/root.py",),
     "urllib3": ("reportclient/transport.py",),
     "jinja2": ("compute_registry/page/*",),
     "libvirt": ("drivers/libvirt/connection/host.py",),

@@ -65,8 +65,8 @@ def test_a_value_that_keystoneauth_can_not_use_is_found_at_the_start(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("timeout = -1", "timeout in .*, line 2 .*greater than or equal to 0"),
-        ("connect_retries = many", "connect-retries in .*, line 2 is not valid"),
+        ("timeout = -1", "timeout in .*agent.conf.*greater than or equal to 0"),
+        ("connect_retries = many", "connect-retries in .*agent.conf is not valid"),
     ],
 )
 def test_a_value_that_is_no_number_or_negative_is_found_by_a_reload_too(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agent import config
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.devices import NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
@@ -167,7 +166,6 @@ def test_options_of_types(tmp_path):
         MdevType("nvidia-35", frozenset({A, B}), max_instances=3),
         MdevType("nvidia-36", frozenset({"0000:86:00.0"}), "CUSTOM_BIG"),
     )
-    config.refuse_typos(conf.conf)  # of a type that is switched off, it is none
 
 
 def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):

@@ -19,7 +19,10 @@ from compute_registry import config, service
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
     path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
-    for file, said in ((path, f"{path} is not UTF-8 text"), (tmp_path, f"^{tmp_path}: Is a dir")):
+    for file, said in (
+        (path, "a configuration file is not UTF-8 text"),
+        (tmp_path, f"^{tmp_path}: Is a dir"),
+    ):
         with pytest.raises(opts.RegistryConfigError, match=said):
             config.load_config(["--config-file", str(file)])
 
@@ -148,39 +151,35 @@ REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\n"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "text", "option", "line"),
+    ("program", "text", "option"),
     [
         (
             "compute_registry.service",
             "transport_url = rabbit://u:secret@h:56x72/",
             "transport_url",
-            4,
         ),
         (
             "compute_registry.service",
             "transport_url = rabbit://u:secret@h:99999/",
             "transport_url",
-            4,
         ),
-        ("compute_registry.service", "transport_url = nonsense", "transport_url", 4),
+        ("compute_registry.service", "transport_url = nonsense", "transport_url"),
         (
             "compute_registry.service",
             f"{REST}connection = mysql+pymysql://u:secret@h:33x/d",
             "connection",
-            7,
         ),
         (
             "compute_registry.service",
             f"{REST}connection = mysql+pymysql://u:secret@h:99999/d",
             "connection",
-            7,
         ),
-        ("compute_registry.service", "[registry]\nrest_port = 87x4", "rest_port", 5),
-        ("agent.main", "transport_url = rabbit://u:secret@h:56x72/", "transport_url", 4),
+        ("compute_registry.service", "[registry]\nrest_port = 87x4", "rest_port"),
+        ("agent.main", "transport_url = rabbit://u:secret@h:56x72/", "transport_url"),
     ],
 )
-def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
-    tmp_path: Path, program: str, text: str, option: str, line: int
+def test_a_port_that_is_none_is_one_line_with_option_and_file_and_no_retry(
+    tmp_path: Path, program: str, text: str, option: str
 ) -> None:
     if program == "agent.main":
         text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
@@ -191,6 +190,6 @@ def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()[-1]  # the log may have begun before
-    assert f"{option} in {tmp_path / 'r.conf'}, line {line}" in said
+    assert f"{option} in {tmp_path / 'r.conf'}" in said
     assert "secret" not in done.stderr
     assert "invalid literal" not in done.stderr or option != "transport_url"
