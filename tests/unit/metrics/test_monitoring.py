@@ -115,6 +115,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
 def test_two_agents_with_one_identity_are_counted_as_the_alert_for_them_looks() -> None:
     placement, numbers = FakePlacement(), Numbers()
     one, other = (Agent(placement, Small(inventory(total))) for total in (4, 8))
+    other.drivers[0].nodes = ["its-copy"]
     for _ in range(6):
         numbers([one.period()])
         other.period()
