@@ -83,8 +83,6 @@ class Loop:
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
-    promise: Callable[[], Future[Any]] = Future
-    """Creates the future that :meth:`submit` returns."""
     stopping: bool = False
     gap: float = 1.0
     """Least seconds between the end of a period and the next requested one."""
@@ -143,7 +141,7 @@ class Loop:
         The caller takes the future's result, or an error is lost.  The future is cancelled if the
         loop ends first.
         """
-        job = Job(work, self.promise())
+        job = Job(work)
         if self.stopping:
             job.done.cancel()
         else:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -55,8 +55,6 @@ class Nodes:
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
     provider_files: ProviderFiles = field(default_factory=ProviderFiles)
-    pool: Callable[[int], Executor] = ThreadPoolExecutor
-    """Makes the pool for the periods of many nodes, of at most so many threads."""
     on_ended: Callable[[], object] = lambda: None
     """Called when a node's period has ended."""
     vanished: dict[str, Vanished] = field(default_factory=dict)
@@ -310,7 +308,7 @@ class Nodes:
         others = trackers[len(first) :]
         if len(others) < 2:
             return reports + [run(tracker) for tracker in others]
-        with self.pool(self.rules.nodes_at_once) as pool:
+        with ThreadPoolExecutor(self.rules.nodes_at_once, "node") as pool:
             return reports + list(pool.map(run, others))
 
     def _run(self, job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
