@@ -118,13 +118,6 @@ class SqlRegistry:
         wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
         return self._only(self._run(lambda sql: self._select(sql, wanted)), f"the UUID {uuid}")
 
-    def find_by_root(self, root: str) -> ServiceRecord:
-        """Return the record that has this root provider.  :raises UnknownHost: none has it."""
-        owner = sa.select(ROOTS.c.service_id).where(ROOTS.c.root == checks.require_uuid(root))
-        wanted = _records().where(_ROW.id == owner.scalar_subquery())
-        found = self._run(lambda sql: self._select(sql, wanted))
-        return self._only(found, f"the root provider {root}")
-
     def heartbeat(self, report: Report) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))
         if record.address != report.address:

@@ -21,14 +21,12 @@ from agent.registry.observed_service import observed_services
 from agent.registry.record import ServiceRecord
 from compute_registry.page.selection import GROUPS, Host, Selection, select_hosts
 from compute_registry.page.trees import NotRead, PlacementReads, ShownProvider, ShownTree
-from compute_registry.rest.policy import API, Allowed
+from compute_registry.rest.policy import LIST, TREES, Allowed
 from compute_registry.rest.request import Request
 from reportclient.plain_text import ago, plain
 
 T = TypeVar("T")
 PATH = "/fleet"
-HOSTS = f"{API}os-services:list"
-TREES = f"{API}os-hypervisors:show"
 QUERY = ("q", "show", "sort", "order", "page")
 
 
@@ -96,12 +94,12 @@ class FleetPage:
 
     def permit(self) -> None:
         """Refuse callers who may not list services."""
-        if not self.allowed(request.environ, HOSTS):
-            abort(403, f"Policy doesn't allow {HOSTS} to be performed.")
+        if not self.allowed(request.environ, LIST):
+            abort(403, f"Policy doesn't allow {LIST} to be performed.")
 
     def list_hosts(self) -> bytes:
         """Answer ``/fleet``."""
-        selection = Selection.from_query(cast("Request", request).query(QUERY))
+        selection = Selection.from_query(cast("Request", request).query(*QUERY))
         records = self.control.registry.list_services()
         hosts, not_read = self._observed(records)
         fleet = select_hosts(selection, hosts)
@@ -109,7 +107,7 @@ class FleetPage:
 
     def show_host(self, host: str) -> bytes:
         """Answer ``/fleet/{host}``, with the tree of one root, and a provider's consumers."""
-        query = cast("Request", request).query(("root", "provider"))
+        query = cast("Request", request).query("root", "provider")
         record = self.control.registry.get_service(host)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:

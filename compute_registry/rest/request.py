@@ -2,14 +2,13 @@
 
 Served are 2.1, which clients get that name no microversion, to 2.104, the newest of Nova 34;
 docs/registry.rst has the defaults of clients.  Microversions that change the calls served here:
-2.11 forced_down; 2.28 cpu_info as an object; 2.33 pages of hypervisors; 2.53 UUIDs, and one call to
-change a service; 2.69 lists services of an unreachable cell with unknown fields (here the answer is
-a 503 if the database is unreachable); 2.75 and 2.102 refuse unknown query parameters; 2.88 removes
-the amounts of hypervisors.
+2.11 forced_down; 2.53 UUIDs, and one call to change a service; 2.69 lists services of an
+unreachable cell with unknown fields (here the answer is a 503 if the database is unreachable);
+2.75 refuses unknown query parameters.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +23,13 @@ from agent.bus.caller import Caller
 OLDEST = Version(2, 1)
 UUIDS = Version(2, 53)
 """The first microversion with UUIDs as ids; before it they are numbers."""
+STRICT = Version(2, 75)
+"""The first microversion that refuses unknown query parameters."""
 NEWEST = Version(2, 104)
 HEADERS = ("OpenStack-API-Version", "X-OpenStack-Nova-API-Version")
 LONGEST_BODY = 65536
 LONGEST_QUERY = 16
-"""Parameters; no call has more than four."""
+"""Parameters; no call has more than five."""
 
 
 class Request(flask.Request):
@@ -63,12 +64,10 @@ class Request(flask.Request):
             }
         )
 
-    def query(
-        self, names: Collection[str] = (), strict_since: Version | None = None
-    ) -> dict[str, str]:
+    def query(self, *names: str) -> dict[str, str]:
         """Return the query's parameters of these ``names``; of repeated ones the last.
 
-        Unknown ones are refused from the microversion ``strict_since`` on.
+        Unknown ones are refused from the microversion 2.75 on.
         """
         try:
             pairs = list(self.args.items(multi=True))
@@ -77,7 +76,7 @@ class Request(flask.Request):
         if len(pairs) > LONGEST_QUERY:
             abort(400, f"the query has more than {LONGEST_QUERY} parameters")
         for name, _ in pairs:
-            if name not in names and strict_since is not None and self.version >= strict_since:
+            if name not in names and self.version >= STRICT:
                 abort(400, f"unknown query parameter {name!a}")
         return {name: value for name, value in pairs if name in names}
 

@@ -1,4 +1,4 @@
-"""os-services, os-availability-zone (one zone) and os-aggregates (none) of the compute API.
+"""os-services of the compute API.
 
 Each call is a function of the registry's control, the request, and the variables of its path.
 """
@@ -25,9 +25,6 @@ OUTCOME = "X-Compute-Agent"
 """Header of the answer to a change of status: the outcome of the call to the agent."""
 FORCED_DOWN = Version(2, 11)
 """The first microversion with ``forced_down``."""
-STRICT = Version(2, 75)
-ZONES_STRICT = Version(2, 102)
-"""From these microversions on unknown query parameters are refused."""
 _TRUE = frozenset({"True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes"})
 _FALSE = frozenset({"False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"})
 
@@ -66,7 +63,7 @@ _FIRST_ACTIONS: Mapping[str, Mapping[str, Any]] = {
 
 def list_services(control: Control, request: Request) -> ResponseReturnValue:
     """Answer ``GET /os-services``: all, or those of a ``host`` or a ``binary``."""
-    wanted = request.query(("host", "binary"), STRICT)
+    wanted = request.query("host", "binary")
     host, binary = wanted.get("host"), wanted.get("binary")
     try:
         records = [control.registry.get_service(host)] if host else control.registry.list_services()
@@ -78,7 +75,7 @@ def list_services(control: Control, request: Request) -> ResponseReturnValue:
 
 def show_service(control: Control, request: Request, service_id: str) -> ResponseReturnValue:
     """Answer ``GET /os-services/{id}``."""
-    request.query((), STRICT)
+    request.query()
     return {"service": _as_json(_record(control, request, service_id), control, request.version)}
 
 
@@ -142,37 +139,6 @@ def delete_service(control: Control, request: Request, service_id: str) -> Respo
     """Answer ``DELETE /os-services/{id}``."""
     control.delete(_record(control, request, service_id).host, request.caller)
     return "", 204
-
-
-def list_zones(control: Control, request: Request, *, detail: bool = False) -> ResponseReturnValue:
-    """Answer ``GET /os-availability-zone``; the zone is available if any host is enabled.
-
-    ``detail``: with the enabled hosts, as ``GET /os-availability-zone/detail`` shows it.
-    """
-    request.query((), ZONES_STRICT)
-    records = control.registry.list_services()
-    enabled = [record for record in records if not record.disabled]
-    hosts = {
-        record.host: {
-            record.binary: {
-                "available": record.is_up(control.down_after),
-                "active": True,
-                "updated_at": _seen_at(record),
-            }
-        }
-        for record in enabled
-    }
-    zone = {
-        "zoneName": ZONE,
-        "zoneState": {"available": bool(enabled)},
-        "hosts": hosts if detail and hosts else None,
-    }
-    return {"availabilityZoneInfo": [zone] if records else []}
-
-
-def list_aggregates(control: Control, request: Request) -> ResponseReturnValue:  # noqa: ARG001
-    """Answer ``GET /os-aggregates`` with an empty list, for clients that show a hypervisor."""
-    return {"aggregates": []}
 
 
 def _record(control: Control, request: Request, service_id: str) -> ServiceRecord:

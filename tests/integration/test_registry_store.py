@@ -392,9 +392,6 @@ def test_a_root_has_one_host_whoever_spells_it_how(
     )
     assert claimed.roots == (ANOTHER,)
     assert registry_at(database).find_service(spell(own.uuid)).roots == (A_ROOT,)
-    assert registry_at(database).find_by_root(spell(A_ROOT)).host == "host1"
-    with pytest.raises(UnknownHost):
-        registry_at(database).find_by_root(str(uuid.uuid4()))
 
 
 def test_twenty_thousand_roots_are_compared_set_by_set(

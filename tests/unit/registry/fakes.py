@@ -49,12 +49,6 @@ class OneRecord:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return self.held
 
-    def find_by_root(self, root: str) -> ServiceRecord:
-        self.log.append(("find_by_root", root))
-        if root not in self.held.roots:
-            raise UnknownHost(f"no service has the root provider {root}")
-        return self.held
-
     def set_status(self, change: StatusChange) -> ServiceRecord:
         self._expect(change.host, change.expected_version)
         self.log.append(("record", change.host, change.disabled, change.reason))

@@ -25,11 +25,12 @@ from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry import config
 from compute_registry.bounded import Bounded
-from compute_registry.page.blueprint import HOSTS, TREES, is_page
+from compute_registry.page.blueprint import is_page
 from compute_registry.page.login import Login
 from compute_registry.page.selection import Host, Selection, common_domain, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
 from compute_registry.rest.errors import json_error
+from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import TokenChecks, refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
@@ -254,7 +255,7 @@ def test_a_lost_database_is_told() -> None:
 
 def test_who_may_not_list_services_sees_nothing_and_trees_have_their_own_rule() -> None:
     assert Site(rules=frozenset())("/fleet/b10")[0] == 403
-    status, text = Site(FakePlacement(), frozenset({HOSTS}))("/fleet/b10")
+    status, text = Site(FakePlacement(), frozenset({LIST}))("/fleet/b10")
     assert (status, TREES in text) == (200, True)
 
 

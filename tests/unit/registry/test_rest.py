@@ -25,7 +25,6 @@ from tests.unit.registry.fakes import Agents, OneRecord, record
 
 UUID = record().uuid
 OTHER = "00000000-0000-0000-0000-000000000000"
-ROOTS = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1")
 
 
 class Api:
@@ -193,9 +192,9 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
         ("GET", "/v2.1/os-services/nobody", 400),
         ("PUT", "/v2.1/os-services/nobody", 400),
         ("DELETE", "/v2.1/os-services/1", 400),
-        ("GET", "/v2.1/os-hypervisors/nobody", 400),
-        ("GET", f"/v2.1/os-hypervisors/{OTHER}", 404),
-        ("GET", "/v2.1/os-hypervisors?hypervisor_hostname_pattern=x", 404),
+        ("GET", "/v2.1/os-hypervisors", 404),
+        ("GET", "/v2.1/os-availability-zone", 404),
+        ("GET", "/v2.1/os-aggregates", 404),
         ("POST", "/v2.1/os-services", 405),
         ("PUT", "/v2.1/os-services", 405),
         ("PUT", "/v2.1/os-services/enable", 400),
@@ -294,26 +293,6 @@ def test_before_uuids_a_service_is_forced_down_by_an_action_and_deleted_by_its_n
     ]
 
 
-@pytest.mark.parametrize(("version", "pages"), [("2.1", False), ("2.27", False), ("2.33", True)])
-def test_before_uuids_hypervisors_have_numbers_by_which_they_are_shown_and_paged(
-    version: str, pages: bool
-) -> None:
-    api = Api(roots=ROOTS)
-    found = api("GET", "/v2.1/os-hypervisors?limit=1", version=version)[1]
-    assert [len(found["hypervisors"]), "hypervisors_links" in found] == [2 - pages, pages]
-    numbers = [one["id"] for one in api("GET", "/v2.1/os-hypervisors")[1]["hypervisors"]]
-    path = f"/v2.1/os-hypervisors?marker={numbers[0]}"
-    rest = [one["id"] for one in api("GET", path, version=version)[1]["hypervisors"]]
-    assert rest == numbers[pages:]
-    shown = api("GET", f"/v2.1/os-hypervisors/{numbers[1]}", version=version)[1]["hypervisor"]
-    assert (shown["hypervisor_hostname"], shown["cpu_info"]) == (ROOTS[1], {} if pages else "")
-    assert api("GET", "/v2.1/os-hypervisors/12", version=version)[0] == 404
-    found = api("GET", f"/v2.1/os-hypervisors/{ROOTS[1][:8]}/search", version=version)[1]
-    assert [one["id"] for one in found["hypervisors"]] == numbers[1:]
-    assert api("GET", "/v2.1/os-hypervisors/nothing/search", version=version)[0] == 404
-    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[1][:8]}/search", version="2.53")[0] == 404
-
-
 @pytest.mark.parametrize("said", ["true", "True", "1", "on", "yes"])
 def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
     api = Api()
@@ -334,21 +313,13 @@ def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
         ("/os-services?mood=fine", "2.75", 400),
         ("/os-services?mood", "2.75", 400),
         ("/os-services?host=host1&binary=nova-compute", "2.104", 200),
-        ("/os-hypervisors?mood=fine", "2.1", 200),
-        ("/os-hypervisors?mood=fine", "2.53", 400),
-        ("/os-hypervisors?with_servers=maybe", "2.53", 400),
-        ("/os-hypervisors?limit=-1", "2.53", 400),
-        ("/os-hypervisors?marker=x", "2.53", 400),
-        ("/os-hypervisors?hypervisor_hostname_pattern=h&limit=1", "2.53", 400),
-        ("/os-availability-zone?mood=fine", "2.101", 200),
-        ("/os-availability-zone?mood=fine", "2.102", 400),
         ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
 def test_unknown_query_parameters_are_refused_from_the_version_on_that_nova_does(
     path: str, version: str, status: int
 ) -> None:
-    assert Api(roots=ROOTS[:1])("GET", f"/v2.1{path}", version=version)[0] == status
+    assert Api()("GET", f"/v2.1{path}", version=version)[0] == status
 
 
 @pytest.mark.parametrize(
@@ -368,62 +339,21 @@ def test_a_body_that_no_parser_likes_is_refused(body: bytes) -> None:
     assert status == 400 and said["badRequest"]["message"].startswith("the body ")
 
 
-def test_a_zone_is_listed_with_the_hosts_that_are_enabled() -> None:
-    zone = {"zoneName": "nova", "zoneState": {"available": True}, "hosts": None}
-    assert Api()("GET", "/v2.1/os-availability-zone")[1] == {"availabilityZoneInfo": [zone]}
-    detail = Api()("GET", "/v2.1/os-availability-zone/detail")[1]["availabilityZoneInfo"]
-    service = {"available": True, "active": True, "updated_at": "2030-01-02T03:04:05.000678"}
-    assert detail == [zone | {"hosts": {"host1": {"nova-compute": service}}}]
-    disabled = Api(disabled=True)("GET", "/v2.1/os-availability-zone/detail")[1]
-    assert disabled["availabilityZoneInfo"] == [zone | {"zoneState": {"available": False}}]
-
-
-def test_hypervisors_are_the_roots_of_services() -> None:
-    one = Api(roots=ROOTS[:1])("GET", "/v2.1/os-hypervisors", version="2.53")[1]["hypervisors"]
-    assert one == [
-        {"id": ROOTS[0], "hypervisor_hostname": "host1", "state": "up", "status": "enabled"}
-    ]
-    api = Api(roots=ROOTS)
-    both = api("GET", "/v2.1/os-hypervisors?limit=1", version="2.53")[1]
-    assert [each["hypervisor_hostname"] for each in both["hypervisors"]] == [ROOTS[0]]
-    (link,) = both["hypervisors_links"]
-    rest = api("GET", "/v2.1/os-hypervisors?" + link["href"].partition("?")[2], version="2.53")[1]
-    assert [each["id"] for each in rest["hypervisors"]] == [ROOTS[1]]
-    assert "hypervisors_links" not in rest
-    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[1]}", version="2.90")[0] == 200
-    assert api.log == [("find_by_root", ROOTS[1])], "a look-up, whatever the number of hosts"
-    numbers = {each["id"] for each in api("GET", "/v2.1/os-hypervisors")[1]["hypervisors"]}
-    assert len(numbers) == 2 and all(isinstance(number, int) for number in numbers)
-    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[0]}/uptime", version="2.87")[0] == 501
-    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[0]}/uptime", version="2.88")[0] == 404
-    assert api("GET", "/v2.1/os-aggregates")[1] == {"aggregates": []}
-
-
 ASKED = [
-    ("services", "index_response", "GET", "/os-services", "2.1"),
-    ("services", "index_response_v253", "GET", "/os-services", "2.53"),
-    ("services", "index_response_v269", "GET", "/os-services", "2.104"),
-    ("services", "update_response_v253", "PUT", f"/os-services/{UUID}", "2.53"),
-    ("services", "update_response_v269", "PUT", f"/os-services/{UUID}", "2.90"),
-    ("availability_zone", "index_response", "GET", "/os-availability-zone", "2.90"),
-    ("availability_zone", "detail_response", "GET", "/os-availability-zone/detail", "2.90"),
-    ("hypervisors", "index_response", "GET", "/os-hypervisors", "2.1"),
-    ("hypervisors", "index_response_v253", "GET", "/os-hypervisors?with_servers=1", "2.90"),
-    ("hypervisors", "detail_response", "GET", "/os-hypervisors/detail", "2.1"),
-    ("hypervisors", "detail_response_v253", "GET", "/os-hypervisors/detail", "2.53"),
-    ("hypervisors", "detail_response_v288", "GET", "/os-hypervisors/detail", "2.88"),
-    ("hypervisors", "show_response_v253", "GET", f"/os-hypervisors/{ROOTS[0]}", "2.87"),
-    ("hypervisors", "show_response_v288", "GET", f"/os-hypervisors/{ROOTS[0]}", "2.90"),
+    ("index_response", "GET", "/os-services", "2.1"),
+    ("index_response_v253", "GET", "/os-services", "2.53"),
+    ("index_response_v269", "GET", "/os-services", "2.104"),
+    ("update_response_v253", "PUT", f"/os-services/{UUID}", "2.53"),
+    ("update_response_v269", "PUT", f"/os-services/{UUID}", "2.90"),
 ]
-"""Nova's module of schemas, its schema, and the request whose answer it describes."""
+"""Nova's schema, and the request whose answer it describes."""
 NOVA_FIELDS = Path(__file__).parent / "data" / "nova-fields.json"
 """By schema, the fields that an answer may have and those that it must have, as Nova has them;
 ``COMPUTE_AGENT_WRITE_NOVA_FIELDS=yes`` with Nova installed writes it anew."""
 NOVA_CHECKS = """
 import json, sys
 from jsonschema import Draft4Validator
-from nova.api.openstack.compute.schemas import availability_zone, hypervisors, services
-modules = {m.__name__.rpartition(".")[2]: m for m in (availability_zone, hypervisors, services)}
+from nova.api.openstack.compute.schemas import services
 
 
 def fields(schema, at=""):
@@ -439,24 +369,24 @@ def fields(schema, at=""):
 
 
 found = {}
-for module, name, answer in json.load(sys.stdin):
-    schema = getattr(modules[module], name)
+for name, answer in json.load(sys.stdin):
+    schema = getattr(services, name)
     Draft4Validator(schema).validate(answer)
     listed = dict(fields(schema))
-    found[f"{module}.{name}"] = {
+    found[name] = {
         "may": sorted(listed), "must": sorted(one for one, must in listed.items() if must)
     }
 print(json.dumps(found, indent=1, sort_keys=True))
 """
 
 
-def answers() -> list[tuple[str, str, Any]]:
+def answers() -> list[tuple[str, Any]]:
     """The schema and the answer of each request of ``ASKED``."""
-    api, found = Api(roots=ROOTS, disabled=True, disabled_reason="why"), []
-    for module, schema, method, path, version in ASKED:
+    api, found = Api(disabled=True, disabled_reason="why"), []
+    for schema, method, path, version in ASKED:
         status, answer = api(method, f"/v2.1{path}", {"status": "enabled"}, version)
         assert status == 200, (path, version, answer)
-        found.append((module, schema, answer))
+        found.append((schema, answer))
     return found
 
 
@@ -473,9 +403,7 @@ def fields_of(answer: Any, may: set[str], at: str = "") -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("schema", "answer"), [(f"{m}.{s}", answer) for m, s, answer in answers()], ids=lambda one: one
-)
+@pytest.mark.parametrize(("schema", "answer"), answers(), ids=lambda one: one)
 def test_answers_have_the_fields_that_nova_allows_and_demands(schema: str, answer: Any) -> None:
     known = json.loads(NOVA_FIELDS.read_text())[schema]
     found = fields_of(answer, set(known["may"]))
@@ -520,7 +448,7 @@ class Confirmed(Api):
     """Behind a Keystone that has confirmed a token, with a policy file or without."""
 
     def __init__(self, directory: Path, policy_file: str = "") -> None:
-        super().__init__(roots=ROOTS[:1])
+        super().__init__()
         (directory / "policy.yaml").write_text(policy_file)
         (directory / "r.conf").write_text("[DEFAULT]\n")
         conf = cfg.ConfigOpts()
@@ -542,11 +470,9 @@ class Confirmed(Api):
 def test_only_administrators_come_through(tmp_path: Path, roles: str, status: int) -> None:
     api = Confirmed(tmp_path)
     assert api.by(roles, "GET", "/v2.1/os-services")[0] == status
-    assert api.by(roles, "GET", "/v2.1/os-hypervisors")[0] == status
     body = {"status": "disabled"}
     assert api.by(roles, "PUT", f"/v2.1/os-services/{UUID}", body)[0] == status
     assert bool(api.log) == (status == 200)
-    assert api.by(roles, "GET", "/v2.1/os-availability-zone")[0] == 200
 
 
 def test_a_policy_file_with_novas_rule_names_decides(tmp_path: Path) -> None:
