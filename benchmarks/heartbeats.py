@@ -1,6 +1,6 @@
 """Measure the CPU time of a heartbeat at the centre, beside a service's in Nova.
 
-    python -m benchmarks.heartbeats [--hosts N] [--rounds N] [--rate N] [--on postgresql]
+    python -m benchmarks.heartbeats [--hosts N] [--rounds N] [--rate N]
         [--reference PYTHON]
 
 Starts a RabbitMQ, a database and one compute-registry, and sends the heartbeats of many hosts with
@@ -33,7 +33,7 @@ from agent.switching.host_status import VERSION_6, HostStatus, status_document
 from benchmarks.compare import REPOSITORY
 from benchmarks.fleet import meter
 from benchmarks.nova_service import Nova
-from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
@@ -51,13 +51,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--hosts", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=10, help="heartbeats of each host")
     parser.add_argument("--rate", type=float, default=200.0, help="heartbeats in a second")
-    parser.add_argument("--on", choices=("mariadb", "postgresql"), default="mariadb")
     parser.add_argument("--reference", metavar="PYTHON", help="interpreter with nova")
     options = parser.parse_args(argv)
-    server = PostgreSQL if options.on == "postgresql" else MariaDB
     with RabbitMQ() as broker, tempfile.TemporaryDirectory() as directory:
         print(f"{'':44} {'service':>8} {'database':>8} {'RabbitMQ':>8}   ms of CPU")  # noqa: T201
-        with server() as database:
+        with MariaDB() as database:
             _measure_registry(options, broker, database, Path(directory))
         if options.reference:
             with MariaDB() as database:
@@ -65,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _measure_registry(
-    options: argparse.Namespace, broker: RabbitMQ, database: DatabaseServer, directory: Path
+    options: argparse.Namespace, broker: RabbitMQ, database: MariaDB, directory: Path
 ) -> None:
     place = directory / "registry"
     place.mkdir()
@@ -117,7 +115,7 @@ def _beat_answered(host: Heartbeat) -> None:
 
 
 def _measure_conductor(
-    options: argparse.Namespace, broker: RabbitMQ, database: DatabaseServer, directory: Path
+    options: argparse.Namespace, broker: RabbitMQ, database: MariaDB, directory: Path
 ) -> None:
     place = directory / "nova"
     libraries = place / "libraries"  # nova's environment may lack the database's client

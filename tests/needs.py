@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from tests.servers import browser, keystone, libvirtd, prometheus, rabbitmq
-from tests.servers.databases import MariaDB, PostgreSQL
+from tests.servers.databases import MariaDB
 from tests.servers.reference import reference_python
 
 SERVERS: dict[str, Callable[[], str | None]] = {
@@ -20,7 +20,6 @@ SERVERS: dict[str, Callable[[], str | None]] = {
     "keystone": keystone.missing,
     "libvirtd": libvirtd.missing,
     "mariadb": MariaDB.missing,
-    "postgresql": PostgreSQL.missing,
     "prometheus": prometheus.missing,
     "rabbitmq": rabbitmq.missing,
 }
@@ -30,11 +29,6 @@ FIXTURES = {
     "mariadb": "mariadb",
     "own_broker": "rabbitmq",
 }
-DATABASES = [
-    pytest.param(kind, id=name, marks=pytest.mark.needs(name))
-    for name, kind in (("mariadb", MariaDB), ("postgresql", PostgreSQL))
-]
-"""Parameters: a test with each database server that the registry works with."""
 
 
 @cache

@@ -142,8 +142,8 @@ use_modules_of_debian() {
     local name suffix site
     site=$(echo "$1"/lib/python3*/site-packages)
     suffix=$("$SYSTEM_PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-    rm -rf "$site"/{_yaml,yaml,pyyaml,psycopg2,psycopg2_binary}{,[-.]*}
-    for name in libvirt.py "libvirtmod$suffix" libvirt_qemu.py "libvirtmod_qemu$suffix" psycopg2 _yaml yaml; do
+    rm -rf "$site"/{_yaml,yaml,pyyaml}{,[-.]*}
+    for name in libvirt.py "libvirtmod$suffix" libvirt_qemu.py "libvirtmod_qemu$suffix" _yaml yaml; do
         ln -s "../../../../python3/dist-packages/$name" "$site/$name"
     done
     ln -sf ../../../bin/python3 "$1/bin/python3"
@@ -249,8 +249,8 @@ Maintainer: $MAINTAINER
 Section: net
 Priority: optional
 Depends: $3
-Recommends: $4
-Installed-Size: $(du -sk --apparent-size "$tree" | cut -f1)
+${4:+Recommends: $4
+}Installed-Size: $(du -sk --apparent-size "$tree" | cut -f1)
 Homepage: https://docs.openstack.org/placement/latest/
 Description: $5
 $(sed 's/^/ /; s/^ $/ ./')
@@ -299,14 +299,14 @@ sends only the difference.
 .
 The driver for libvirt needs python3-libvirt.
 DESCRIPTION
-    package compute-registry all "$same, systemd | systemd-sysusers" python3-psycopg2 \
+    package compute-registry all "$same, systemd | systemd-sysusers" '' \
         'keeps the service records of a fleet of compute-agents' <<DESCRIPTION
 The registry runs on controllers. It has a record for each host of a fleet of
 compute-agents: whether the host is disabled, why and since when, and when its
 agent was last alive. Agents and operators reach it over the message bus, other
 programs over a REST API that is compatible with Nova's os-services.
 .
-The records are in MariaDB, or in PostgreSQL with python3-psycopg2.
+The records are in MariaDB.
 DESCRIPTION
     rm -rf "$BUILD/tree"
 }

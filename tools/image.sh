@@ -61,7 +61,7 @@ make_root() {
     sources_of "$RELEASE" >"$BUILD/sources"
     [ -s "$BUILD/sources" ] || fail "apt has no source of Debian $RELEASE here" 'Run: apt-get update'
     quietly 'Is there a network?' as_root mmdebstrap --variant=essential "${includes[@]}" \
-        --include=python3-libvirt,python3-psycopg2,ca-certificates,systemd-standalone-sysusers \
+        --include=python3-libvirt,ca-certificates,systemd-standalone-sysusers \
         --hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount \
         --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/man/*' \

@@ -26,7 +26,7 @@ LIBVIRT_PACKAGES=(libvirt-daemon-system libvirt-daemon libvirt-daemon-driver-qem
     libvirt-clients "$QEMU_PACKAGE" qemu-utils udev)
 
 # shellcheck disable=SC2034
-SERVER_PACKAGES=(mariadb-server postgresql rabbitmq-server)
+SERVER_PACKAGES=(mariadb-server rabbitmq-server)
 
 say() { printf '==> %s\n' "$*"; }
 
@@ -150,7 +150,7 @@ fi
 
 # Servers that only tests need.  Those that this run has installed are disabled, so that they do not
 # start at boot; those that were installed before are left as they are.
-SERVER_UNITS=(rabbitmq-server.service epmd.service epmd.socket mariadb.service postgresql.service
+SERVER_UNITS=(rabbitmq-server.service epmd.service epmd.socket mariadb.service
     prometheus.service)
 
 units_on_disk() {

@@ -75,7 +75,7 @@ fi
 long=()
 if [ "${1:-}" = --faults ]; then
     shift
-    long=(iptables binutils debootstrap lintian python3-pip python3-yaml python3-libvirt python3-psycopg2)
+    long=(iptables binutils debootstrap lintian python3-pip python3-yaml python3-libvirt)
 fi
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \

@@ -28,8 +28,7 @@ REGISTRY: list[cfg.Opt] = [
         secret=True,
         default="",
         help="For compute-registry: the SQLAlchemy URL of the fleet's database, "
-        "mysql+pymysql://user:password@host/name or "
-        "postgresql+psycopg2://user:password@host/name.",
+        "mysql+pymysql://user:password@host/name.",
     ),
     cfg.IntOpt(
         "service_down_time",

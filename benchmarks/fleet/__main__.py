@@ -15,10 +15,8 @@ from typing import Any
 from benchmarks.fleet import large_host
 from benchmarks.fleet.centre import Centre, Shape
 from benchmarks.fleet.scenarios import Scenarios
-from tests.servers.databases import MariaDB, PostgreSQL
 
 RESULTS = Path(__file__).resolve().parents[2] / "build" / "fleet"
-DATABASES = {"mariadb": MariaDB, "postgresql": PostgreSQL}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -31,8 +29,6 @@ def main(arguments: list[str] | None = None) -> None:
         asked.heartbeat,
         asked.workers,
         asked.processes,
-        DATABASES[asked.placement_on],
-        DATABASES[asked.registry_on],
     )
     results = []
     for end in (
@@ -57,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _write(asked: argparse.Namespace, results: list[dict[str, Any]]) -> None:
     """Write the results so far, after each scenario, since a run may be ended early."""
-    out = asked.out or RESULTS / f"on-{asked.placement_on}.json"
+    out = asked.out or RESULTS / "on-mariadb.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({**_about(asked), "scenarios": results}, indent=1) + "\n")
 
@@ -76,6 +72,8 @@ def _about(asked: argparse.Namespace) -> dict[str, Any]:
         "load": round(os.getloadavg()[2], 1),
         "providers": large_host.PROVIDERS,
         "guests": large_host.GUESTS,
+        "placement_on": "mariadb",
+        "registry_on": "mariadb",
         **options,
     }
 
@@ -101,10 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--processes", type=int, default=3, help="number of processes that run the hosts"
     )
-    parser.add_argument("--placement-on", choices=DATABASES, default="mariadb")
-    parser.add_argument("--registry-on", choices=DATABASES, default="postgresql")
     parser.add_argument(
-        "--out", type=Path, help="the JSON file; default: build/fleet/on-DATABASE.json"
+        "--out", type=Path, help="the JSON file; default: build/fleet/on-mariadb.json"
     )
     return parser
 

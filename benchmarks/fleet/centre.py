@@ -16,7 +16,7 @@ from agent.registry.client import RegistryClient
 from benchmarks.fleet import large_host
 from reportclient.snapshot import Snapshot
 from tests.servers.bulk_load import Held
-from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.servers.databases import MariaDB
 from tests.servers.fleet import Fleet
 from tests.servers.placement_workers import PlacementWorkers
 from tests.servers.process import Server
@@ -44,8 +44,6 @@ class Shape:
     """Real seconds between heartbeats."""
     workers: int = 2
     processes: int = 3
-    placement_on: type[DatabaseServer] = MariaDB
-    registry_on: type[DatabaseServer] = PostgreSQL
 
     @property
     def known(self) -> int:
@@ -122,8 +120,8 @@ class Centre(Server):
     def start(self) -> None:
         """Start all servers; the hosts wait for their commands."""
         shape, enter = self.shape, self._stack.enter_context
-        self.placement_db = enter(shape.placement_on())
-        self.registry_db = enter(shape.registry_on())
+        self.placement_db = enter(MariaDB())
+        self.registry_db = enter(MariaDB())
         self.broker = enter(RabbitMQ())
         url = self.placement_db.create("placement")
         self.placement = enter(PlacementWorkers(self.place("placement"), url, shape.workers))

@@ -15,7 +15,7 @@ from benchmarks.fleet.centre import PERIOD, Centre
 from benchmarks.fleet.extrapolated import agent_calls
 from benchmarks.fleet.large_host import TOTALS
 from benchmarks.fleet.measured import Measured, comb, measured, until, worst
-from tests.servers.databases import DatabaseServer
+from tests.servers.databases import MariaDB
 from tests.servers.fleet_hosts import name_of
 from tests.servers.rabbitmq import RabbitMQ
 
@@ -122,7 +122,7 @@ class Scenarios:
         """Kill the registry's database and start it again a heartbeat later."""
         return self._back("the registry's database is back", self.centre.registry_db)
 
-    def _back(self, name: str, server: RabbitMQ | DatabaseServer) -> Measured:
+    def _back(self, name: str, server: RabbitMQ | MariaDB) -> Measured:
         beat = self.centre.shape.heartbeat
         with self.measured(name) as scenario:
             server.kill9()

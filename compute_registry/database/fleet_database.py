@@ -1,4 +1,4 @@
-"""The database of a fleet, by SQLAlchemy and oslo.db: MariaDB or PostgreSQL; SQLite for trials.
+"""The database of a fleet, by SQLAlchemy and oslo.db: MariaDB; SQLite for trials.
 
 oslo.db's enginefacade would replace two lines of ``run``: it retries nothing, and translates no
 errors into the registry's; a transaction costs about the same CPU with it.
@@ -24,7 +24,6 @@ _MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
 _DEFAULTS = {
     # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
     "mysql": _MYSQL | {"charset": "utf8mb4"},
-    "postgresql": {"options": "-c statement_timeout=4000"},
     "sqlite": {"timeout": "4"},
 }
 """Query parameters of the URL by backend.  A hung database costs a caller at most two of its
@@ -63,14 +62,19 @@ class FleetDatabase:
             raise RegistryUnavailable(f"{option} is not set: the URL of the fleet's database")
         try:
             url = sa.make_url(connection)
-            defaults = _DEFAULTS.get(url.get_backend_name(), {})
+            backend = url.get_backend_name()
+            if backend not in DIALECTS:
+                raise RegistryUnavailable(
+                    f"{option}: {backend} is not supported: use mysql+pymysql"
+                )
+            defaults = _DEFAULTS.get(backend, {})
             added = {name: value for name, value in defaults.items() if name not in url.query}
             engine: sa.Engine = engines.create_engine(
                 url.update_query_dict(added),
                 max_retries=0,
                 sqlite_fk=True,
                 mysql_sql_mode="TRADITIONAL",
-                **({} if url.get_backend_name() == "sqlite" else _POOL),
+                **({} if backend == "sqlite" else _POOL),
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port, which SQLAlchemy's pattern does not check.
@@ -78,20 +82,10 @@ class FleetDatabase:
             raise RegistryUnavailable(f"{option}: {why}") from err
         if url.port is not None and not 0 < url.port < 65536:
             raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
-        if engine.dialect.name not in DIALECTS:
-            supported = "mysql+pymysql or postgresql+psycopg2"
-            raise RegistryUnavailable(
-                f"{option}: {engine.dialect.name} is not supported: use {supported}"
-            )
-        if engine.dialect.name == "sqlite":
+        if backend == "sqlite":
             if not url.database:
                 raise RegistryUnavailable(f"{option}: a database in memory is not supported")
             sa.event.listen(engine, "connect", add_functions)
-        if engine.dialect.name == "postgresql":
-            # psycopg2 is needed only here.
-            from compute_registry.database.postgresql import bound_answers  # noqa: PLC0415
-
-            bound_answers()
         return cls(engine)
 
     @property

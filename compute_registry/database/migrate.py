@@ -17,12 +17,7 @@ from agent.registry.errors import RegistryUnavailable
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK = "compute-registry-schema"
 LOCK_WITHIN = 3
-"""Seconds to wait for another instance's upgrade (MySQL); then the instance starts again."""
-_KEY = sa.func.hashtext(LOCK)
-_LOCKS = {
-    "mysql": (sa.func.get_lock(LOCK, LOCK_WITHIN), sa.func.release_lock(LOCK)),
-    "postgresql": (sa.func.pg_advisory_lock(_KEY), sa.func.pg_advisory_unlock(_KEY)),
-}
+"""Seconds to wait for another instance's upgrade; then the instance starts again."""
 
 
 def config() -> Config:
@@ -54,8 +49,7 @@ def _locked(connection: sa.Connection) -> Iterator[None]:
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # not wait for a write of another instance
         yield
         return
-    take, release = _LOCKS["postgresql" if connection.dialect.name == "postgresql" else "mysql"]
-    taken = connection.execute(sa.select(take)).scalar()
+    taken = connection.execute(sa.select(sa.func.get_lock(LOCK, LOCK_WITHIN))).scalar()
     connection.commit()
     if taken == 0:
         raise RegistryUnavailable(
@@ -65,5 +59,5 @@ def _locked(connection: sa.Connection) -> Iterator[None]:
         yield
     finally:
         connection.rollback()
-        connection.execute(sa.select(release))
+        connection.execute(sa.select(sa.func.release_lock(LOCK)))
         connection.commit()

@@ -79,8 +79,6 @@ class Now(FunctionElement[float]):
 
 _NOW = {
     "mysql": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
-    # now() would be the time of the transaction's start.
-    "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)",
     "sqlite": "now_in_seconds()",  # see add_functions
 }
 DIALECTS = frozenset({*_NOW, "mariadb"})

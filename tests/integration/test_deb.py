@@ -170,9 +170,7 @@ def check_the_installed(host: Host) -> None:
     """Libraries of Debian's, compiled modules, no profile of AppArmor, and a driver of another's."""
     root = host.container.root
     python = "/usr/lib/compute-agent/bin/python"
-    debians = (
-        "import libvirt, psycopg2, yaml; libvirt.openReadOnly('test:///default'); yaml.CSafeLoader"
-    )
+    debians = "import libvirt, yaml; libvirt.openReadOnly('test:///default'); yaml.CSafeLoader"
     host.container.run(python, "-c", debians)
     assert list(
         root.glob("usr/lib/compute-agent/lib/python3*/site-packages/agent/__pycache__/main.*")

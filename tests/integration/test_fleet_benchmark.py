@@ -40,7 +40,7 @@ def scenario(name, **more):
 
 RESULTS = {
     "date": "2026-01-01", "commit": "abc", "hosts": 10, "rack": 1, "providers": 33, "guests": 20,
-    "placement_on": "mariadb", "registry_on": "postgresql", "workers": 2, "processors": 2,
+    "placement_on": "mariadb", "registry_on": "mariadb", "workers": 2, "processors": 2,
     "load": 1.0, "compressed": 10, "heartbeat": 10,
     "scenarios": [scenario("a quiet hour"), scenario("a rack boots, cold", right_after=4.5)],
 }  # fmt: skip
@@ -61,7 +61,7 @@ def test_the_page_has_each_scenario_and_what_nova_sends_then():
 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
-@pytest.mark.needs("rabbitmq", "mariadb", "postgresql")
+@pytest.mark.needs("rabbitmq", "mariadb")
 def test_the_smallest_fleet_goes_through_all_scenarios_and_ends_right(tmp_path):
     out = tmp_path / "measured.json"
     small = ("--hosts", "6", "--rack", "2", "--quiet-minutes", "2", "--processes", "2")

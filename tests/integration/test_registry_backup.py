@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -16,10 +15,8 @@ from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from tests.integration.switched import has_trait, options, root_of
-from tests.needs import DATABASES
-from tests.servers import databases
 from tests.servers.agent import REPOSITORY, AgentProcess
-from tests.servers.databases import DatabaseServer, MariaDB
+from tests.servers.databases import MariaDB
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
@@ -28,14 +25,14 @@ from tests.waiting import eventually
 PAGE = (REPOSITORY / "docs" / "registry-backup.rst").read_text()
 NAMES = ("host1", "host2", "host3")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mariadb")]
 
 
 class Fleet:
     """A registry on a database, and an agent for each host."""
 
     def __init__(
-        self, directory: Path, database: DatabaseServer, broker: RabbitMQ, placement: RealPlacement
+        self, directory: Path, database: MariaDB, broker: RabbitMQ, placement: RealPlacement
     ) -> None:
         self.directory, self.database, self.placement = directory, database, placement
         (directory / "registry").mkdir()
@@ -75,18 +72,9 @@ class Fleet:
                 self._shell(line)
 
     def _shell(self, line: str) -> None:
-        environment = os.environ | {
-            "PGHOST": "127.0.0.1",
-            "PGPORT": str(self.database.port),
-            "PGUSER": "postgres",
-            "PATH": databases.search_path("pg_dump"),
-        }
-        if isinstance(self.database, MariaDB):
-            program, _, rest = line.partition(" ")
-            line = f"{program} -h 127.0.0.1 -P {self.database.port} -u root {rest}"
-        done = subprocess.run(
-            line, shell=True, cwd=self.directory, env=environment, capture_output=True, text=True
-        )
+        program, _, rest = line.partition(" ")
+        line = f"{program} -h 127.0.0.1 -P {self.database.port} -u root {rest}"
+        done = subprocess.run(line, shell=True, cwd=self.directory, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
     def record(self, name: str) -> ServiceRecord | None:
@@ -111,19 +99,15 @@ class Fleet:
         self.transport.cleanup()
 
 
-@pytest.fixture(params=DATABASES)
-def fleet(
-    request: pytest.FixtureRequest, tmp_path: Path, own_broker: RabbitMQ, placement: RealPlacement
-) -> Iterator[Fleet]:
-    kind: type[DatabaseServer] = request.param
-    with kind() as database:
+@pytest.fixture
+def fleet(tmp_path: Path, own_broker: RabbitMQ, placement: RealPlacement) -> Iterator[Fleet]:
+    with MariaDB() as database:
         fleet = Fleet(tmp_path, database, own_broker, placement)
         yield fleet
         fleet.stop()
 
 
 def test_a_restore_enables_no_host_and_disables_those_that_were_disabled(fleet: Fleet) -> None:
-    kind = "mariadb" if isinstance(fleet.database, MariaDB) else "postgresql"
     for agent in fleet.agents.values():
         agent.start()
     for name in NAMES:
@@ -135,7 +119,7 @@ def test_a_restore_enables_no_host_and_disables_those_that_were_disabled(fleet: 
 
     switch("host2", disabled=True, reason="in the backup")
     eventually(lambda: fleet.is_disabled("host2"))
-    fleet.run(f"{kind}-dump")
+    fleet.run("dump")
 
     switch("host1", disabled=True, reason="after the backup")
     switch("host2", disabled=False)
@@ -154,7 +138,7 @@ def test_a_restore_enables_no_host_and_disables_those_that_were_disabled(fleet: 
     eventually(lambda: fleet.is_enabled("host2"))
     assert fleet.record("host3") is None
 
-    fleet.run(f"{kind}-restore")
+    fleet.run("restore")
     eventually(lambda: fleet.is_disabled("host1"))
     eventually(lambda: fleet.is_disabled("host2"))
     record = fleet.record("host3")

@@ -38,7 +38,6 @@ def load(
         loading.insert(PROVIDERS, loading.providers(generation))
         loading.parts()
         loading.allocations(held or {})
-        loading.go_on_counting()
     engine.dispose()
 
 
@@ -115,15 +114,6 @@ class _Loading:
                 for name, used in of_it.items()
             ),
         )
-
-    def go_on_counting(self) -> None:
-        """PostgreSQL's sequences do not notice that somebody chose numbers himself."""
-        if self._connection.dialect.name == "postgresql":
-            for table in (PROVIDERS, "placement_aggregates", "projects", "users"):
-                last = f"SELECT max(id) FROM {table}"
-                self._connection.execute(
-                    sa.text(f"SELECT setval('{table}_id_seq', ({last})) WHERE ({last}) > 0")
-                )
 
     def _names(self, table: str) -> dict[str, int]:
         names = self._tables.tables[table]

@@ -1,4 +1,4 @@
-"""A real MariaDB and a real PostgreSQL for tests: private, killable, gone when the test is."""
+"""A real MariaDB for tests: private, killable, gone when the test is."""
 
 from __future__ import annotations
 
@@ -14,25 +14,16 @@ from pathlib import Path
 from tests.servers.ports import free_port
 from tests.servers.process import Server, children, end, suspended, wait_for, wait_until_gone
 
-POSTGRESQL_PROGRAMS = Path("/usr/lib/postgresql")
-
-
-def search_path(name: str) -> str:
-    """PATH with the newest PostgreSQL that has this program before it."""
-    newest = sorted(POSTGRESQL_PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: path.parts[4])
-    path = os.pathsep.join([*map(str, {each.parent for each in newest[-1:]}), os.environ["PATH"]])
-    return f"{path}:/usr/sbin:/sbin"
+PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb")
+USER = "mysql"
 
 
 def _program(name: str) -> str | None:
-    return shutil.which(name, path=search_path(name))
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
-class DatabaseServer(Server):
+class MariaDB(Server):
     """One server process of its own over a directory of its own."""
-
-    programs: tuple[str, ...]
-    user: str
 
     def __init__(self, where: str = "/tmp") -> None:
         """``where``: ``/dev/shm`` for large schemas, which a disk takes minutes to create."""
@@ -40,14 +31,14 @@ class DatabaseServer(Server):
         self.directory = Path(tempfile.mkdtemp(prefix="db-", dir=where))
         self._process: subprocess.Popen[bytes] | None = None
 
-    @classmethod
-    def missing(cls) -> str | None:
+    @staticmethod
+    def missing() -> str | None:
         """Why it can't run here, or ``None``."""
-        lacking = [name for name in cls.programs if _program(name) is None]
+        lacking = [name for name in PROGRAMS if _program(name) is None]
         return f"not installed: {', '.join(lacking)}" if lacking else None
 
     def url(self, database: str) -> str:
-        raise NotImplementedError
+        return f"mysql+pymysql://root@127.0.0.1:{self.port}/{database}"
 
     def create(self, database: str) -> str:
         """A new, empty database; its URL."""
@@ -79,7 +70,7 @@ class DatabaseServer(Server):
         assert self._process is not None
         helpers = children(self._process.pid)
         end(self._process, signal.SIGKILL)
-        wait_until_gone(helpers)  # PostgreSQL's hold its shared memory a moment longer
+        wait_until_gone(helpers)
 
     def hung(self) -> AbstractContextManager[None]:
         """It keeps its connections, and answers nothing, until the end of the block."""
@@ -89,71 +80,11 @@ class DatabaseServer(Server):
     def stop(self) -> None:
         """End it and forget its data."""
         process, self._process = self._process, None
-        end(process, signal.SIGINT if self.user == "postgres" else signal.SIGTERM)
+        end(process, signal.SIGTERM)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")[-2000:]
-
-    def _initialise(self) -> list[str]:
-        raise NotImplementedError
-
-    def _serve(self) -> list[str]:
-        raise NotImplementedError
-
-    def _client(self) -> list[str]:
-        raise NotImplementedError
-
-    def sql(self, text: str) -> str:
-        return self._run(*self._client(), text)
-
-    def _answers(self) -> bool:
-        done = subprocess.run([*self._client(), "SELECT 1"], capture_output=True, check=False)
-        return done.returncode == 0
-
-    def _run(self, *command: str) -> str:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env=self._environment(),
-            **self._as_user(),
-        )
-        if done.returncode:
-            raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
-        return done.stdout
-
-    def _environment(self) -> dict[str, str]:
-        """A MariaDB that starts removes the temporary files of another with the same TMPDIR."""
-        return {**os.environ, "TMPDIR": str(self.directory / "tmp"), "HOME": str(self.directory)}
-
-    def _own(self) -> None:
-        (self.directory / "tmp").mkdir(exist_ok=True)
-        if os.geteuid() == 0:
-            entry = pwd.getpwnam(self.user)
-            for path in (self.directory, self.directory / "tmp"):
-                os.chown(path, entry.pw_uid, entry.pw_gid)
-
-    def _as_user(self) -> dict[str, object]:
-        if os.geteuid() != 0:
-            return {"cwd": self.directory}
-        entry = pwd.getpwnam(self.user)
-        return {
-            "user": entry.pw_uid,
-            "group": entry.pw_gid,
-            "extra_groups": [],
-            "cwd": self.directory,
-        }
-
-
-class MariaDB(DatabaseServer):
-    programs = ("mariadbd", "mariadb-install-db", "mariadb")
-    user = "mysql"
-
-    def url(self, database: str) -> str:
-        return f"mysql+pymysql://root@127.0.0.1:{self.port}/{database}"
 
     def _initialise(self) -> list[str]:
         return [
@@ -185,6 +116,49 @@ class MariaDB(DatabaseServer):
             *("-u", "root", "-e"),
         ]
 
+    def sql(self, text: str) -> str:
+        return self._run(*self._client(), text)
+
+    def _answers(self) -> bool:
+        done = subprocess.run([*self._client(), "SELECT 1"], capture_output=True, check=False)
+        return done.returncode == 0
+
+    def _run(self, *command: str) -> str:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=self._environment(),
+            **self._as_user(),
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        """A MariaDB that starts removes the temporary files of another with the same TMPDIR."""
+        return {**os.environ, "TMPDIR": str(self.directory / "tmp"), "HOME": str(self.directory)}
+
+    def _own(self) -> None:
+        (self.directory / "tmp").mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(USER)
+            for path in (self.directory, self.directory / "tmp"):
+                os.chown(path, entry.pw_uid, entry.pw_gid)
+
+    def _as_user(self) -> dict[str, object]:
+        if os.geteuid() != 0:
+            return {"cwd": self.directory}
+        entry = pwd.getpwnam(USER)
+        return {
+            "user": entry.pw_uid,
+            "group": entry.pw_gid,
+            "extra_groups": [],
+            "cwd": self.directory,
+        }
+
 
 class ReplicatedMariaDB(MariaDB):
     """With a binary log: another one can be its replica, as :meth:`follow` makes it."""
@@ -213,33 +187,3 @@ class ReplicatedMariaDB(MariaDB):
     def _serve(self) -> list[str]:
         words = [word for word in super()._serve() if word != "--skip-log-bin"]
         return [*words, f"--log-bin={self.directory}/binlog", f"--server-id={self.port}"]
-
-
-class PostgreSQL(DatabaseServer):
-    programs = ("postgres", "initdb", "psql")
-    user = "postgres"
-
-    def url(self, database: str) -> str:
-        return f"postgresql+psycopg2://postgres@127.0.0.1:{self.port}/{database}"
-
-    def _initialise(self) -> list[str]:
-        return [
-            *(_program("initdb"), "-D", f"{self.directory}/data", "-A", "trust"),
-            *("-U", "postgres", "--no-sync", "-E", "UTF8"),
-        ]
-
-    def _serve(self) -> list[str]:
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": str(self.directory),
-            "fsync": "off",
-            "full_page_writes": "off",
-        }
-        said = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return [_program("postgres"), "-D", f"{self.directory}/data", "-p", str(self.port), *said]
-
-    def _client(self) -> list[str]:
-        return [
-            *(_program("psql"), "-X", "-q", "-h", "127.0.0.1", "-p", str(self.port)),
-            *("-U", "postgres", "-c"),
-        ]

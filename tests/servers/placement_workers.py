@@ -1,4 +1,4 @@
-"""A real Placement as sites run it: over MariaDB or PostgreSQL, with several processes.
+"""A real Placement as sites run it: over MariaDB, with several processes.
 
 It can be away behind a proxy that lives: then everybody gets 503.
 """

@@ -63,7 +63,6 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "oslo_reports": ("agent/reporting/guru.py",),
     "oslo_messaging": ("agent/bus/messaging.py",),
     "oslo_service": ("agent/bus/messaging.py",),
-    "psycopg2": ("compute_registry/database/postgresql.py",),
     "sqlalchemy": ("compute_registry/database/*", "compute_registry/store.py"),
     "webob": ("compute_registry/*",),
     "werkzeug": ("compute_registry/*",),

@@ -21,11 +21,10 @@ from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.web import registry_app
 from tests.registries import ended, host_record, registry_at
 from tests.servers import records
-from tests.servers.databases import MariaDB, PostgreSQL
+from tests.servers.databases import MariaDB
 
 ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
-SERVERS = {"mariadb": MariaDB, "postgresql": PostgreSQL}
-BUILT = ["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)]
+MARIADB = pytest.param("mariadb", marks=[pytest.mark.slow, pytest.mark.needs("mariadb")])
 
 
 class Seen(NamedTuple):
@@ -149,30 +148,19 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def databases() -> Iterator[Callable[[str], str]]:
-    """The URL of a new database of a server, which is started once."""
-    started: dict[str, Any] = {}
-
-    def url(name: str) -> str:
-        if name not in started:
-            if missing := SERVERS[name].missing():
-                pytest.skip(missing)
-            started[name] = SERVERS[name]().__enter__()
-        return started[name].create(f"r{uuidlib.uuid4().hex[:12]}")
-
-    yield url
-    for each in started.values():
-        each.stop()
+def mariadb() -> Iterator[MariaDB]:
+    with MariaDB() as server:
+        yield server
 
 
-@pytest.fixture(params=["document", *BUILT])
+@pytest.fixture(params=["document", "sqlite", MARIADB])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "document":
         yield host_record(tmp_path)
         return
     where: Path | str = tmp_path
-    if request.param in SERVERS:
-        where = request.getfixturevalue("databases")(request.param)
+    if request.param == "mariadb":
+        where = request.getfixturevalue("mariadb").create(f"r{uuidlib.uuid4().hex[:12]}")
     store = registry_at(where)
     yield store
     store.database.dispose()
