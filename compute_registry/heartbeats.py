@@ -1,12 +1,20 @@
-"""Heartbeats that report nothing new: recorded together, once a second, and not answered."""
+"""Heartbeats that report nothing new: recorded together, once a second, and not answered.
+
+A broker that hangs, or takes no messages since its memory is full, keeps its connections.  Then the
+silence of hosts says nothing about them; so the registry sends messages to itself.
+"""
 
 import logging
+import secrets
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from queue import SimpleQueue
 
 from agent.bus.errors import MessagingError
+from agent.bus.messaging import RpcClient
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.checks import Report
 from agent.registry.errors import RegistryError
@@ -16,6 +24,10 @@ LOG = logging.getLogger(__name__)
 
 TOGETHER = 1.0
 """Seconds of heartbeats that are recorded together."""
+ECHO_WITHIN = 5.0
+"""Seconds after an echo in which others' messages are expected to arrive, too."""
+ECHO_TIMEOUT = 2.0
+"""Seconds to send one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +66,31 @@ class Heartbeats:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:
             LOG.exception("Heartbeats of %d hosts were not recorded", len(beats))
+
+
+@dataclass(slots=True)
+class Echo:
+    """Whether this registry can be heard: it sends itself, ``name``, messages over the broker."""
+
+    rpc: RpcClient
+    name: str
+    clock: Callable[[], float] = time.monotonic
+    _number: str = field(default_factory=secrets.token_hex)
+    """Known to this instance only."""
+    _heard_at: float = -inf
+
+    def send(self) -> None:
+        """Send a message; it comes back to :meth:`hear`."""
+        try:
+            self.rpc.call("echo", server=self.name, answered=False, number=self._number)
+        except MessagingError as err:
+            LOG.debug("No echo: %s", err)
+
+    def hear(self, number: object) -> None:
+        """Note that a message came; one of somebody else counts for nothing."""
+        if number == self._number:
+            self._heard_at = self.clock()
+
+    def is_heard(self) -> bool:
+        """Return whether a message came back lately."""
+        return self.clock() - self._heard_at <= ECHO_WITHIN

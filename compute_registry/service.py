@@ -33,13 +33,10 @@ from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from compute_registry import config
 from compute_registry.database.fleet_database import FleetDatabase
-from compute_registry.echo import TIMEOUT, Echo
-from compute_registry.endpoint import RegistryEndpoint
-from compute_registry.heartbeats import Heartbeats
-from compute_registry.permission import RegistryPermissions
-from compute_registry.rest.server import listen
+from compute_registry.endpoint import RegistryEndpoint, RegistryPermissions
+from compute_registry.heartbeats import ECHO_TIMEOUT, Echo, Heartbeats
 from compute_registry.store import SqlRegistry
-from compute_registry.web import application
+from compute_registry.web import application, listen
 
 if TYPE_CHECKING:
     from compute_registry.metrics import RegistryMonitoring
@@ -47,8 +44,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 UNUSABLE = 2
 REPEATING = (
-    *("compute_registry.heartbeats", "compute_registry.store.records", "compute_registry.web"),
-    *("waitress", "waitress.queue"),
+    *("compute_registry.heartbeats", "compute_registry.store.records"),
+    *("compute_registry.keystone", "compute_registry.web", "waitress", "waitress.queue"),
 )
 """Loggers that write a line for each failed batch of heartbeats, each refused root and unreadable
 record, each token that can't be checked, each request that ends with an unexpected error, and each
@@ -252,7 +249,7 @@ class _Process:
         own = messaging.Target(
             exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
         )
-        echo = self.echo = Echo(messaging.RpcClient(transport, own, TIMEOUT), name)
+        echo = self.echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
         endpoint = RegistryEndpoint(store, on_echo=echo.hear)
         server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
         server.at_once = frozenset({"keep_alive", "echo"})

@@ -1,24 +1,21 @@
-"""The Flask application of compute-registry: the API and the page, behind authentication."""
+"""What compute-registry serves over HTTP: the API and the page, behind authentication."""
 
 import logging
 import re
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any
-from wsgiref.types import StartResponse, WSGIApplication
+from wsgiref.types import WSGIApplication
 
+import waitress
 from flask import Flask, Response, current_app, request
-from keystonemiddleware import audit, auth_token
-from keystonemiddleware import opts as keystone_opts
+from keystonemiddleware import audit
 from oslo_middleware.request_id import RequestId
-from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import (
     HTTPException,
     InternalServerError,
     MethodNotAllowed,
     NotFound,
-    Unauthorized,
 )
 from werkzeug.routing import Map
 
@@ -27,12 +24,10 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
-from compute_registry.bounded import Bounded
-from compute_registry.page.blueprint import PATH, add_page, error_page, is_page
-from compute_registry.page.login import GROUP, TOKEN, keystone_login, unreachable
+from compute_registry.keystone import TokenChecks, keystone_login
+from compute_registry.page.blueprint import add_page, error_page, is_page
 from compute_registry.page.trees import PlacementReads
-from compute_registry.rest.blueprint import add_api
-from compute_registry.rest.errors import http_error, json_error
+from compute_registry.rest.blueprint import add_api, http_error, json_error
 from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
 from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
@@ -40,6 +35,11 @@ from reportclient.http import PlacementAPI
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
+THREADS = 32
+"""Requests that are answered at the same time, including those that wait for an agent."""
+CONNECTIONS = 400
+"""Open connections, at most."""
+PROXY_HEADERS = "x-forwarded-for x-forwarded-proto x-forwarded-host"
 
 
 class RequestIds(RequestId):
@@ -146,64 +146,6 @@ def route_of(routes: Map, path: str) -> str | None:
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule).removeprefix("/{base}")
 
 
-NEEDS_TOKEN = (
-    f"the API takes a token in X-Auth-Token, such as `openstack token issue` prints; id and secret "
-    f"of an application credential only open {PATH}"
-)
-KEYSTONE_WITHIN = 10
-"""Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
-KEYSTONE_AT_ONCE = 8
-"""Calls to Keystone at the same time, a quarter of the server's threads."""
-Refuse = Callable[[dict[str, Any], HTTPException], Response]
-
-
-class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
-    """keystonemiddleware, with the options [keystone_authtoken].
-
-    A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
-    the cache wait for no others.
-    """
-
-    def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
-        for group, options in keystone_opts.list_auth_token_opts():
-            conf.register_opts(options, group)
-        conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
-        group = conf[GROUP]
-        self.refuse, self.uri = refuse, group.www_authenticate_uri
-        self.calls = Bounded("Keystone", KEYSTONE_AT_ONCE, group.http_connect_timeout)
-        super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
-
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """WSGI."""
-        try:
-            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
-                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
-                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
-            answer: Iterable[bytes] = super().__call__(environ, start_response)
-        except HTTPException as err:
-            return self.refuse(environ, err)(environ, start_response)
-        return answer
-
-    def _create_identity_server(self) -> Any:
-        server = super()._create_identity_server()
-        bounded = copy(server)  # the server calls its own method again after an error
-        bounded.verify_token = partial(self._verify, server.verify_token)
-        return bounded
-
-    def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        """Return what Keystone says about a token.
-
-        :raises ServiceUnavailable: nothing, or nothing in time.
-        """
-        try:
-            return self.calls(partial(verify, *args, **more))
-        except auth_token.InvalidToken:
-            raise
-        except Exception as err:
-            LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
-            raise unreachable(err) from err
-
-
 def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     """Return the application with a CADF event for each request and answer, by keystonemiddleware.
 
@@ -222,3 +164,29 @@ def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     except Exception as err:
         raise RegistryConfigError(f"[audit] audit_map_file {file}: {err}") from err
     return audited
+
+
+def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
+    """Return a server that listens; it answers once ``run`` is called.
+
+    :raises RegistryConfigError: the address or the port can't be used.
+    """
+    where = f"{settings.rest_bind}:{settings.rest_port}"
+    try:
+        return waitress.create_server(
+            application,
+            host=settings.rest_bind,
+            port=settings.rest_port,
+            threads=THREADS,
+            ident=None,
+            connection_limit=CONNECTIONS,
+            max_request_header_size=LONGEST_BODY,
+            max_request_body_size=LONGEST_BODY,
+            trusted_proxy=settings.trusted_proxy,
+            trusted_proxy_headers=PROXY_HEADERS if settings.trusted_proxy else "",
+        )
+    except (OSError, ValueError) as err:
+        why = getattr(err, "strerror", None) or err
+        raise RegistryConfigError(
+            f"[registry] rest_bind, rest_port: can't listen on {where}: {why}"
+        ) from err

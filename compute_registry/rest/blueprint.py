@@ -1,17 +1,39 @@
-"""The routes of the compute API: the calls of ``policy.CALLS``, and the versions for discovery."""
+"""The compute API: the routes of ``policy.CALLS``, the versions for discovery, and its errors."""
 
+import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from flask import Blueprint, Flask, Response, abort, g, request
 from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import HTTPException, default_exceptions
 from werkzeug.routing import BaseConverter
 
+from agent.registry import errors
 from agent.registry.control import Control
 from compute_registry.rest.policy import CALLS, Allowed, Call
 from compute_registry.rest.request import HEADERS, NEWEST, OLDEST, Request
 
 _UPDATED = "2013-07-23T11:33:21Z"
 """When Nova released the API v2.1; clients show it."""
+
+_STATUSES: Mapping[type[errors.RegistryError], int] = {
+    errors.UnknownHost: 404,
+    errors.ReasonRefused: 400,
+    errors.InputRefused: 400,
+    errors.RegistryUnavailable: 503,
+}
+"""Each other error is a conflict with the record as it is."""
+_NAMES = {
+    400: "badRequest",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "itemNotFound",
+    405: "badMethod",
+    409: "conflictingRequest",
+    501: "notImplemented",
+    503: "serviceUnavailable",
+}
 
 
 class Base(BaseConverter):
@@ -65,3 +87,16 @@ def _description() -> dict[str, Any]:
         "updated": _UPDATED,
         "links": [{"rel": "self", "href": f"{request.host_url}v2.1/"}],
     }
+
+
+def http_error(err: errors.RegistryError) -> HTTPException:
+    """Return the HTTP error for an error of the registry."""
+    return default_exceptions[_STATUSES.get(type(err), 409)](str(err))
+
+
+def json_error(err: HTTPException) -> Response:
+    """Return the answer with an error, in the form of Nova's."""
+    name = _NAMES.get(err.code or 0, "computeFault")
+    body = {name: {"code": err.code, "message": err.description}}
+    headers = err.get_headers()
+    return Response(json.dumps(body), err.code, headers, content_type="application/json")

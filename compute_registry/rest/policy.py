@@ -61,9 +61,13 @@ def list_rules() -> list[policy.RuleDefault]:
 
 
 def _for_admins(rule: str, description: str, method: str, path: str) -> policy.RuleDefault:
-    where = [{"method": method, "path": path}]
-    default = "rule:context_is_admin"
-    return policy.DocumentedRuleDefault(rule, default, description, where, scope_types=["project"])
+    return policy.DocumentedRuleDefault(
+        rule,
+        "rule:context_is_admin",
+        description,
+        [{"method": method, "path": path}],
+        scope_types=["project"],
+    )
 
 
 def allow_all(environ: dict[str, Any], rule: str) -> bool:  # noqa: ARG001

@@ -27,7 +27,7 @@ from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, status_document
-from compute_registry.rest import server
+from compute_registry import web
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.servers import records
@@ -538,7 +538,7 @@ def test_invented_tokens_at_a_keystone_that_hangs_are_refused_in_time_and_delay_
             ]
             for each in threads:
                 each.start()
-            eventually(lambda: len(answers) > 60 - server.THREADS)
+            eventually(lambda: len(answers) > 60 - web.THREADS)
             assert fetch(services, X_Auth_Token="token-admin")[0] == 200
             assert len(answers) < len(threads), "some wait for Keystone still"
             for each in threads:

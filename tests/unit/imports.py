@@ -33,7 +33,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "reportclient/http.py",
         "reportclient/transport.py",
         "agent/placement.py",
-        "compute_registry/page/login.py",
+        "compute_registry/keystone.py",
     ),
     "requests": ("reportclient/transport.py",),
     "tenacity": ("reportclient/root.py",),

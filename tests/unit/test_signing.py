@@ -11,7 +11,7 @@ from agent.bus.errors import NotPermitted, Sign
 from agent.bus.signing import Operator, host_key, signed
 from agent.registry import wire
 from agent.registry.permission import AgentPermissions
-from compute_registry.permission import RegistryPermissions
+from compute_registry.endpoint import RegistryPermissions
 
 MASTER = "a long random text"
 HOST1 = partial(signed, [host_key(MASTER, "host1")], "host1")

@@ -9,8 +9,8 @@ import pytest
 
 from agent.bus.errors import NotPermitted, TransportUnavailable
 from agent.bus.signing import Operator
-from compute_registry.echo import WITHIN, Echo
-from compute_registry.permission import RegistryPermissions
+from compute_registry.endpoint import RegistryPermissions
+from compute_registry.heartbeats import ECHO_WITHIN, Echo
 
 
 class Bus:
@@ -50,7 +50,7 @@ def test_a_registry_is_heard_as_long_as_its_messages_come_back(
     (call,) = bus.sent
     assert (call["method"], call["server"], call["answered"]) == ("echo", "one", False)
     echo.hear(call["number"])
-    now.seconds += WITHIN
+    now.seconds += ECHO_WITHIN
     assert echo.is_heard()
     now.seconds += 0.1
     assert not echo.is_heard()

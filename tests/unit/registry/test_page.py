@@ -24,14 +24,13 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry import config
-from compute_registry.bounded import Bounded
+from compute_registry.keystone import KeystoneCalls, Login, TokenChecks
 from compute_registry.page.blueprint import is_page
-from compute_registry.page.login import Login
 from compute_registry.page.selection import Host, Selection, common_domain, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.rest.errors import json_error
+from compute_registry.rest.blueprint import json_error
 from compute_registry.rest.policy import LIST, TREES
-from compute_registry.web import TokenChecks, refused, registry_app, split
+from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree
 from reportclient.snapshot import Snapshot
@@ -385,7 +384,7 @@ class Door:
             self._behind,
             self._log_in,
             None,
-            Bounded("Keystone", 1, 0.01 if hung else 10),
+            KeystoneCalls(1, 0.01 if hung else 10),
             partial(refused, Site().app),
         )
 

@@ -1,4 +1,4 @@
-"""Authentication of browsers: HTTP Basic with an application credential of Keystone.
+"""Authentication by Keystone: tokens of programs, application credentials of browsers.
 
 A browser sends no X-Auth-Token.  It prompts its user for a name and a password, which here are the
 id and the secret of an application credential.  So no user's password passes through this process,
@@ -8,30 +8,127 @@ checked like any other token.
 Only the page accepts these credentials.  The page is read-only, so cross-site requests do no harm.
 """
 
+import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
+from keystonemiddleware import auth_token
+from keystonemiddleware import opts as keystone_opts
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Forbidden, HTTPException, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Request, Response
 
-from compute_registry.bounded import Bounded
+from agent.loop import in_slot
+from compute_registry.page.blueprint import PATH
 
+LOG = logging.getLogger(__name__)
 GROUP = "keystone_authtoken"
+TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  a header's name
+NEEDS_TOKEN = (
+    f"the API takes a token in X-Auth-Token, such as `openstack token issue` prints; id and secret "
+    f"of an application credential only open {PATH}"
+)
+WITHIN = 10
+"""Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
+AT_ONCE = 8
+"""Calls to Keystone at the same time, a quarter of the server's threads."""
 CACHED = 256
 """Application credentials whose tokens are cached; the oldest entry is dropped first."""
-TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  a header's name
-ErrorPage = Callable[[dict[str, Any], HTTPException], WSGIApplication]
+T = TypeVar("T")
 Credentials = tuple[str, str]
 LogIn = Callable[[Credentials], Any]
+Refuse = Callable[[dict[str, Any], HTTPException], WSGIApplication]
+"""Returns the answer to a request that is refused."""
+
+
+@dataclass(slots=True)
+class KeystoneCalls:
+    """Calls to Keystone, at most ``at_once`` at the same time, each in a thread.
+
+    A request waits for a limited time.  The call itself goes on until its own timeouts end it; as
+    many as hang are not started anew, so that requests are refused at once meanwhile.
+    """
+
+    at_once: int
+    within: float
+    """Seconds that a request waits."""
+    _turns: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = threading.Semaphore(self.at_once)
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """Return the result of a call.
+
+        :raises TimeoutError: it took too long, or too many earlier calls go on.
+        """
+        job = in_slot(self._turns, call, "call to Keystone")
+        if job is None:
+            raise TimeoutError(
+                f"Keystone has not answered {self.at_once} earlier calls: try again in a moment"
+            )
+        try:
+            return job.result(self.within)
+        except TimeoutError as err:
+            text = f"Keystone did not answer within {self.within:g} s: try again in a moment"
+            raise TimeoutError(text) from err
+
+
+class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
+    """keystonemiddleware, with the options [keystone_authtoken].
+
+    A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
+    the cache wait for no others.
+    """
+
+    def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
+        for group, options in keystone_opts.list_auth_token_opts():
+            conf.register_opts(options, group)
+        conf.set_default("http_connect_timeout", WITHIN, GROUP)
+        group = conf[GROUP]
+        self.refuse, self.uri = refuse, group.www_authenticate_uri
+        self.calls = KeystoneCalls(AT_ONCE, group.http_connect_timeout)
+        super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        try:
+            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
+                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
+                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
+            answer: Iterable[bytes] = super().__call__(environ, start_response)
+        except HTTPException as err:
+            return self.refuse(environ, err)(environ, start_response)
+        return answer
+
+    def _create_identity_server(self) -> Any:
+        server = super()._create_identity_server()
+        bounded = copy(server)  # the server calls its own method again after an error
+        bounded.verify_token = partial(self._verify, server.verify_token)
+        return bounded
+
+    def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Return what Keystone says about a token.
+
+        :raises ServiceUnavailable: nothing, or nothing in time.
+        """
+        try:
+            return self.calls(partial(verify, *args, **more))
+        except auth_token.InvalidToken:
+            raise
+        except Exception as err:
+            LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
+            raise unreachable(err) from err
 
 
 @dataclass(slots=True)
@@ -44,8 +141,8 @@ class Login:
     application: WSGIApplication
     log_in: LogIn
     session: Any
-    calls: Bounded
-    error_page: ErrorPage
+    calls: KeystoneCalls
+    refuse: Refuse
     plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -55,7 +152,7 @@ class Login:
             try:
                 answer = self._authenticate(Request(environ))
             except HTTPException as err:
-                answer = self.error_page(environ, err)
+                answer = self.refuse(environ, err)
         return answer(environ, start_response)
 
     def _authenticate(self, request: Request) -> Response:
@@ -126,7 +223,7 @@ def _is_private(environ: dict[str, Any]) -> bool:
 
 
 def keystone_login(
-    application: WSGIApplication, conf: Any, calls: Bounded, error_page: ErrorPage
+    application: WSGIApplication, conf: Any, calls: KeystoneCalls, refuse: Refuse
 ) -> Login:
     """Return the login with the Keystone of [keystone_authtoken], whose options are registered."""
     group = conf[GROUP]
@@ -145,4 +242,4 @@ def keystone_login(
             application_credential_secret=credentials[1],
         )
 
-    return Login(application, log_in, session, calls, error_page)
+    return Login(application, log_in, session, calls, refuse)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compute_registry.bounded import Bounded
+from compute_registry.keystone import KeystoneCalls
 from tests.waiting import eventually
 
 
@@ -22,7 +22,7 @@ def answers() -> Iterator[threading.Event]:
 def test_a_call_that_hangs_is_given_up_in_time_and_none_is_started_while_too_many_do(
     answers: threading.Event,
 ) -> None:
-    calls, started = Bounded("Keystone", 2, within=0.01), []
+    calls, started = KeystoneCalls(2, within=0.01), []
 
     def hang() -> None:
         started.append(None)
@@ -36,7 +36,7 @@ def test_a_call_that_hangs_is_given_up_in_time_and_none_is_started_while_too_man
     eventually(lambda: _ended(calls))
 
 
-def _ended(calls: Bounded) -> bool:
+def _ended(calls: KeystoneCalls) -> bool:
     try:
         return calls(lambda: True)
     except TimeoutError:
@@ -44,7 +44,7 @@ def _ended(calls: Bounded) -> bool:
 
 
 def test_an_error_of_a_call_is_raised_and_gives_its_turn_back() -> None:
-    calls = Bounded("x", 1)
+    calls = KeystoneCalls(1, within=10)
 
     def fails() -> None:
         raise KeyError("k")
@@ -56,7 +56,7 @@ def test_an_error_of_a_call_is_raised_and_gives_its_turn_back() -> None:
 
 
 def test_a_thread_that_can_not_be_started_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = Bounded("x", 1)
+    calls = KeystoneCalls(1, within=10)
 
     def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
