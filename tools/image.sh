@@ -69,7 +69,7 @@ make_root() {
         --essential-hook='mkdir -p "$1/etc/sysusers.d"' \
         --essential-hook="copy-in $FILES/compute-agent.conf $FILES/compute-registry.conf /etc/sysusers.d" \
         --customize-hook="mkdir -p \"\$1$SHARE\"" \
-        --customize-hook="copy-in $FILES/run $FILES/healthy $FILES/image.conf $SHARE" \
+        --customize-hook="copy-in $FILES/run $FILES/healthy $SHARE" \
         --customize-hook='chroot "$1" install -d -m 0750 -o compute-agent -g compute-agent /var/lib/compute-agent' \
         --customize-hook='chroot "$1" install -d -m 0750 -o compute-registry -g compute-registry /var/lib/compute-registry' \
         "$RELEASE" "$BUILD/root.tar" "$BUILD/sources"
@@ -88,7 +88,7 @@ make_image() {
     in_storage add agent "$BUILD/root.tar" /
     in_storage config --user compute-agent --entrypoint "[\"$SHARE/run\"]" --cmd compute-agent \
         --volume /var/lib/compute-agent --volume /var/lib/compute-registry --stop-signal SIGTERM \
-        --env PYTHONFAULTHANDLER=1 --healthcheck "CMD $SHARE/healthy" --healthcheck-interval 30s \
+        --env PYTHONFAULTHANDLER=1 --env OS_MONITORING__LISTEN_PORT=9817 --healthcheck "CMD $SHARE/healthy" --healthcheck-interval 30s \
         --healthcheck-start-period 120s --healthcheck-timeout 10s --healthcheck-retries 3 \
         --label org.opencontainers.image.version="$VERSION" --label org.opencontainers.image.title=compute-agent agent
     rm -f "$OUTPUT"

@@ -1,28 +1,38 @@
-"""Serve metrics and health on a port or a unix socket, and write metrics to a file."""
+"""Serve metrics and health on a port, and write metrics to a file.
+
+If the port is taken, that is logged and retried within 10 s; the agent reports to Placement
+meanwhile.
+"""
 
 import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from functools import partial
+from typing import Any
+from wsgiref.simple_server import WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication
 
 from prometheus_client import (
     CollectorRegistry,
     disable_created_metrics,
-    exposition,
     generate_latest,
+    start_wsgi_server,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agent.metrics.opts import MonitoringSettings
-from agent.metrics.server import Answer, Pages, PageServer, over_tcp, over_unix
 from agent.reporting.reports import Check
+from agent.retrying import until_it_works
 from agent.state import files
 
 LOG = logging.getLogger("compute_agent.service")
 
-TEXT = "text/plain; charset=utf-8"
+OK, UNHEALTHY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
+HEADERS = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
+LONGEST_PAUSE = 10.0
+"""Seconds until a port that could not be opened is tried again, at most."""
 EVERY = 15.0
 """Seconds between two writes of the textfile."""
 READABLE = 0o644
@@ -30,6 +40,8 @@ READABLE = 0o644
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Upper bounds of histogram buckets in seconds: SHORT for calls, LONG for periods."""
+Answer = tuple[str, list[str]]
+"""The status of a page of health, and its lines."""
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values with a number; ``None`` if it is not known."""
 
@@ -39,9 +51,8 @@ class Exposition:
     """The metrics of one process, served over HTTP and written to a file."""
 
     settings: MonitoringSettings
-    _servers: list[PageServer] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
     _wake: threading.Event = field(default_factory=threading.Event)
-    _ended: bool = False
     _unwritable: bool = False
     _writing: threading.Lock = field(default_factory=threading.Lock)
     """Held while the textfile is written: by its thread, and at the end by another."""
@@ -63,42 +74,63 @@ class Exposition:
         """Return why the process makes no progress; ``None`` if it does."""
         return None
 
-    def healthz(self, _: str = "") -> Answer:
+    def healthz(self) -> Answer:
         """Answer 200 if the process makes progress, whatever other services do."""
         why = self.stuck()
-        return _answer([why or "ok"], well=why is None)
+        return OK if why is None else UNHEALTHY, [why or "ok"]
 
-    def readyz(self, _: str = "") -> Answer:
+    def readyz(self) -> Answer:
         """Answer 200 if all parts are healthy, with a line for each, as ``computectl status``."""
         checks, why = self.checks(), self.stuck()
         lines = [*filter(None, [why]), *map(str, checks)]
         well = bool(checks) and why is None and all(check.ok for check in checks)
-        return _answer(lines or ["no period has ended yet"], well=well)
+        return OK if well else UNHEALTHY, lines or ["no period has ended yet"]
 
     def start(self) -> None:
         """Start to serve and to write, in threads."""
-        pages: Pages = {"/metrics": self.metrics, "/healthz": self.healthz, "/readyz": self.readyz}
         if self.settings.port:
-            self._servers.append(over_tcp(self.settings.listen, self.settings.port, pages))
-        if self.settings.socket is not None:
-            self._servers.append(over_unix(self.settings.socket, pages))
-        for server in self._servers:
-            server.start()
+            threading.Thread(target=self._serve, name="metrics", daemon=True).start()
         if self.settings.textfile is not None:
             threading.Thread(target=self._write_on, name="textfile", daemon=True).start()
 
     def stop(self) -> None:
         """Stop serving, and write the file once more; from then on its timestamps age."""
-        self._ended = True
+        self._ended.set()
         self._wake.set()
-        for server in self._servers:
-            server.stop()
         self.write()
 
-    def metrics(self, accept: str) -> Answer:
-        """Answer with the metrics, in the format of the Accept header."""
-        encode, kind = exposition.choose_encoder(accept)
-        return HTTPStatus.OK, kind, encode(self.collected)
+    def _serve(self) -> None:
+        address, port = self.settings.listen, self.settings.port
+        where = f"http://{f'[{address}]' if ':' in address else address}:{port}/metrics"
+        text = "Metrics and health can't be served at %s ([monitoring] listen_port), retrying: %s"
+        log = partial(LOG.warning, text, where)
+        server = until_it_works(self._listen, self._ended, log, LONGEST_PAUSE, OSError)
+        if server is not None:
+            LOG.info("Metrics and health at %s", where)
+            self._ended.wait()
+            server.shutdown()
+            server.server_close()
+
+    def _listen(self) -> WSGIServer:
+        server, _ = start_wsgi_server(self.settings.port, self.settings.listen, self.collected)
+        server.set_app(self._with_health(server.get_app()))
+        return server
+
+    def _with_health(self, metrics: Any) -> WSGIApplication:
+        """Return an application with the pages of health beside those of ``metrics``."""
+        pages = {"/healthz": self.healthz, "/readyz": self.readyz}
+
+        def application(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+            path = environ["PATH_INFO"]
+            if path == "/metrics":
+                answer: Iterable[bytes] = metrics(environ, start)
+                return answer
+            page = pages.get(path)
+            status, lines = page() if page else (NOT_FOUND, ["/metrics, /healthz, /readyz"])
+            start(status, HEADERS)
+            return [f"{line}\n".encode() for line in lines]
+
+        return application
 
     # -- the textfile
 
@@ -123,15 +155,10 @@ class Exposition:
         self._wake.set()
 
     def _write_on(self) -> None:
-        while not self._ended:
+        while not self._ended.is_set():
             self._wake.clear()
             self.write()
             self._wake.wait(EVERY)
-
-
-def _answer(lines: Iterable[str], *, well: bool) -> Answer:
-    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-    return status, TEXT, "".join(f"{line}\n" for line in lines).encode()
 
 
 def gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:

@@ -25,10 +25,6 @@ MONITORING: list[cfg.Opt] = [
         help="Port of /metrics for Prometheus, /healthz and /readyz. 0: none.",
     ),
     cfg.StrOpt(
-        "listen_socket",
-        help="Path of a unix socket with the same pages as listen_port. Left out: none.",
-    ),
-    cfg.StrOpt(
         "textfile",
         help="File for node_exporter's textfile collector, with a name that ends in .prom. The "
         "metrics are written to it every 15 seconds and after each period. Left out: none.",
@@ -48,27 +44,25 @@ class MonitoringSettings:
 
     listen: str = "127.0.0.1"
     port: int = 0
-    socket: Path | None = None
     textfile: Path | None = None
 
     @property
     def is_on(self) -> bool:
         """Whether they are published anywhere."""
-        return bool(self.port or self.socket or self.textfile)
+        return bool(self.port or self.textfile)
 
 
 def settings(conf: Any) -> MonitoringSettings:
     """Return the settings.  :raises ValueError: an option has an invalid value."""
     group = conf[GROUP]
-    textfile = _path(group.textfile, "textfile")
+    textfile = Path(group.textfile) if group.textfile else None
+    if textfile is not None and not textfile.is_absolute():
+        raise ValueError(
+            f"[{GROUP}] textfile is {group.textfile!r}, and has to be an absolute path"
+        )
     if textfile is not None and textfile.suffix != SUFFIX:
         raise ValueError(f"[{GROUP}] textfile has to end in {SUFFIX}: node_exporter reads no other")
-    return MonitoringSettings(
-        _loopback(group.listen),
-        group.listen_port,
-        _path(group.listen_socket, "listen_socket"),
-        textfile,
-    )
+    return MonitoringSettings(_loopback(group.listen), group.listen_port, textfile)
 
 
 def _loopback(text: str) -> str:
@@ -78,11 +72,3 @@ def _loopback(text: str) -> str:
     except ValueError:
         pass
     raise ValueError(f"[{GROUP}] listen is {text!r}, and has to be a loopback address: 127.0.0.1")
-
-
-def _path(text: str | None, option: str) -> Path | None:
-    if not text:
-        return None
-    if not Path(text).is_absolute():
-        raise ValueError(f"[{GROUP}] {option} is {text!r}, and has to be an absolute path")
-    return Path(text)

@@ -14,6 +14,7 @@ from tests.servers.agent import REPOSITORY
 from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
+from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
@@ -91,7 +92,8 @@ class Podman:
     def start(self, name: str, *words: str) -> None:
         """Start a container that has no other with its name, and is removed with it."""
         self("rm", "--force", "--ignore", name)
-        self("run", "--detach", f"--name={name}", *self.how, *words)
+        port = f"--env=OS_MONITORING__LISTEN_PORT={free_port()}"
+        self("run", "--detach", f"--name={name}", port, *self.how, *words)
 
     def log(self, name: str) -> str:
         return self("logs", name).stdout

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from http import HTTPStatus
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -25,7 +21,6 @@ from agent.loop import Loop
 from agent.metrics import exposition
 from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
 from agent.metrics.opts import MonitoringSettings
-from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, PlacementError, Unreachable
@@ -232,8 +227,8 @@ def test_a_probe_is_told_the_truth(
 ) -> None:
     monitoring = Monitoring(MonitoringSettings(), clock=lambda: now, _status=lambda: said)
     for page, wanted in ((monitoring.healthz, healthy), (monitoring.readyz, ready)):
-        code, _, body = page("")
-        assert (code, body.decode()) == wanted
+        status, lines = page()
+        assert (int(status[:3]), "".join(f"{line}\n" for line in lines)) == wanted
 
 
 # -- where they go
@@ -277,11 +272,9 @@ def test_a_loopback_port_serves_all_three(started: Any) -> None:
     assert get(f"{there}/")[0] == 404
 
 
-def test_a_page_that_can_not_be_made_is_an_error_and_told_in_the_log(
-    started: Any, caplog: Any
-) -> None:
+def test_a_page_that_can_not_be_made_is_an_error(started: Any) -> None:
     class Broken(Monitoring):
-        def readyz(self, _: str = "") -> Any:
+        def readyz(self) -> Any:
             raise LookupError("a row that nobody can read")
 
     port = free_port()
@@ -289,94 +282,7 @@ def test_a_page_that_can_not_be_made_is_an_error_and_told_in_the_log(
     eventually(lambda: get(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n"))
     code, text = get(f"http://127.0.0.1:{port}/readyz?full")
     assert (code, "a row" in text) == (500, False)
-    eventually(lambda: "GET /readyz\n" in caplog.text and "a row that nobody" in caplog.text)
-
-
-def test_a_unix_socket_serves_them_too_and_what_a_dead_agent_left_is_replaced(
-    started: Any, tmp_path: Path
-) -> None:
-    path = tmp_path / "metrics.sock"
-    left = over_unix(path, {})
-    left.make().socket.close()  # as after a kill
-    assert path.is_socket()
-    started(Monitoring(MonitoringSettings(socket=path)))
-    eventually(lambda: get_over(path, "/healthz") == 200)
-    assert oct(path.stat().st_mode & 0o777) == "0o660"
-
-
-def get_over(path: Path, page: str) -> int:
-    connection = HTTPConnection("localhost")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    try:
-        connection.sock.connect(str(path))
-        connection.request("GET", page)
-        return connection.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        connection.close()
-
-
-def test_two_agents_do_not_take_each_others_socket(tmp_path: Path) -> None:
-    first = over_unix(tmp_path / "s", {}).make()
-    with first, pytest.raises(OSError, match="another process listens on it"):
-        over_unix(tmp_path / "s", {}).make()
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(OSError, match="not a socket"):
-        over_unix(tmp_path / "file", {}).make()
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_who_could_not_have_a_socket_leaves_it_to_who_has_it(started: Any, tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    first = started(Monitoring(MonitoringSettings(socket=path)))
-    eventually(lambda: get_over(path, "/healthz") == 200)
-    second = Monitoring(MonitoringSettings(socket=path))
-    second.start()
-    second.stop()
-    assert get_over(path, "/healthz") == 200
-    with pytest.raises(OSError, match="in use"):
-        UnixServer(str(path), BaseHTTPRequestHandler)  # bound since it was looked for
-    assert get_over(path, "/healthz") == 200
-    first.stop()
-    assert not path.exists()
-
-
-def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) -> None:
-    server = over_tcp("127.0.0.1", free_port(), {})
-    stopping = threading.Thread(target=server.stop, daemon=True)
-
-    class AtThisMoment(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "Metrics and health at" in record.getMessage():
-                stopping.start()
-                eventually(server.ended.is_set)
-
-    log, handler = logging.getLogger("compute_agent.service"), AtThisMoment()
-    caplog.set_level(logging.INFO)
-    log.addHandler(handler)
-    try:
-        server.start()
-        eventually(lambda: stopping.ident is not None and not stopping.is_alive())
-    finally:
-        log.removeHandler(handler)
-
-
-@pytest.mark.slow
-def test_connections_on_which_nothing_is_asked_keep_nobody_from_asking() -> None:
-    port, before = free_port(), threading.active_count()
-    server = over_tcp("127.0.0.1", port, {"/healthz": lambda _: (HTTPStatus.OK, "text/plain", b"")})
-    server.start()
-    healthz = f"http://127.0.0.1:{port}/healthz"
-    eventually(lambda: get(healthz)[0] == 200)
-    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
-    try:
-        assert get(healthz)[0] == 200
-        assert threading.active_count() - before < 20
-    finally:
-        for one in idle:
-            one.close()
-        server.stop()
+    assert get(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n")
 
 
 def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: Any) -> None:
@@ -399,20 +305,26 @@ def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeyp
     assert set(most) == {1}
 
 
-def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any, monkeypatch: Any) -> None:
+def test_a_port_that_is_taken_is_logged_once_and_opened_later(
+    started: Any, caplog: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.05)
     port = free_port()
-    holder = over_tcp("127.0.0.1", port, {}).make()
-    server: PageServer = over_tcp("127.0.0.1", port, {})
-    server.start()
-    try:
+    with socket.create_server(("127.0.0.1", port)):
+        started(Monitoring(MonitoringSettings(port=port)))
         eventually(lambda: "can't be served at" in caplog.text)
         assert "([monitoring] listen_port)" in caplog.text
-        holder.server_close()
-        eventually(lambda: get(f"http://127.0.0.1:{port}/")[0] == 404)
-        assert caplog.text.count("can't be served at") == 1
-    finally:
-        server.stop()
+    eventually(lambda: get(f"http://127.0.0.1:{port}/")[0] == 404)
+    assert caplog.text.count("can't be served at") == 1
+
+
+def test_the_port_is_free_once_the_monitoring_has_ended() -> None:
+    port = free_port()
+    monitoring = Monitoring(MonitoringSettings(port=port, listen="::1"))
+    monitoring.start()
+    eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 200)
+    monitoring.stop()
+    eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 0)
 
 
 def test_the_textfile_can_be_read_by_everybody_and_a_bad_place_stops_nothing(
@@ -442,7 +354,7 @@ def test_the_textfile_can_be_read_by_everybody_and_a_bad_place_stops_nothing(
     [
         ("listen = 0.0.0.0", "has to be a loopback address"),
         ("listen = localhost", "has to be a loopback address"),
-        ("listen_socket = metrics.sock", "has to be an absolute path"),
+        ("textfile = agent.prom", "has to be an absolute path"),
         ("textfile = /var/lib/node_exporter/agent.txt", "has to end in .prom"),
         ("listen_port = 70000", "listen_port"),
     ],
@@ -456,5 +368,5 @@ def test_what_can_not_be_used_is_said_with_its_option(tmp_path: Path, line: str,
 
 def test_it_is_off_by_default_and_each_way_switches_it_on() -> None:
     assert not MonitoringSettings().is_on
-    for one in ({"port": 1}, {"socket": Path("/s")}, {"textfile": Path("/t.prom")}):
+    for one in ({"port": 1}, {"textfile": Path("/t.prom")}):
         assert MonitoringSettings(**one).is_on
