@@ -10,17 +10,19 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from socket import AF_INET6
 from typing import Any
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIApplication
 
 from prometheus_client import (
     CollectorRegistry,
     disable_created_metrics,
     generate_latest,
-    start_wsgi_server,
+    make_wsgi_app,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Check
@@ -44,6 +46,31 @@ Answer = tuple[str, list[str]]
 """The status of a page of health, and its lines."""
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values with a number; ``None`` if it is not known."""
+
+
+class Server(ThreadingWSGIServer):
+    """prometheus_client's server; what ends a connection early is logged at DEBUG."""
+
+    def handle_error(self, *_: Any) -> None:
+        """See :class:`socketserver.BaseServer`."""
+        LOG.debug("A request for metrics failed", exc_info=True)
+
+
+class ServerOverIPv6(Server):
+    """The same on an IPv6 address."""
+
+    address_family = AF_INET6
+
+
+class Requests(WSGIRequestHandler):
+    """Requests that are logged at DEBUG only."""
+
+    timeout = 10
+    """Seconds until a silent connection is closed."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
+        """See :class:`http.server.BaseHTTPRequestHandler`."""
+        LOG.debug(format, *args)
 
 
 @dataclass(slots=True)
@@ -107,14 +134,18 @@ class Exposition:
         server = until_it_works(self._listen, self._ended, log, LONGEST_PAUSE, OSError)
         if server is not None:
             LOG.info("Metrics and health at %s", where)
+            threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
             self._ended.wait()
             server.shutdown()
             server.server_close()
 
     def _listen(self) -> WSGIServer:
-        server, _ = start_wsgi_server(self.settings.port, self.settings.listen, self.collected)
-        server.set_app(self._with_health(server.get_app()))
-        return server
+        address, port = self.settings.listen, self.settings.port
+        kind = ServerOverIPv6 if ":" in address else Server
+        # Not start_wsgi_server: it would answer a probe that is early with metrics.
+        return make_server(
+            address, port, self._with_health(make_wsgi_app(self.collected)), kind, Requests
+        )
 
     def _with_health(self, metrics: Any) -> WSGIApplication:
         """Return an application with the pages of health beside those of ``metrics``."""
@@ -127,8 +158,8 @@ class Exposition:
                 return answer
             page = pages.get(path)
             status, lines = page() if page else (NOT_FOUND, ["/metrics, /healthz, /readyz"])
-            start(status, HEADERS)
-            return [f"{line}\n".encode() for line in lines]
+            start(status, [*HEADERS])  # wsgiref adds to it
+            return ["".join(f"{line}\n" for line in lines).encode()]
 
         return application
 
