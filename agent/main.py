@@ -203,8 +203,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload, calls))
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
-    sections = guru.agent_sections(service, loop)
-    signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, sections, frame))
+    signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, frame))
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")

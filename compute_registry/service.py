@@ -83,8 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
-        sections = {"Serving": process.serving}
-        signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
+        signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         logs.complain(f"{config.PROG}: {err}")
@@ -167,15 +166,6 @@ class _Process:
                     self._reload()
             self.systemd.stopping()
         LOG.info("Stopped")
-
-    def serving(self) -> guru.Section:
-        """Return the state of database and bus, for a Guru Meditation Report."""
-        bus = self._broker() or "connected"
-        return {
-            "database": "not connected yet" if self.store is None else self.store.database.safe_url,
-            "database lost": self.store is not None and self.store.lost,
-            "message bus": bus if self.conf.transport_url else "none",
-        }
 
     def _reload(self) -> None:
         """Read the files again; an invalid configuration changes nothing."""

@@ -5,6 +5,7 @@ meanwhile.
 """
 
 import logging
+import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -53,7 +54,7 @@ class Server(ThreadingWSGIServer):
 
     def handle_error(self, *_: Any) -> None:
         """See :class:`socketserver.BaseServer`."""
-        LOG.debug("A request for metrics failed", exc_info=True)
+        LOG.debug("A request for metrics failed: %s", sys.exception())
 
 
 class ServerOverIPv6(Server):

@@ -269,20 +269,10 @@ def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> No
     agent.send(signal.SIGUSR2)
     agent.until_logged("token = ***", times=1)
     agent.until_logged("host_key = ***", times=1)
-    for heading in (
-        "Package",
-        "Loop",
-        "Roots",
-        "Drivers",
-        "Threads",
-        "Processes",
-        "Names of threads",
-    ):
+    for heading in ("Package", "Threads", "Processes", "Configuration of compute-agent"):
         assert re.search(rf"(?m)^====\s+{heading}\s+====$", agent.log)
-    assert f"testhost ({own_uuid(agent)})" in agent.log
-    assert re.search(r"(?m)^#\d+ = heartbeat$", agent.log)
+    assert re.search(r"(?m)^version = ", agent.log)
     assert "the-secret-key" not in agent.log
-    assert "No Guru Meditation Report" not in agent.log
 
 
 def test_a_signal_right_after_another_is_not_lost(agent: AgentProcess) -> None:

@@ -294,10 +294,8 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
         url = f"http://127.0.0.1:{number}/v2.1/os-services"
         registry.wait_for(lambda: b'"state":"up"' in fetch(url)[2].replace(b" ", b""))
         os.kill(registry.pid, signal.SIGUSR2)
-        shown = f"database = sqlite:///{tmp_path}/", "message bus = none", "master_key = ***"
-        for words in ("Guru Meditation", *shown):
+        for words in ("Guru Meditation", "master_key = ***"):
             registry.wait_for(lambda words=words: words in registry.log)
-        assert "No Guru Meditation Report" not in registry.log
     finally:
         assert registry.stop() == 0
 
