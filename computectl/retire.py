@@ -1,57 +1,95 @@
-"""``computectl retire``: remove this host's providers from Placement."""
+"""``computectl retire``: remove this host's providers from Placement.
+
+The removal is the agent's own period, in which nothing is asserted: all that this host has reported
+is released, with the agent's rules for drained inventory, attached roots and shared providers.
+"""
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 from agent.ownership.policy import DISABLED
-from agent.period.attach import LeavingChildren
-from agent.period.traits import identifying_traits, is_service_tag, service_of
-from agent.reporting.reports import Condition, with_agents_step
-from agent.state.saved_root import SavedRoot
-from computectl.reading.retirement import NODE, Leaving, leaving
+from agent.period.attach import RootAwaited
+from agent.period.rules import Rules
+from agent.period.tracker import Tracker
+from agent.period.traits import (
+    COMPUTE_NODE,
+    identifying_traits,
+    is_service_tag,
+    service_of,
+    tag_of,
+    tags_of_others,
+)
+from agent.reporting.reports import Condition
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.screen import Screen, counted
-from reportclient.apply import apply
 from reportclient.client import Client
-from reportclient.diff import diff
-from reportclient.errors import Conflict, PlacementError, Unreachable
+from reportclient.errors import Shared
 from reportclient.http import API
-from reportclient.plain_text import ago, plain
-from reportclient.reader import refresh
+from reportclient.model import Provider
+from reportclient.plain_text import ago, first_few, plain
+from reportclient.reader import consumers_of, other_hosts
+from reportclient.root import Root
 
-MOST_CONFLICTS = 5
 PROGRESS_EVERY = 60.0
 """Seconds between two lines of progress."""
+LOOK_EVERY = 5.0
+"""Seconds between two periods while children wait outside their tree, at most."""
+AGAIN = "providers removed so far stay removed; run the command again for the others"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """A provider of a host to retire, of the tree of ``root`` (UUID).
+
+    ``fate``: ``goes``; ``in use`` by ``users``; ``foreign``: another service created it, below a
+    provider that is to be removed; ``shared``: it stays, since other hosts use it.
+    """
+
+    root: str
+    provider: Provider
+    fate: str = "goes"
+    users: tuple[str, ...] = ()
+
+    def blocks(self) -> Iterator[Condition]:
+        """Yield why the provider can't be removed."""
+        name, uuid = f"{self.provider.name} ({self.provider.uuid})", self.provider.uuid
+        if self.fate == "foreign":
+            step = (
+                "remove it with the service that created it, or take it over with "
+                f"`computectl adopt {uuid}`"
+            )
+            yield Condition("was created by another service", name, next_step=step)
+        if self.fate == "in use":
+            step = "move these guests away, or delete them"
+            yield Condition(f"is in use by {first_few(self.users)}", name, next_step=step)
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """The result of a retirement: the providers of each root, those removed, and errors."""
+    """The result of a retirement: the providers, those removed, and what went wrong."""
 
     host: str
-    roots: list[Leaving]
+    sentences: tuple[str, ...] = ()
+    """About roots that are not removed, or were handed back."""
+    leavers: Sequence[Leaver] = ()
     gone: frozenset[str] = frozenset()
-    failed: list[PlacementError] = field(default_factory=list)
+    failed: Sequence[Condition] = ()
     confirmed: bool = True
     """Whether the removal was confirmed, with ``--yes`` or at the prompt."""
-    handed_back: tuple[str, ...] = ()
-    """Sentences about the roots that were handed back to nova-compute."""
     shown: bool = False
     """Whether the list of providers was already printed, with the prompt."""
 
-    def blocks(self) -> Iterator[Condition]:
+    def blocks(self) -> list[Condition]:
         """Return what prevents the retirement."""
-        for root in self.roots:
-            for leaver in root.leavers:
-                yield from leaver.blocks()
+        return [block for leaver in self.leavers for block in leaver.blocks()]
 
-    @property
-    def going(self) -> int:
-        """Return the number of providers to remove."""
-        return sum(len(root.going) for root in self.roots)
+    def going(self) -> list[str]:
+        """Return the UUIDs of the providers to remove."""
+        return [each.provider.uuid for each in self.leavers if each.fate == "goes"]
 
 
 class Retire(DrawnOrListed[Retired]):
@@ -96,18 +134,21 @@ class Retire(DrawnOrListed[Retired]):
             api = session.placement(writing=True)
             if options.hand_back:
                 return _handed_back(session, api)
-            planned = Retired(session.settings.host, _leaving_roots(session, api))
-            if not planned.going or any(planned.blocks()):
+            rules = session.settings.rules
+            if options.nova_stopped:
+                rules = replace(rules, verify_every=0.0, remove_child_after=0.0)
+            trackers = [released(session, root, api, rules) for root in session.roots()]
+            planned = planned_of(session, trackers, api)
+            if not planned.going() or planned.blocks():
                 return planned
             can_ask = options.formatter == TEXT and self.app.stdin.isatty()
             if options.yes or (can_ask and self._agreed(planned, options)):
-                in_steps = session.settings.rules.attached and not options.nova_stopped
-                return removed(session, planned, api, self.print_on_stderr if in_steps else None)
+                return removed(trackers, planned, self.print_on_stderr)
             return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
         self.print_drawn(planned, options)
-        providers = counted(planned.going, "provider")
+        providers = counted(len(planned.going()), "provider")
         self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
@@ -116,132 +157,176 @@ class Retire(DrawnOrListed[Retired]):
         if answer.shown:
             yield ""
             return
-        lines = [line for root in answer.roots for line in _lines(root, answer, screen)]
-        lines += answer.handed_back
+        yield from answer.sentences
+        stopped = answer.failed or answer.blocks()
+        words = {
+            "goes": "not removed:" if stopped else "remove",
+            "shared": "keep, other hosts use it too:",
+            "foreign": "created by another service:",
+            "in use": "in use:",
+            "removed": "removed",
+        }
+        for leaver in answer.leavers:
+            provider = leaver.provider
+            word = words["removed" if provider.uuid in answer.gone else leaver.fate]
+            yield f"  {word} {screen.paint(plain(provider.name), 'bold')} ({provider.uuid})"
         if answer.gone and not answer.failed:
             verb = "is" if len(answer.gone) == 1 else "are"
-            lines += [
-                f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement",
-                f"to delete its service record: computectl service delete {plain(answer.host)}",
-            ]
-        yield from lines or ["Placement has nothing of this host"]
+            yield f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement"
+            yield f"to delete its service record: computectl service delete {plain(answer.host)}"
+        if not answer.sentences and not answer.leavers:
+            yield "Placement has nothing of this host"
 
     def table(self, answer: Retired) -> Table:
         columns: Columns = {
-            "provider": lambda row: row[1].provider.name,
-            "uuid": lambda row: row[1].provider.uuid,
-            "root": lambda row: row[0],
-            "fate": lambda row: "removed" if row[1].provider.uuid in answer.gone else row[1].fate,
-            "users": lambda row: list(row[1].users),
+            "provider": lambda row: row.provider.name,
+            "uuid": lambda row: row.provider.uuid,
+            "root": lambda row: row.root,
+            "fate": lambda row: "removed" if row.provider.uuid in answer.gone else row.fate,
+            "users": lambda row: list(row.users),
         }
-        return columns, [(root.root, leaver) for root in answer.roots for leaver in root.leavers]
+        return columns, answer.leavers
 
     def conditions(self, answer: Retired) -> Iterator[Condition]:
         """Yield what prevented the removal, and its errors."""
-        blocks = list(answer.blocks())
-        yield from blocks
+        blocks = answer.blocks()
+        yield from (*blocks, *answer.failed)
         if blocks or not answer.confirmed:
             step = "" if blocks or answer.shown else "run the command with --yes to remove them"
             yield Condition("nothing was removed", next_step=step)
-        for err in answer.failed:
-            step = "providers removed so far stay removed; run the command again for the others"
-            yield Condition(with_agents_step(err), next_step=step)
 
 
-def _leaving_roots(session: Session, api: API) -> list[Leaving]:
-    """Return the providers to remove of each root; none of a root that another service reports."""
-    settings, roots = session.settings, session.roots()
-    service = session.compute_id() if len(roots) > 1 else None
-    leaving_roots = []
-    for root in roots:
-        saved = session.saved_root(root)
-        saved.load()
-        leaving_roots.append(leaving(root, saved.ledger, api, settings.rules, service))
-    return leaving_roots
+def released(session: Session, root: str, api: API, rules: Rules) -> Tracker:
+    """Return the tracker of a root (UUID) of which everything is released."""
+    saved = session.saved_root(root, writing=True)
+    own = Root(root, api, rules, store=saved)
+    own.load_saved_view()
+    tracker = Tracker(own, root, (), rules, saved=saved, ledger=saved.ledger, released=True)
+    tracker.new_state = False
+    return tracker
+
+
+# -- what is to be removed
+
+
+def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
+    """Return the providers to remove, and sentences about roots that another service reports.
+
+    Those are dropped from ``trackers``.
+    """
+    tag = tag_of(session.compute_id() or "") if len(trackers) > 1 else ""
+    sentences, leavers = [], list[Leaver]()
+    for tracker in list(trackers):
+        tracker.root.refresh(api, time.monotonic(), tracker.ledger.holders.keys())
+        others = list(_reported_by(tracker, tag))
+        if others:
+            trackers.remove(tracker)
+            sentences += [f"{tracker.uuid} is not removed: {other}" for other in others]
+        else:
+            leavers += reversed(list(_leavers(tracker, api)))
+    return Retired(session.settings.host, tuple(sentences), leavers)
+
+
+def _reported_by(tracker: Tracker, tag: str) -> Iterator[str]:
+    """Yield sentences about services that report the root now; then it is not this host's.
+
+    ``tag``: the service tag of a driver with several nodes.
+    """
+    root, rules = tracker.view.snapshot.get(tracker.uuid), tracker.rules
+    if root is None or rules.attached:
+        return
+    if COMPUTE_NODE in root.traits and not identifying_traits(rules.owner_traits) & root.traits:
+        yield (
+            "it has COMPUTE_NODE, but no owner trait of this agent, so nova-compute may report it "
+            "(if not, start compute-agent once)"
+        )
+    elif tag and tag not in root.traits:
+        for other in sorted(tags_of_others(root.traits, tag)):
+            yield f"the service {service_of(other)} reports it now"
+
+
+def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
+    """Yield this host's providers, parents first, and other services' providers below them."""
+    going, observed, attached = set[str](), tracker.view.snapshot, tracker.rules.attached
+    for provider in observed.walk():
+        uuid, users = provider.uuid, tuple[str, ...]()
+        # The ledger may have a root that this agent reported before it was attached.
+        is_ours = not attached if uuid == tracker.uuid else tracker.ledger.is_ours(uuid)
+        if not is_ours and provider.parent_uuid not in going:
+            continue
+        going.add(uuid)
+        if provider.inventory:
+            users = tuple(consumers_of(uuid, api))
+        if not is_ours:
+            fate = "foreign"
+        elif provider.shares and other_hosts(provider.aggregates, observed, api):
+            fate = "shared"
+        else:
+            fate = "in use" if users else "goes"
+        yield Leaver(tracker.uuid, provider, fate, users)
+
+
+# -- removing it
 
 
 def removed(
-    session: Session,
-    planned: Retired,
-    api: API,
-    progress: Callable[[str], None] | None = None,
+    trackers: Sequence[Tracker], planned: Retired, progress: Callable[[str], None]
 ) -> Retired:
     """Remove the planned providers from Placement; return the plan with the result.
 
-    ``progress``: remove children of attached roots in steps, and call it with sentences on these.
+    ``progress`` is called with sentences on children that wait outside their tree.
     """
-    gone: set[str] = set()
-    failed: list[PlacementError] = []
-    for root in planned.roots:
-        saved = session.saved_root(root.root, writing=True)
-        gone_here, errors = removed_of(
-            root, saved, session.settings.rules.child_wait, api, progress
-        )
-        gone |= gone_here
-        failed += errors
-        if gone_here == root.going and not errors and not root.reported_by:
-            saved.forget()  # else the ledger is needed to remove the others
-        if any(isinstance(err, Unreachable) for err in errors):
+    going, gone, failed = set(planned.going()), set[str](), list[Condition]()
+    for tracker in trackers:
+        here = going & tracker.view.snapshot.providers.keys()
+        conditions = _periods(tracker, here, progress)
+        left = here & tracker.view.snapshot.providers.keys()
+        gone |= here - left
+        failed += [replace(each, next_step=AGAIN) for each in conditions]
+        if not left and not conditions and tracker.saved is not None:
+            tracker.saved.forget()  # else the ledger is needed to remove the others
+        if tracker.root.schedule.unreachable is not None:
             break  # each further root would wait for the same timeout
     return replace(planned, gone=frozenset(gone), failed=failed)
 
 
-def removed_of(
-    leaving_root: Leaving,
-    saved: SavedRoot,
-    wait: float | None,
-    api: API,
-    progress: Callable[[str], None] | None,
-) -> tuple[set[str], list[PlacementError]]:
-    """Remove the providers of a root; return their UUIDs, and the errors.
-
-    With ``progress`` in the steps of :mod:`agent.period.attach`: ``wait`` seconds before a delete;
-    ``None``: never delete.
-    """
-    uuid, view = leaving_root.root, saved.load()
-    going, gone = leaving_root.going, set[str]()
-    steps = LeavingChildren()
-    last_progress, conflicts = 0.0, 0
+def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None]) -> list[Condition]:
+    """Run periods until these providers are gone, or can't be removed; return why not."""
+    shown_at = -inf
     while True:
-        try:
-            view = refresh(view, uuid, api, ours=saved.ledger.holders.keys())
-        except PlacementError as err:
-            return gone, [err]
-        now, observed = time.monotonic(), view.snapshot
-        desired = observed.with_changes({child: None for child in going if child in observed})
-        if progress is not None:
-            desired = steps.with_next_steps(observed, desired, wait, now)
-        root = observed.get(uuid)
-        if root is not None and leaving_root.traits is not None:
-            desired = desired.with_changes({uuid: replace(root, traits=leaving_root.traits)})
-        outcome = apply(diff(observed, desired, names=view.names), view, api)
-        view = outcome.view
-        saved.save(uuid, view)  # an interrupted command can be continued
-        failed: list[PlacementError] = list(outcome.failed.values())
-        if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS and not failed:
-            conflicts += 1  # nova-compute wrote meanwhile: read again
+        now = time.monotonic()
+        report = tracker.period(now)
+        awaited = isinstance(report.error, RootAwaited)
+        report = replace(
+            report,
+            error=None if awaited else report.error,
+            failed={k: err for k, err in report.failed.items() if not isinstance(err, Shared)},
+        )
+        left = going & tracker.view.snapshot.providers.keys()
+        conditions = list(report.conditions().values())
+        if conditions or not left or not (report.done or tracker.rules.attached):
+            return conditions
+        if report.done:
             continue
-        failed += filter(None, [outcome.stopped_by])
-        gone = going - set(view.snapshot.providers)
-        if gone == going or failed or progress is None:
-            return gone, failed
-        left = counted(len(going) - len(gone), "provider")
-        verb = "stays" if len(going) - len(gone) == 1 else "stay"
-        if wait is None:
+        text, wait = counted(len(left), "provider"), tracker.rules.child_wait
+        text += " stays" if len(left) == 1 else " stay"
+        if wait is None or awaited:
             progress(
-                f"{left} {verb} below the root, emptied: stop nova-compute, then computectl retire "
+                f"{text} below the root, emptied: stop nova-compute, then computectl retire "
                 "--nova-stopped"
             )
-            return gone, failed
-        if not outcome.done:
-            rest = max(wait - (now - began) for began in steps.since.values())
-            if now - last_progress >= PROGRESS_EVERY or not last_progress:
-                last_progress = now
-                progress(
-                    f"{left} {verb} outside the tree, emptied, for {ago(rest)}, until nova-compute "
-                    "has read the tree again"
-                )
-            time.sleep(min(max(rest, 0.1), 5.0))
+            return []
+        rest = max(wait - (now - since) for since in tracker.leaving.since.values())
+        if now - shown_at >= PROGRESS_EVERY:
+            shown_at = now
+            progress(
+                f"{text} outside the tree, emptied, for {ago(rest)}, until nova-compute has read "
+                "the tree again"
+            )
+        time.sleep(min(max(rest, 0.1), LOOK_EVERY))
+
+
+# -- leaving it to nova-compute
 
 
 def _handed_back(session: Session, api: API) -> Retired:
@@ -272,25 +357,4 @@ def _handed_back(session: Session, api: API) -> Retired:
                 "seconds; to keep it disabled: "
                 f"openstack compute service set --disable {host} nova-compute"
             )
-    return Retired(settings.host, [], handed_back=tuple(sentences))
-
-
-def _lines(root: Leaving, answer: Retired, screen: Screen) -> Iterator[str]:
-    planned = "not removed:" if answer.failed or any(answer.blocks()) else "remove"
-    for mark in sorted(root.reported_by):
-        if mark == NODE:
-            yield (
-                f"{root.root} is not removed: it has COMPUTE_NODE, but no owner trait of this "
-                "agent, so nova-compute may report it (if not, start compute-agent once)"
-            )
-            continue
-        yield f"{root.root} is not removed: the service {service_of(mark)} reports it now"
-    for leaver in root.leavers:
-        name = screen.paint(plain(leaver.provider.name), "bold")
-        what = {
-            "goes": "removed" if leaver.provider.uuid in answer.gone else planned,
-            "shared": "keep, other hosts use it too:",
-            "foreign": "created by another service:",
-            "in use": "in use:",
-        }[leaver.fate]
-        yield f"  {what} {name} ({leaver.provider.uuid})"
+    return Retired(settings.host, tuple(sentences))

@@ -9,6 +9,7 @@ from itertools import chain
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
 from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
+from agent.ownership.statement import Statements
 from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
 from agent.period.rules import Rules
@@ -91,6 +92,8 @@ class Tracker:
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
     """The removed children of another service's root (attach mode)."""
     last: LastResults = field(default_factory=LastResults)
+    released: bool = False
+    """Whether the host is retired: nothing is asserted, so all that it has reported is removed."""
 
     @property
     def uuid(self) -> str:
@@ -291,7 +294,8 @@ class Tracker:
         queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 
-        if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
+        all_failed = len(answer.errors) == len(self.drivers) and not self.released
+        if all_failed and self.uuid not in view.snapshot:
             decision = Decision(answer, Plan())  # a new host, and all drivers failed
         else:
             settled = self._settled(queries, answer, now, disabled)
@@ -341,6 +345,24 @@ class Tracker:
         has set stay drained.
         """
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
+        statements, problems = answer.statements, tuple[Problem, ...]()
+        if not self.released:
+            statements, problems = self._with_files_and_agent(queries, answer, disabled)
+        settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
+        is_set = partial(settled.is_set, statements)
+        desired = self.view.with_drained(settled.desired, is_set)
+        if policy.attached:
+            wait = self.rules.child_wait
+            desired = self.leaving.with_next_steps(observed, desired, wait, now)
+        elif self.released and self.uuid in desired and not list(desired.children(self.uuid)):
+            desired = desired.with_changes({self.uuid: None})
+        return replace(settled, desired=desired, problems=(*settled.problems, *problems))
+
+    def _with_files_and_agent(
+        self, queries: DriverQueries, answer: DriverAnswers, disabled: bool | None
+    ) -> tuple[Statements, tuple[Problem, ...]]:
+        """Return the statements of all managers, and what provider files ask in vain."""
+        observed, ledger, policy = queries.observed, queries.ledger, queries.policy
         statements, entries = answer.statements, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
@@ -370,14 +392,7 @@ class Tracker:
                 service_tag=self.service_tag,
             )
             silent = frozenset({STATUS} if disabled is None else ())
-        statements = statements.with_answer(tuple(own), silent)
-        settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
-        is_set = partial(settled.is_set, statements)
-        desired = self.view.with_drained(settled.desired, is_set)
-        if policy.attached:
-            wait = self.rules.child_wait
-            desired = self.leaving.with_next_steps(observed, desired, wait, now)
-        return replace(settled, desired=desired, problems=(*settled.problems, *problems))
+        return statements.with_answer(tuple(own), silent), problems
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
