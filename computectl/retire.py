@@ -282,7 +282,7 @@ def removed(
         conditions = _periods(tracker, here, progress)
         left = here & tracker.view.snapshot.providers.keys()
         gone |= here - left
-        failed += [replace(each, next_step=AGAIN) for each in conditions]
+        failed += [Condition(each.text, each.subject, next_step=AGAIN) for each in conditions]
         if not left and not conditions and tracker.saved is not None:
             tracker.saved.forget()  # else the ledger is needed to remove the others
         if tracker.root.schedule.unreachable is not None:

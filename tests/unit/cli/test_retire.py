@@ -1,84 +1,167 @@
-"""``computectl retire``: what becomes of the other roots when one could not be taken out."""
+"""``computectl retire``: a host's providers leave Placement whatever happens in between."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from agent.ownership.ledger import Ledger
 from agent.state.saved_root import SavedRoot
-from computectl.reading.retirement import Leaver, Leaving
-from computectl.retire import Retired, removed, removed_of
-from reportclient.errors import Conflict, PlacementError, ServerFault, Unreachable
-from reportclient.model import Provider
+from computectl.retire import Retired, planned_of, released, removed
+from reportclient.errors import ServerFault, Unreachable
+from reportclient.http import API
+from reportclient.provider_tree import ProviderTree
 from reportclient.testing.fake_placement import FakePlacement
-from reportclient.view import View
+from tests.agents import ROOT, Agent, Small
 
-ROOTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
-
-
-class Refusing:
-    """A Placement that answers each call with an error."""
-
-    def __init__(self, error: PlacementError) -> None:
-        self.error = error
-        self.asked: list[str] = []
-
-    def request(self, method: str, path: str, **_: object) -> dict[str, object]:
-        self.asked.append(path)
-        raise self.error
+AT_ONCE = {"verify_every": 0.0, "remove_child_after": 0.0}
+"""As with --nova-stopped."""
+NEVER = {"remove_child_after": None}
 
 
-@pytest.mark.parametrize(("error", "tried"), [(Unreachable("no answer"), 1), (Conflict("no"), 3)])
-def test_a_placement_that_is_away_is_not_waited_for_at_each_root(
-    error: PlacementError, tried: int
+def two_disks(tree: ProviderTree) -> None:
+    for name in ("disk1", "disk2"):
+        if not tree.exists(name):
+            tree.new_child(name, "host1")
+        tree.update_inventory(name, {"CUSTOM_DISK": {"total": 1}})
+    tree.update_traits("host1", {"CUSTOM_OURS"})
+
+
+def everything(tree: ProviderTree) -> None:
+    """The host's own inventory, a child with a child, and storage that it shares."""
+    two_disks(tree)
+    tree.update_inventory("host1", {"VCPU": {"total": 4}})
+    for name, parent in (("part", "disk1"), ("nfs", None)):
+        if not tree.exists(name):
+            tree.new_child(name, parent) if parent else tree.new_root(name, NFS)
+        tree.update_inventory(name, {"DISK_GB": {"total": 9}})
+    tree.update_traits("nfs", {"MISC_SHARES_VIA_AGGREGATE"})
+    for name in ("nfs", "host1"):
+        tree.update_aggregates(name, {AGGREGATE})
+
+
+NFS = "c0ffee00-0000-4000-8000-00000000000f"
+AGGREGATE = "c0ffee00-0000-4000-8000-0000000000aa"
+
+
+class Host:
+    """A host that an agent has reported, and the command on it."""
+
+    def __init__(self, state: Path, body: Any, *, attached: bool = False, **rules: Any) -> None:
+        self.placement = FakePlacement()
+        if attached:
+            self.placement.stranger.create_provider("host1", ROOT)
+        self.agent = Agent(self.placement, Small(body), state=state, attached=attached, **rules)
+        self.agent.settle()
+        self.rules = self.agent.rules
+        self.progress: list[str] = []
+        self.session: Any = SimpleNamespace(
+            settings=SimpleNamespace(host="host1", rules=self.rules),
+            compute_id=lambda: ROOT,
+            saved_root=lambda root, **how: SavedRoot.in_directory(state, root, **how),
+        )
+
+    def retire(self, api: API | None = None, roots: tuple[str, ...] = (ROOT,)) -> Retired:
+        """What ``retire --yes`` does."""
+        api = api or self.placement
+        trackers = [released(self.session, root, api, self.rules) for root in roots]
+        planned = planned_of(self.session, trackers, api)
+        if planned.blocks():
+            return replace(planned, confirmed=False)
+        return removed(trackers, planned, self.progress.append)
+
+    def names(self) -> set[str]:
+        return {each.name for each in self.placement.store.providers.values()}
+
+
+class Dying:
+    """A process that is killed at its ``last`` call, before or after Placement has got it."""
+
+    def __init__(self, api: API, last: int, *, answered: bool) -> None:
+        self.api, self.left, self.answered = api, last, answered
+
+    def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        if self.left == 0 and not self.answered:
+            raise KeyboardInterrupt
+        answer = self.api.request(method, path, **more)
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return answer
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize(
+    ("body", "rules", "left"),
+    [(everything, {}, set()), (two_disks, {"attached": True, **AT_ONCE}, {"host1"})],
+    ids=["own", "attached"],
+)
+def test_a_retirement_that_is_killed_at_any_call_is_finished_by_the_next(
+    tmp_path: Path, body: Any, rules: dict[str, Any], left: set[str], answered: bool
 ) -> None:
-    planned = Retired("host1", [Leaving(one, (Leaver(Provider(one, one)),)) for one in ROOTS])
-    kept = SimpleNamespace(
-        load=View, ledger=Ledger(), forget=lambda: pytest.fail("it is still in Placement")
-    )
-    settings = SimpleNamespace(rules=SimpleNamespace(child_wait=0.0))
-    session = SimpleNamespace(settings=settings, saved_root=lambda *_, **__: kept)
-    placement = Refusing(error)
-    answer = removed(session, planned, placement)
-    assert len(placement.asked) == tried
-    assert [str(one) for one in answer.failed] == [str(error)] * tried
-    assert answer.gone == frozenset()
+    for last in count():
+        state = tmp_path / str(last)
+        state.mkdir()
+        host = Host(state, body, **rules)
+        try:
+            host.retire(Dying(host.placement, last, answered=answered))
+        except KeyboardInterrupt:
+            result = host.retire()
+            assert result.failed == []
+            assert host.names() == left
+            continue
+        break
+    assert last > 10
+    assert host.names() == left
+    if left:
+        assert host.placement.store.providers[ROOT].traits == frozenset()
 
 
-@pytest.mark.parametrize("error", [ServerFault("500 made up"), None])
-def test_children_that_stay_below_an_attached_root_hide_no_error(error, tmp_path) -> None:
-    """Without a wait they are emptied only; what could not be emptied is named."""
-    placement = FakePlacement()
-    root, child = ROOTS[:2]
-    placement.stranger.create_provider("host1", root)
-    placement.stranger.create_child(root, "disk", child)
-    placement.stranger.set_inventory(child, {"VCPU": {"total": 8}})
-    for _ in range(5 if error else 0):
-        placement.fail_next("PUT", child, error)
-    leaving = Leaving(root, (Leaver(Provider(child, "disk", root)),))
-    progress: list[str] = []
-    saved = SavedRoot.in_directory(tmp_path, root)
-    gone, errors = removed_of(leaving, saved, None, placement, progress.append)
-    assert (gone, errors) == (set(), [error] if error else [])
-    assert bool(progress) is not bool(error)
-    assert bool(placement.store.providers[child].inventory) is bool(error)
+def test_a_child_without_a_wait_stays_below_its_root_and_is_emptied(tmp_path: Path) -> None:
+    host = Host(tmp_path, two_disks, attached=True, **NEVER)
+    result = host.retire()
+    assert (result.failed, result.gone) == ([], frozenset())
+    assert host.progress == [
+        "2 providers stay below the root, emptied: stop nova-compute, then computectl retire "
+        "--nova-stopped"
+    ]
+    assert not any(each.inventory for each in host.placement.store.providers.values())
 
 
-def test_a_placement_that_goes_away_between_two_steps_is_not_waited_for_at_the_next_root() -> None:
-    placement, leaving = FakePlacement(), []
-    for number, root in enumerate(ROOTS):
-        child = root.replace("4000", "4001")
-        placement.stranger.create_provider(f"host{number}", root)
-        placement.stranger.create_child(root, f"disk{number}", child)
-        placement.stranger.set_inventory(child, {"VCPU": {"total": 8}})
-        leaving.append(Leaving(root, (Leaver(Provider(child, f"disk{number}", root)),)))
-    placement.fail_next("PUT", "inventories", Unreachable("no answer"))
-    saved = SimpleNamespace(load=View, save=lambda *_: None, ledger=Ledger())  # is not forgotten
-    settings = SimpleNamespace(rules=SimpleNamespace(child_wait=0.0))
-    session = SimpleNamespace(settings=settings, saved_root=lambda *_, **__: saved)
-    answer = removed(session, Retired("host1", leaving), placement, lambda _: None)
-    assert [str(each) for each in answer.failed] == ["no answer"]
-    assert answer.gone == frozenset()
-    assert sum(bool(each.inventory) for each in placement.store.providers.values()) == 3
+def test_an_error_while_children_are_emptied_is_reported(tmp_path: Path) -> None:
+    host = Host(tmp_path, two_disks, attached=True, **NEVER)
+    for _ in range(5):
+        host.placement.fail_next("PUT", "inventories", ServerFault("500 made up"))
+    result = host.retire()
+    assert "500 made up" in str(result.failed[0])
+    assert host.progress == []
+
+
+def test_a_placement_that_goes_away_is_not_waited_for_at_the_next_root(tmp_path: Path) -> None:
+    host = Host(tmp_path, two_disks)
+    host.placement.fail_next("DELETE", "", Unreachable("no answer"))
+    other = "c0ffee00-0000-4000-8000-000000000002"
+    host.placement.stranger.create_provider("host2", other)
+    result = host.retire(roots=(ROOT, other))
+    assert [str(each) for each in result.failed] == ["no answer"]
+    assert "host2" in host.names()
+    assert host.retire().failed == [], "the ledger was kept"
+
+
+def test_a_guest_that_comes_meanwhile_keeps_its_provider_which_is_drained(tmp_path: Path) -> None:
+    host = Host(tmp_path, two_disks)
+    store = host.placement.store
+    disk = next(uuid for uuid, each in store.providers.items() if each.name == "disk1")
+    trackers = [released(host.session, ROOT, host.placement, host.rules)]
+    planned = planned_of(host.session, trackers, host.placement)
+    guest = host.placement.stranger.put_allocation({disk: {"CUSTOM_DISK": 1}})
+    result = removed(trackers, planned, host.progress.append)
+    assert any(guest in str(each) for each in result.failed)
+    assert host.names() == {"host1", "disk1"}
+    assert store.providers[disk].inventory["CUSTOM_DISK"]["reserved"] == 1
+    (block,) = host.retire().blocks()
+    assert guest in str(block)
