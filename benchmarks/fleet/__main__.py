@@ -72,8 +72,6 @@ def _about(asked: argparse.Namespace) -> dict[str, Any]:
         "load": round(os.getloadavg()[2], 1),
         "providers": large_host.PROVIDERS,
         "guests": large_host.GUESTS,
-        "placement_on": "mariadb",
-        "registry_on": "mariadb",
         **options,
     }
 

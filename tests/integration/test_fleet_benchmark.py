@@ -40,7 +40,7 @@ def scenario(name, **more):
 
 RESULTS = {
     "date": "2026-01-01", "commit": "abc", "hosts": 10, "rack": 1, "providers": 33, "guests": 20,
-    "placement_on": "mariadb", "registry_on": "mariadb", "workers": 2, "processors": 2,
+    "workers": 2, "processors": 2,
     "load": 1.0, "compressed": 10, "heartbeat": 10,
     "scenarios": [scenario("a quiet hour"), scenario("a rack boots, cold", right_after=4.5)],
 }  # fmt: skip
