@@ -62,8 +62,8 @@ def _run(results: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"Run on {results['date']} at commit {results['commit']} with {results['hosts']} hosts of "
         f"{results['providers']} providers and {results['guests']} guests each; {results['rack']} "
-        f"of the hosts are a cold rack. Placement used {results['workers']} processes, and as the "
-        f"registry MariaDB. Servers and hosts "
+        f"of the hosts are a cold rack. Placement used {results['workers']} processes; it and the "
+        f"registry used MariaDB. Servers and hosts "
         f"shared a machine with {results['processors']} processors; its load average over 15 "
         f"minutes was {results['load']}. The agents' intervals towards Placement were "
         f"{results['compressed']} times shorter than usual; heartbeats came every "
