@@ -1,1 +1,4 @@
-"""Tools for authors of drivers; no daemon loads them: docs/driver-kit.rst."""
+"""For authors of drivers: the contract, the templates, the scripted driver, ``--dev``."""
+
+BY_PYTEST = 100
+"""Added to pytest's exit code by ``driverkit.installed``: a driver may exit with any other."""

@@ -63,11 +63,6 @@ class Field:
         """Whether the value is neither a list nor a mapping."""
         return isinstance(self._node, yaml.ScalarNode)
 
-    @property
-    def is_list(self) -> bool:
-        """Whether the value is a list."""
-        return isinstance(self._node, yaml.SequenceNode)
-
     def mapping(self, allowed: Iterable[str] | None = None) -> dict[str, "Field"]:
         """Return the values by key, in the order of the file; a missing value is an empty mapping.
 

@@ -1,16 +1,21 @@
-"""``.. driver-rules::`` lists the rules that the kit holds drivers to, from driverkit.rulebook."""
+"""``.. driver-rules::`` lists the rules for drivers, from the docstrings of DriverContract."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
-
-from driverkit.rulebook import RULES, Rule
+from docutils.statemachine import StringList
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sphinx.application import Sphinx
+
+CONTRACT = Path(__file__).resolve().parents[2] / "driverkit" / "contract.py"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -19,15 +24,19 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 class DriverRules(Directive):
-    """A section for each rule: what it says, why, and how to repair a driver that breaks it."""
+    """A section for each test: what it demands, why, and how to mend a driver."""
 
     def run(self) -> list[nodes.Node]:
-        return [_section(rule) for rule in RULES.values()]
+        return [self._section(name, text) for name, text in rules()]
+
+    def _section(self, name: str, text: str) -> nodes.section:
+        section = nodes.section("", nodes.title("", name), ids=[name], names=[name])
+        self.state.nested_parse(StringList(text.splitlines(), str(CONTRACT)), 0, section)
+        return section
 
 
-def _section(rule: Rule) -> nodes.section:
-    section = nodes.section("", nodes.title("", rule.name), ids=[rule.name], names=[rule.name])
-    section += nodes.paragraph("", rule.says)
-    for heading, text in (("Why: ", rule.why), ("To fix it: ", rule.mend)):
-        section += nodes.paragraph("", "", nodes.emphasis("", heading), nodes.Text(text))
-    return section
+def rules() -> Iterator[tuple[str, str]]:
+    """Yield name and docstring of each test of the contract; nothing is imported."""
+    for node in ast.walk(ast.parse(CONTRACT.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.name, ast.get_docstring(node) or ""

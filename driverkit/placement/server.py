@@ -16,10 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-from reportclient.http import API
-from reportclient.model import Provider
-from reportclient.snapshot import Snapshot
-
 TOKEN = "admin"  # noqa: S105  # noauth2 gives this user the admin role
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
@@ -151,19 +147,6 @@ class PlacementServer:
     def _tail(self) -> str:
         lines = self.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL:]
         return "\n".join([f"(the end of {self.log_path})", *lines])
-
-
-def empty(api: API) -> None:
-    """Delete everything in a Placement: allocations, then providers, children first."""
-    listed = api.request("GET", "/resource_providers")["resource_providers"]
-    forest = Snapshot.build(
-        Provider(item["uuid"], item["name"], item["parent_provider_uuid"]) for item in listed
-    )
-    for provider in reversed([*forest.walk()]):
-        path = f"/resource_providers/{provider.uuid}"
-        for consumer in api.request("GET", f"{path}/allocations")["allocations"]:
-            api.request("DELETE", f"/allocations/{consumer}")
-        api.request("DELETE", path)
 
 
 # sqlite_synchronous = false: tests do not wait for the disk; a power cut may lose data of a demo.

@@ -10,9 +10,9 @@ OPTIONS = [
     cfg.StrOpt(
         "script",
         help=(
-            "YAML file that describes nodes, their resources, changes and failures. It is "
-            "read again when it changes. Without it the driver reports one host with two "
-            "NUMA nodes, SR-IOV and shared storage."
+            "YAML file that describes nodes and their resources. It is read again when it "
+            "changes. Without it the driver reports one host with two NUMA nodes, SR-IOV and "
+            "shared storage."
         ),
     ),
 ]

@@ -3,7 +3,7 @@ import shutil
 import pytest
 from disks import DisksDriver
 
-from driverkit.testing import DriverContract
+from driverkit.contract import DriverContract
 
 
 def add_disks(sysfs, count):

@@ -76,9 +76,7 @@ class Host:
     def rebuild(self) -> None:
         script = yaml.safe_load(DEFAULT_SCRIPT.read_text())
         [host] = script["nodes"].values()
-        cell = host["children"].pop("numa{n}")
-        del cell["count"]
-        cells = {"numa0": cell, "numa1": deepcopy(cell)}
+        cells = {name: deepcopy(cell) for name, cell in host["children"].items()}
         cells["numa0"]["inventory"]["MEMORY_MB"] = {"total": 262144, "reserved": 4096}
         del cells["numa1"]["children"]["pf1"]
         host["children"] = cells

@@ -19,10 +19,8 @@ nodes:
     inventory: {{VCPU: {vcpus}, MEMORY_MB: 65536}}
     traits: [HW_CPU_X86_AVX2, CUSTOM_ROOT]
     children:
-      numa{{n}}:
-        count: 2
-        inventory: {{CUSTOM_SLOT: {vcpus}}}
-        traits: [HW_NUMA_ROOT]
+      numa0: &cell {{inventory: {{CUSTOM_SLOT: {vcpus}}}, traits: [HW_NUMA_ROOT]}}
+      numa1: *cell
 """
 OPTIONS = """\
 update_resources_interval = 1

@@ -14,6 +14,7 @@ from typing import Any, Self
 from unittest import mock
 
 from computectl.app import ComputeCtl
+from tests.kit.installed import install
 
 DOWN_AFTER = 3600
 """Seconds: who was up stays up, however long the commands take."""
@@ -34,12 +35,12 @@ script = {directory}/script.yaml
 
 def gpus_on_children(vcpus: int, vgpus: int) -> str:
     """A script in which two GPUs have the VGPUs that were the root's: a reshape."""
+    card = f"{{inventory: {{VGPU: {vgpus}}}}}"
     return f"""
 nodes:
   "{{host}}":
     inventory: {{VCPU: {vcpus}}}
-    children: {{"gpu{{n}}": {{count: 2, inventory: {{VGPU: {vgpus}}}}}}}
-    moves: [VGPU]
+    children: {{gpu0: {card}, gpu1: {card}}}
 """
 
 
@@ -84,6 +85,11 @@ class AgentHost:
         return self.directory / "agent.conf"
 
     @property
+    def site(self) -> Path:
+        """Where drivers of tests are installed."""
+        return self.directory / "site"
+
+    @property
     def compute_id(self) -> Path:
         return self.directory / "state" / "compute_id"
 
@@ -104,6 +110,11 @@ class AgentHost:
         host = cls(directory, url)
         host.configure()
         return host
+
+    def install_driver(self, name: str, source: str) -> None:
+        """Install a driver for this host's commands, and configure it."""
+        install(self.site, name, source)
+        self.configure(driver=name)
 
     def join_fleet(self, bus: str) -> None:
         """Have its commands call the registry on this message bus."""
@@ -132,6 +143,8 @@ class AgentHost:
     def _run(self, module: str, *args: str, **environ: str) -> Said:
         code = f"from {module} import main; main()"
         env = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **environ}
+        if self.site.exists():
+            env.setdefault("PYTHONPATH", str(self.site))
         done = subprocess.run(
             [sys.executable, "-c", code, *args],
             capture_output=True,

@@ -1,12 +1,11 @@
-"""The shipped fleet of two hundred hosts, as its scripted driver reports it, in a Placement."""
+"""A fleet of two hundred hosts with two network cards each, all on one Ceph, in a Placement."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
-from driverkit.scripted.driver import FakeDriver
-from drivers.api import DriverContext
+from drivers.api import Device, DeviceDriver, DriverContext
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
@@ -14,8 +13,9 @@ from tests.integration.agent_host import Here
 from tests.servers.bulk_load import load
 from tests.servers.placement import RealPlacement
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "fake" / "fleet.yaml"
+HOSTS = 200
 CEPH = "ceph.example.org"
+RACKS = ["7a0e6a3c-52a5-4a39-8f4b-0d5b5f0c1e02"]
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
@@ -24,22 +24,29 @@ def host(number: int) -> str:
 
 
 def uuid(number: int) -> str:
-    """As the script has it."""
     return f"00000000-0000-4000-8000-{number:012}"
+
+
+class Fleet(DeviceDriver):
+    def devices(self, node: str) -> Iterator[Device]:
+        cpus = {"total": 64, "reserved": 2, "allocation_ratio": 4.0}
+        resources = {"VCPU": cpus, "MEMORY_MB": {"total": 262144, "reserved": 4096}}
+        yield Device(node, resources, ["HW_CPU_X86_AVX2"], RACKS)
+        for n in range(2):
+            yield Device(f"pf{n}", {"SRIOV_NET_VF": 16}, [f"CUSTOM_PHYSNET_{n}"])
+        yield Device(CEPH, {"DISK_GB": 1048576}, aggregates=RACKS, sharing=True)
 
 
 def fleet(*, disabled: int = 0) -> Snapshot:
     """All trees of the fleet, as the driver leaves them; the last ``disabled`` are disabled."""
-    conf = SimpleNamespace(fake=SimpleNamespace(script=str(SCRIPT)))
-    driver = FakeDriver(DriverContext("host", Path("/nonexistent"), conf))
-    nodes = driver.get_nodenames_by_uuid()
+    driver = Fleet(DriverContext("host", Path("/nonexistent")))
     found: dict[str, Provider] = {}
-    for number, (own, name) in enumerate(nodes.items()):
+    for number in range(HOSTS):
         tree = ProviderTree()
-        tree.new_root(name, own)
-        driver.update_provider_tree(tree, name)
-        if number >= len(nodes) - disabled:
-            tree.add_traits(name, DISABLED)
+        tree.new_root(host(number), uuid(number))
+        driver.update_provider_tree(tree, host(number))
+        if number >= HOSTS - disabled:
+            tree.add_traits(host(number), DISABLED)
         found |= tree.freeze().providers
     return Snapshot.build(found.values())
 

@@ -123,6 +123,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
                 "[registry]\naccess = rpc\nreport_interval = 1\n"
                 f"host_key = {SECRETS['host_key']}\n[monitoring]\nlisten_port = {ports[2]}\n{bus}"
             )
+            agent.make_sick()
             agent.write()
             ours, _, _ = agent.config.read_text().partition("[placement]")
             agent.config.write_text(
@@ -209,8 +210,7 @@ def computectl_with_a_wrong(cloud: Cloud, secret: str, *words: str) -> str:
 def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
     """A driver, a request, a call over RPC: what nobody expects, with all its lines."""
     agent, registry = cloud.agent, cloud.registry
-    script = agent.directory / "script.yaml"
-    script.write_text(script.read_text() + "error: no such cell\n")
+    (agent.directory / "deed.py").write_text("raise RuntimeError('no such cell')")
     agent.until(lambda: TRACEBACK in agent.log and "no such cell" in agent.log, LONG)
     # Bytes, where there was a text: no JSON can have them.
     cloud.database.sql("ALTER TABLE registry.services MODIFY uuid VARBINARY(36)")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from driverkit.scripted.edit import own_uuid
+from reportclient.provider_tree import own_uuid
 from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.placement import RealPlacement
 

@@ -33,7 +33,7 @@ nodes:
     inventory: {{VCPU: {vcpus}, MEMORY_MB: 2048}}
     children: {{one: {{inventory: {{CUSTOM_DEVICE: 1}}}}}}
 """
-FAILING = "not_ready: the hypervisor is restarting\n"
+FAILING = "raise DriverNotReady('the hypervisor is restarting')"
 BROKEN = "nodes: {"
 
 
@@ -64,7 +64,8 @@ class Run:
         computectl(well, "service", "list")
         write(failing, text=BROKEN)
         eventually(lambda: self.prometheus.ask("compute_agent_source_failures_total > 0"))
-        write(failing, more=FAILING)
+        (failing.directory / "deed.py").write_text(FAILING)
+        write(failing)
 
     def hosts(self) -> list[Any]:
         answer = fetch(f"{self.rest}/v2.1/os-services", X_OpenStack_Nova_API_Version="2.1")
@@ -78,11 +79,11 @@ def computectl(agent: AgentProcess, *words: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
-def write(agent: AgentProcess, vcpus: int = 4, more: str = "", text: str = "") -> None:
+def write(agent: AgentProcess, vcpus: int = 4, text: str = "") -> None:
     """Its script."""
     host = HOSTS[int(agent.directory.name)]
     script = agent.directory / "script.yaml"
-    script.write_text(text or TREE.format(host=host, vcpus=vcpus) + more)
+    script.write_text(text or TREE.format(host=host, vcpus=vcpus))
 
 
 @contextmanager
@@ -111,7 +112,8 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
             f"transport_url = {broker.url}\n"
             f"[registry]\naccess = rpc\nreport_interval = 1\n[monitoring]\nlisten_port = {port}\n"
         )
-    agents[1].compute_driver = "fake,libvirt"
+    agents[1].make_sick()
+    agents[1].compute_driver = "sick,libvirt"
     agents[1].options += "[libvirt]\nconnection_uri = test:///default\n"
     with prometheus, registry, agents[0], agents[1]:
         yield Run(placement, agents, f"http://127.0.0.1:{rest}", prometheus)

@@ -29,18 +29,19 @@ nodes:
     traits: [HW_CPU_X86_AVX2, CUSTOM_ROOT]
     aggregates: [{AGGREGATE}]
     children:
-      numa{{n}}:
-        count: 2
+      numa0: &cell
         inventory: {{VCPU: 16}}
         traits: [HW_NUMA_ROOT]
         children:
-          pf{{n}}:
-            count: 3
+          pf0: &card
             inventory: {{SRIOV_NET_VF: 8, CUSTOM_SLOT: 2}}
             traits: [CUSTOM_PHYSNET_A]
+          pf1: *card
+          pf2: *card
+      numa1: *cell
 """
 # What becomes of it while the agent is away: less, more, and other.
-LATER = SCRIPT.replace("count: 3", "count: 2").replace("VCPU: 16", "VCPU: 24")
+LATER = SCRIPT.replace("          pf2: *card\n", "").replace("VCPU: 16", "VCPU: 24")
 OPTIONS = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
 
 

@@ -130,9 +130,11 @@ def test_a_conflict_is_counted_as_one_and_as_a_plan_made_anew(
 def test_readiness_tells_each_part_by_the_words_of_the_status(
     tmp_path: Path, placement: RealPlacement, proxy: FaultProxy
 ) -> None:
-    with watched(
+    agent = watched(
         tmp_path, proxy.url, groups="[compute]\nresource_provider_association_refresh=1\n"
-    ) as agent:
+    )
+    agent.make_sick()
+    with agent:
         agent.until(lambda: agent.page("/readyz")[0] == 200)
         assert set(dict(line.split(": ", 1) for line in agent.page("/readyz")[1].splitlines())) == {
             *("placement", "drivers", "hypervisor", "registry", "broker", "disk", "nodes")
@@ -143,9 +145,9 @@ def test_readiness_tells_each_part_by_the_words_of_the_status(
         assert "placement: no answer to" in status_words(agent)
         proxy.listen()
         agent.until(lambda: agent.page("/readyz")[0] == 200)
-        (tmp_path / "script.yaml").write_text(f"{TREE}not_ready: it restarts\n")
-        agent.until(lambda: "drivers: driver fake:" in agent.page("/readyz")[1])
-        (tmp_path / "script.yaml").write_text(TREE)
+        (tmp_path / "deed.py").write_text("raise DriverNotReady('it restarts')")
+        agent.until(lambda: "drivers: driver sick:" in agent.page("/readyz")[1])
+        (tmp_path / "deed.py").write_text("")
         agent.until(lambda: agent.page("/readyz")[0] == 200)
         (agent.state_path / "status.json").unlink()
         (agent.state_path / "status.json").mkdir()

@@ -95,8 +95,8 @@ def test_once_without_placement_exits_1(agent: AgentProcess) -> None:
 
 
 def test_once_with_a_driver_that_raises_exits_1_and_names_it(agent: AgentProcess) -> None:
-    agent.script += "error: a screw is loose\n"
-    assert_ended(agent.once(), 1, "driver fake: ScriptedError: a screw is loose")
+    agent.make_sick("raise RuntimeError('a screw is loose')")
+    assert_ended(agent.once(), 1, "driver sick: RuntimeError: a screw is loose")
 
 
 def test_a_driver_that_can_not_start_now_exits_1_and_may_clean_up(stuck: AgentProcess) -> None:
@@ -190,19 +190,19 @@ def test_sigterm_ends_it_at_once_with_0(agent: AgentProcess) -> None:
 
 
 def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPlacement) -> None:
-    agent.script += "sleep: 1.5\n"
+    agent.make_sick("print('sleeping', flush=True); time.sleep(1.5)")
     agent.start()
-    agent.until_logged("Sleeping 1.5 s")
+    agent.until_logged("sleeping")
     assert agent.stop() == 0
 
 
-@pytest.mark.parametrize("driver", ["fake", "stuck"])
+@pytest.mark.parametrize("driver", ["sick", "stuck"])
 def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driver: str) -> None:
+    stuck.make_sick("print('stuck now', flush=True); time.sleep(100000)")
     stuck.compute_driver = driver
-    stuck.script += "sleep: 100000\n"
     stuck.options += "graceful_shutdown_timeout = 1\n"
     stuck.start()
-    stuck.until_logged("stuck now" if driver == "stuck" else "Sleeping")
+    stuck.until_logged("stuck now")
     assert stuck.stop() == 1
     assert "Not stopped after graceful_shutdown_timeout (1 s): exiting now" in stuck.log
 
@@ -323,7 +323,7 @@ def test_a_password_that_all_may_read_is_told(agent: AgentProcess) -> None:
 
 
 def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
-    agent.script = f"- {agent.script}  sleep: 2.3\n- {{after: 1, sleep: 0}}\n"
+    agent.make_sick("deed.unlink(); time.sleep(2.3)")
     with agent:
         # More of them where the machine is slow.
         left_out = (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent import opts
+from tests.kit.installed import SICK, install
 from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.systemd_host import QUICK, SystemdHost
@@ -22,8 +23,9 @@ PLACEMENT = "[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {ur
 EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\n"
 SOON_DONE = f"{EAGER}graceful_shutdown_timeout = 2\n"
 HANGS = """
-- nodes: {hangs: {inventory: {VCPU: 4}}}
-- {after: 1, sleep: 100000}
+self.calls = getattr(self, "calls", 0) + 1
+if self.calls > 1:
+    time.sleep(100000)
 """
 
 
@@ -75,10 +77,12 @@ def host(
 
 def _add_services(host: Host) -> None:
     host.add("steady", EAGER, SHORT_WATCHDOG)
-    host.add(
-        "hangs", f"{SOON_DONE}[fake]\nscript = /etc/compute-agent/hangs.yaml\n", SHORT_WATCHDOG
-    )
-    host.container.write("/etc/compute-agent/hangs.yaml", HANGS)
+    site = install(host.container.root / "opt/hangs", "sick", SICK)
+    seen = f"{SHORT_WATCHDOG}Environment=PYTHONPATH=/opt/{site.name}\n"
+    script = f"{SOON_DONE}[fake]\nscript = /opt/{site.name}/hangs.yaml\n"
+    host.add("hangs", script, seen, driver="sick")
+    host.container.write(f"/opt/{site.name}/hangs.yaml", "nodes: {hangs: {inventory: {VCPU: 4}}}")
+    host.container.write(f"/opt/{site.name}/deed.py", HANGS)
     host.add("silent", SOON_DONE, url=host.silent_url)
     host.add("refused", EAGER, url=host.closed_url)
     host.add("broken", f"{SOON_DONE}update_resource_interval = 5\n")
@@ -167,9 +171,7 @@ def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_named(host: Host) -> N
     host.until("hangs", lambda: int(host.show("hangs", "NRestarts")) > 0)
     log = host.log("hangs")
     assert "Watchdog timeout" in log
-    assert re.search(
-        r'File ".*driverkit/scripted/driver.py", line \d+ in update_provider_tree', log
-    )
+    assert re.search(r'File ".*sick.py", line \d+ in update_provider_tree', log)
 
 
 def test_reload_asks_for_a_period_and_does_not_restart(host: Host) -> None:

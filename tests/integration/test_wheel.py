@@ -19,7 +19,7 @@ import pytest
 from docutils.core import publish_string
 from packaging.requirements import Requirement
 
-from driverkit.commands.driver_new import KINDS
+from driverkit.driver_new import KINDS
 from tests.integration.author import Author
 from tests.integration.test_readme import block
 from tests.unit.packages import packages_of, with_what_they_need

@@ -6,33 +6,29 @@ import itertools
 import sqlite3
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drivers.api import DriverNotReady, ReshapeNeeded
-from tests.kit.good import Backend, GoodDriver, is_card
+from tests.kit.good import GoodDriver, is_card
 
 
 @dataclass(frozen=True)
 class Bad:
-    """``words`` have to be in the failure of ``rule``."""
+    """``words`` have to be in the failure of the contract's test."""
 
-    rule: str
+    test: str
     driver: type[GoodDriver]
     words: tuple[str, ...]
     nodes: tuple[str, ...] = ("host1",)
-    fixtures: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        return f"{self.rule}-{self.driver.__name__}"
 
 
 BAD: list[Bad] = []
 
 
-def breaks(rule: str, *words: str, **more: Any):
+def breaks(test: str, *words: str, **more: Any):
     def note(driver: type[GoodDriver]) -> type[GoodDriver]:
-        BAD.append(Bad(rule, driver, words, **more))
+        BAD.append(Bad(f"test_{test}", driver, words, **more))
         return driver
 
     return note
@@ -49,25 +45,25 @@ class Also(GoodDriver):
         raise NotImplementedError
 
 
-@breaks("answers", "update_provider_tree for node host1 raised KeyError", "bad.py", "in cards")
+@breaks("nodes_have_resources_that_placement_takes", "DriverFault: KeyError: 'cards'", "bad.py")
 class Crashes(GoodDriver):
     def cards(self, nodename):
         return {}["cards"]
 
 
-@breaks("answers", "nothing was reported for any node (host1)")
+@breaks("nodes_have_resources_that_placement_takes", "nothing was reported")
 class SaysNothing(GoodDriver):
     def report(self, tree, node, cards, allocations):
         pass
 
 
-@breaks("answers", "get_available_nodes() returned no node")
+@breaks("nodes_have_resources_that_placement_takes", "get_available_nodes() returned no node")
 class HasNoNode(GoodDriver):
     def get_available_nodes(self):
         return []
 
 
-@breaks("closes", "without init_host cleanup_host raised AttributeError")
+@breaks("a_driver_can_be_closed_at_any_time", "AttributeError", "opened")
 class ClosesWhatItNeverOpened(GoodDriver):
     def init_host(self, host):
         self.opened = sqlite3.connect(":memory:", check_same_thread=False)
@@ -76,7 +72,7 @@ class ClosesWhatItNeverOpened(GoodDriver):
         self.opened.close()
 
 
-@breaks("closes", "cleanup_host raised RuntimeError: closed already")
+@breaks("a_driver_can_be_closed_at_any_time", "RuntimeError: closed already")
 class FailsToClose(GoodDriver):
     def init_host(self, host):
         self.connection = object()
@@ -86,7 +82,7 @@ class FailsToClose(GoodDriver):
             raise RuntimeError("closed already")
 
 
-@breaks("node-names", "first host1-0; asked again: host1-1")
+@breaks("nodes_keep_their_names_and_uuids", "['host1-0'], {}), then (['host1-1']")
 class CountsItsNodes(GoodDriver):
     counter = None
 
@@ -95,94 +91,115 @@ class CountsItsNodes(GoodDriver):
         return [f"host1-{next(self.counter)}"]
 
 
-@breaks("node-names", "get_available_nodes() returned 'host1': a list of names is needed")
+@breaks(
+    "nodes_keep_their_names_and_uuids",
+    "get_available_nodes() returned 'host1': a list of names is needed",
+)
 class NamesAreAString(GoodDriver):
     def get_available_nodes(self):
         return "host1"
 
 
-@breaks("node-names", "at most 200 characters")
+@breaks("nodes_keep_their_names_and_uuids", "at most 200 characters")
 class LongNodeName(GoodDriver):
     def get_available_nodes(self):
         return ["h" * 201]
 
 
-@breaks("node-names", "get_nodenames_by_uuid() names host2")
+@breaks("nodes_keep_their_names_and_uuids", "get_nodenames_by_uuid() names ['host2']")
 class TellsOfAnother(GoodDriver):
     def get_nodenames_by_uuid(self):
         return {"6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e77": "host2"}
 
 
-@breaks("root-stays", "the root provider host1 (", ") was removed")
+@breaks("the_root_is_left_to_the_agent", "the root provider host1 was removed")
 class RemovesTheRoot(GoodDriver):
     def report(self, tree, node, cards, allocations):
         tree.remove(node)
 
 
-@breaks("root-stays", "was renamed to the-host")
+@breaks("the_root_is_left_to_the_agent", "was renamed to the-host")
 class RenamesTheRoot(GoodDriver):
     def report(self, tree, node, cards, allocations):
         tree.rename(node, "the-host")
 
 
-@breaks("root-stays", "provider host1_cards (", "is a second root beside host1")
+@breaks("the_root_is_left_to_the_agent", "['host1_cards'] are roots beside host1")
 class MakesASecondRoot(Also):
     def also(self, tree, node, cards):
         if not tree.exists("host1_cards"):
             tree.new_root("host1_cards", "6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e55")
 
 
-@breaks("valid", "provider host1_0000:84:00.0 (", "inventory of VGPU: total is 0")
+@breaks(
+    "nodes_have_resources_that_placement_takes",
+    "provider host1_0000:84:00.0 (",
+    "inventory of VGPU: total is 0",
+)
 class TotalOfNothing(Also):
     def also(self, tree, node, cards):
         tree.update_inventory(f"{node}_{cards[0]}", {"VGPU": {"total": 0}})
 
 
-@breaks("valid", "inventory of VCPU: reserved is 9")
+@breaks("nodes_have_resources_that_placement_takes", "inventory of VCPU: reserved is 9")
 class ReservesTooMuch(Also):
     def also(self, tree, node, cards):
         tree.update_inventory(node, {"VCPU": {"total": 8, "reserved": 9}})
 
 
-@breaks("valid", "trait HW_CPU_X86_AVX9000 is unknown to this Placement", "CUSTOM_")
+@breaks(
+    "nodes_have_resources_that_placement_takes",
+    "trait HW_CPU_X86_AVX9000 is unknown to this Placement",
+)
 class UnknownTrait(Also):
     def also(self, tree, node, cards):
         tree.add_traits(node, "HW_CPU_X86_AVX9000")
 
 
-@breaks("valid", "trait 'custom-gold' is not a valid name")
+@breaks("nodes_have_resources_that_placement_takes", "trait 'custom-gold' is not a valid name")
 class MisspeltTrait(Also):
     def also(self, tree, node, cards):
         tree.add_traits(node, "custom-gold")
 
 
-@breaks("valid", "resource class GPUS is unknown to this Placement")
+@breaks(
+    "nodes_have_resources_that_placement_takes", "resource class GPUS is unknown to this Placement"
+)
 class UnknownClass(Also):
     def also(self, tree, node, cards):
         tree.update_inventory(node, {"GPUS": {"total": 8}})
 
 
-@breaks("valid", "host1host1", "a provider's name has at most 200 characters")
+@breaks(
+    "nodes_have_resources_that_placement_takes",
+    "host1host1",
+    "a provider's name has at most 200 characters",
+)
 class LongProviderName(Also):
     def also(self, tree, node, cards):
         if not tree.exists(node * 52):
             tree.new_child(node * 52, node)
 
 
-@breaks("valid", "raised ValueError", "'first' is not a UUID", "in also")
+@breaks("nodes_have_resources_that_placement_takes", "ValueError", "'first' is not a UUID")
 class NoUuid(Also):
     def also(self, tree, node, cards):
         tree.new_child(f"{node}_first", node, uuid="first")
 
 
-@breaks("own-names", "provider 0000:84:00.0 (", "its name could also be that of the same device")
+@breaks(
+    "names_of_children_are_unique_in_the_cloud",
+    "provider 0000:84:00.0: another host may have such a device, too",
+)
 class PlainAddresses(GoodDriver):
     def report_card(self, tree, node, name):
         super().report_card(tree, node, name.partition("_")[2])
 
 
 @breaks(
-    "own-names", "node host2", "node host1 has provider rack-host1_disk", nodes=("host1", "host2")
+    "names_of_children_are_unique_in_the_cloud",
+    "provider rack-host1_disk: another node has one, too",
+    nodes=("host1", "host2"),
 )
 class OneNameForAllNodes(Also):
     def also(self, tree, node, cards):
@@ -190,7 +207,11 @@ class OneNameForAllNodes(Also):
             tree.new_child("rack-host1_disk", node)
 
 
-@breaks("second-period", "set inventory of VCPU on host1: reserved 2 → 3")
+@breaks(
+    "nothing_is_written_while_nothing_happens",
+    "provider host1 (",
+    "inventory of VCPU: total 16, reserved 2 -> total 16, reserved 3",
+)
 class ReportsWhatIsFree(Also):
     calls = 0
 
@@ -199,18 +220,18 @@ class ReportsWhatIsFree(Also):
         tree.update_inventory(node, {"VCPU": {"total": 16, "reserved": 1 + self.calls}})
 
 
-@breaks(
-    "second-period",
-    "in the next period, with nothing changed, update_provider_tree",
-    "already exists",
-)
+@breaks("nothing_is_written_while_nothing_happens", "already exists: host1_0000:84:00.0")
 class AddsItsCardsAgain(GoodDriver):
     def report_card(self, tree, node, name):
         tree.new_child(name, node)
         super().report_card(tree, node, name)
 
 
-@breaks("agree", "host1_0000:84:00.0", "delete provider", "create provider", "uuid5, never uuid4")
+@breaks(
+    "nothing_is_written_while_nothing_happens",
+    "host1_0000:84:00.0",
+    "two drivers, on an empty Placement",
+)
 class RandomUuids(GoodDriver):
     def report_card(self, tree, node, name):
         if not tree.exists(name):
@@ -218,11 +239,7 @@ class RandomUuids(GoodDriver):
         super().report_card(tree, node, name)
 
 
-@breaks(
-    "restart",
-    "a fresh driver, called with the tree that another one has reported, update_provider_tree",
-    "ValueError",
-)
+@breaks("nothing_is_written_while_nothing_happens", "already exists: host1_0000:84:00.0")
 class RemembersWhatItAdded(GoodDriver):
     added: bool = False
 
@@ -233,7 +250,11 @@ class RemembersWhatItAdded(GoodDriver):
         super().report_card(tree, node, name)
 
 
-@breaks("restart", "remove trait CUSTOM_WARMED_UP on ")
+@breaks(
+    "nothing_is_written_while_nothing_happens",
+    "after a restart",
+    "trait CUSTOM_WARMED_UP: set -> nothing",
+)
 class NeedsToWarmUp(Also):
     calls = 0
 
@@ -254,7 +275,7 @@ class NeedsToWarmUp(Also):
         return "x"
 
 
-@breaks("any-order", "the reported tree, then the same tree in another order", "CUSTOM_FIRST_CARD")
+@breaks("order_and_thread_make_no_difference", "in another order", "CUSTOM_FIRST_CARD")
 class MarksTheFirstInTheTree(Also):
     def also(self, tree, node, cards):
         first, *rest = tree.get_provider_uuids(node)[1:]
@@ -263,7 +284,7 @@ class MarksTheFirstInTheTree(Also):
             tree.remove_traits(other, "CUSTOM_FIRST_CARD")
 
 
-@breaks("any-thread", "in another thread update_provider_tree", "ProgrammingError", "same thread")
+@breaks("order_and_thread_make_no_difference", "ProgrammingError", "same thread")
 class BoundToAThread(GoodDriver):
     database = None
 
@@ -273,7 +294,11 @@ class BoundToAThread(GoodDriver):
         return super().cards(nodename)
 
 
-@breaks("thread-safe", "called for several nodes at once", nodes=("host1", "host2"))
+@breaks(
+    "a_thread_safe_driver_reports_nodes_at_once",
+    "no such provider: host2",
+    nodes=("host1", "host2"),
+)
 class SharesItsState(GoodDriver):
     thread_safe = True
     calls = 0
@@ -290,9 +315,9 @@ class SharesItsState(GoodDriver):
 
 
 @breaks(
-    "foreign-providers",
-    "the driver has removed or changed",
-    "a foreign provider host1_driver_kit_foreign (",
+    "data_of_other_services_stays",
+    "the driver has removed or changed what others have set",
+    "provider host1_of_another_service (",
 )
 class RemovesAllItDoesNotReport(GoodDriver):
     def remove_gone(self, tree, node, cards):
@@ -302,32 +327,35 @@ class RemovesAllItDoesNotReport(GoodDriver):
                 tree.remove(child)
 
 
-@breaks("foreign-providers", "a foreign provider host1_driver_kit_shared (")
+@breaks("data_of_other_services_stays", "provider host1_share_of_another_service (")
 class RemovesSharedOnes(GoodDriver):
     def remove_gone(self, tree, node, cards):
         super().remove_gone(tree, node, cards)
-        if tree.exists(f"{node}_driver_kit_shared"):
-            tree.remove(f"{node}_driver_kit_shared")
+        if tree.exists(f"{node}_share_of_another_service"):
+            tree.remove(f"{node}_share_of_another_service")
 
 
 @breaks(
-    "foreign-traits",
-    "trait COMPUTE_NODE of provider host1 (",
-    "CUSTOM_DRIVER_KIT_FOREIGN",
-    "add_traits",
+    "data_of_other_services_stays",
+    "provider host1 (",
+    "trait CUSTOM_OF_ANOTHER_SERVICE: set -> nothing",
 )
 class SetsAllTraits(Also):
     def also(self, tree, node, cards):
         tree.update_traits(node, ["HW_CPU_X86_AVX2", "CUSTOM_GOOD"])
 
 
-@breaks("foreign-aggregates", "aggregate 7d0f5f52-", "of provider host1 (", "add_aggregates")
+@breaks("data_of_other_services_stays", "aggregate 7d0f5f52-", "set -> nothing")
 class SetsAllAggregates(Also):
     def also(self, tree, node, cards):
         tree.update_aggregates(node, [])
 
 
-@breaks("drift", "after all inventory was removed", "remove inventory of VCPU on host1")
+@breaks(
+    "lost_data_is_reported_again",
+    "after another service has damaged the tree",
+    "inventory of VCPU: total 16, reserved 2 -> nothing",
+)
 class SaysOnlyWhatIsNew(GoodDriver):
     said = None
 
@@ -337,7 +365,7 @@ class SaysOnlyWhatIsNew(GoodDriver):
         self.said = cards
 
 
-@breaks("tree-not-kept", "the tree still exists", "in self.tree")
+@breaks("tree_and_allocations_are_not_kept", "the driver keeps ProviderTree")
 class KeepsTheTree(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -345,22 +373,20 @@ class KeepsTheTree(GoodDriver):
             self.tree = tree
 
 
-@breaks("tree-not-kept", "the dict of allocations still exists", "in self.seen")
+@breaks("tree_and_allocations_are_not_kept", "the driver keeps _Allocations")
 class KeepsTheAllocations(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
         self.seen = [allocations]
 
 
-@breaks("documented-errors", "raised KeyError: 'driver-kit-nowhere'", "DriverNotReady")
+@breaks("errors_are_the_documented_ones", "KeyError: 'a-node-that-does-not-exist'")
 class KnowsOnlyItsNodes(GoodDriver):
     def cards(self, nodename):
         return {node: self.backend.read() for node in self.backend.nodes}[nodename]
 
 
-@breaks(
-    "reshape-needed", "Placement has nothing of this node yet", "raised ReshapeNeeded: first start"
-)
+@breaks("nothing_moves_while_nothing_has_to", "ReshapeNeeded: first start")
 class ReshapesAtFirst(GoodDriver):
     started = False
 
@@ -371,11 +397,7 @@ class ReshapesAtFirst(GoodDriver):
         super().report(tree, node, cards, allocations)
 
 
-@breaks(
-    "reshape-needed",
-    "the allocations were given, and nothing has to move",
-    "ReshapeNeeded: once more",
-)
+@breaks("nothing_moves_while_nothing_has_to", "ReshapeNeeded: once more")
 class ReshapesThoughItCould(GoodDriver):
     def report(self, tree, node, cards, allocations):
         if allocations is not None:
@@ -383,12 +405,7 @@ class ReshapesThoughItCould(GoodDriver):
         super().report(tree, node, cards, allocations)
 
 
-@breaks(
-    "reshape-needed",
-    "the reshape was done, and update_provider_tree",
-    "raised ReshapeNeeded: VGPU of host1",
-    fixtures=("reshape_case",),
-)
+@breaks("a_reshape_keeps_what_consumers_have", "ReshapeNeeded: VGPU of host1")
 class LeavesOneBehind(GoodDriver):
     def move(self, tree, node, cards, allocations):
         super().move(tree, node, cards, allocations)
@@ -396,10 +413,8 @@ class LeavesOneBehind(GoodDriver):
 
 
 @breaks(
-    "reshape-asked",
-    "ReshapeNeeded was not raised",
-    "remove inventory of VGPU on host1",
-    fixtures=("reshape_case",),
+    "a_reshape_keeps_what_consumers_have",
+    "DID NOT RAISE ReshapeNeeded",
 )
 class MovesWithoutAsking(GoodDriver):
     def report(self, tree, node, cards, allocations):
@@ -407,10 +422,7 @@ class MovesWithoutAsking(GoodDriver):
 
 
 @breaks(
-    "reshape-totals",
-    "consumer 5cb3a1ba-",
-    "VGPU 1 taken away, nothing added",
-    fixtures=("reshape_case",),
+    "a_reshape_keeps_what_consumers_have", "consumer 5cb3a1ba-", "VGPU 1 taken away, nothing added"
 )
 class LosesAnAmount(GoodDriver):
     def move(self, tree, node, cards, allocations):
@@ -421,20 +433,14 @@ class LosesAnAmount(GoodDriver):
                     held["resources"]["VGPU"] -= 1
 
 
-@breaks("reshape-totals", "the allocations of consumer", "were lost", fixtures=("reshape_case",))
+@breaks("a_reshape_keeps_what_consumers_have", "the allocations of consumer", "were lost")
 class LosesAConsumer(GoodDriver):
     def move(self, tree, node, cards, allocations):
         super().move(tree, node, cards, allocations)
         allocations.popitem()
 
 
-@breaks(
-    "reshape-totals",
-    "the reshape is refused",
-    "capacity",
-    "host1_0000:84:00.0 (",
-    fixtures=("reshape_case",),
-)
+@breaks("a_reshape_keeps_what_consumers_have", "capacity")
 class PutsAllOnOneCard(GoodDriver):
     def move(self, tree, node, cards, allocations):
         root, card = tree.data(node).uuid, tree.data(f"{node}_{cards[0]}").uuid
@@ -445,7 +451,7 @@ class PutsAllOnOneCard(GoodDriver):
                 held[card] = {"resources": {"VGPU": amount}}
 
 
-@breaks("foreign-allocations", "were changed, although nothing has to move", "VCPU")
+@breaks("nothing_moves_while_nothing_has_to", "nothing has to move", "VCPU")
 class RewritesAll(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -454,13 +460,7 @@ class RewritesAll(GoodDriver):
                 held["resources"] = dict.fromkeys(held["resources"], 2)
 
 
-@breaks(
-    "foreign-allocations",
-    "which is foreign",
-    "CUSTOM_DRIVER_KIT_FOREIGN",
-    "after:  nothing",
-    fixtures=("reshape_case",),
-)
+@breaks("a_reshape_keeps_what_consumers_have", "allocations of consumer", "were lost")
 class TakesAForeignOneToo(GoodDriver):
     def move(self, tree, node, cards, allocations):
         super().move(tree, node, cards, allocations)
@@ -469,22 +469,14 @@ class TakesAForeignOneToo(GoodDriver):
                 del allocations[consumer]
 
 
-@breaks(
-    "lost-backend",
-    "the exception is not DriverNotReady",
-    "ConnectionError: the backend is down",
-    fixtures=("lose_backend",),
-)
+@breaks("a_lost_backend_is_not_ready", "ConnectionError: the backend is down")
 class LetsErrorsOut(GoodDriver):
     def cards(self, nodename):
         return self.backend.read()
 
 
 @breaks(
-    "lost-backend",
-    "the tree was edited, then DriverNotReady was raised",
-    "host1_0000:84:00.0",
-    fixtures=("lose_backend",),
+    "a_lost_backend_is_not_ready", "with the backend lost the tree was edited", "host1_0000:84:00.0"
 )
 class EditsBeforeItReads(GoodDriver):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
@@ -493,10 +485,7 @@ class EditsBeforeItReads(GoodDriver):
 
 
 @breaks(
-    "lost-backend",
-    "the tree was edited, and DriverNotReady was not raised",
-    "delete provider",
-    fixtures=("lose_backend",),
+    "a_lost_backend_is_not_ready", "with the backend lost the tree was edited", "host1_0000:84:00.0"
 )
 class TakesLostForEmpty(GoodDriver):
     def cards(self, nodename):
@@ -506,7 +495,7 @@ class TakesLostForEmpty(GoodDriver):
             return []
 
 
-@breaks("lost-backend", "returned as in a good period", "degraded()", fixtures=("lose_backend",))
+@breaks("a_lost_backend_is_not_ready", "degraded()")
 class ReportsFromMemory(GoodDriver):
     last: list[str] = []
 
@@ -518,11 +507,7 @@ class ReportsFromMemory(GoodDriver):
         return self.last
 
 
-@breaks(
-    "lost-backend",
-    "update_provider_tree(host1) has not returned within 3 s",
-    fixtures=("lose_backend",),
-)
+@breaks("a_lost_backend_is_not_ready", "update_provider_tree(host1) has not returned within 3 s")
 class Hangs(GoodDriver):
     def cards(self, nodename):
         while not self.backend.up:
@@ -530,33 +515,20 @@ class Hangs(GoodDriver):
         return super().cards(nodename)
 
 
-@breaks(
-    "starts-without-backend",
-    "with the backend down init_host raised ConnectionError",
-    fixtures=("lose_backend",),
-)
+@breaks("a_driver_starts_without_its_backend", "ConnectionError: the backend is down")
 class ConnectsAtOnce(GoodDriver):
     def init_host(self, host):
         self.backend.check()
 
 
-@breaks(
-    "starts-without-backend",
-    "with the backend down make_driver raised ConnectionError",
-    fixtures=("lose_backend",),
-)
+@breaks("a_driver_starts_without_its_backend", "ConnectionError: the backend is down")
 class ConnectsInTheConstructor(GoodDriver):
     def __init__(self, context, backend):
         super().__init__(context, backend)
         backend.check()
 
 
-@breaks(
-    "starts-without-backend",
-    "after the backend was repaired",
-    "DriverNotReady: lost for good",
-    fixtures=("lose_backend",),
-)
+@breaks("a_driver_starts_without_its_backend", "DriverNotReady: lost for good")
 class NeverTriesAgain(GoodDriver):
     lost = False
 
@@ -567,30 +539,29 @@ class NeverTriesAgain(GoodDriver):
         return super().get_available_nodes()
 
 
-@breaks("status-trait", "COMPUTE_STATUS_DISABLED was set on host1")
+@breaks("the_root_is_left_to_the_agent", "COMPUTE_STATUS_DISABLED was set")
 class DisablesItself(Also):
     def also(self, tree, node, cards):
         tree.add_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
-@breaks("foreign-traits", "trait COMPUTE_STATUS_DISABLED of provider host1")
+@breaks(
+    "data_of_other_services_stays",
+    "provider host1 (",
+    "trait COMPUTE_STATUS_DISABLED: set -> nothing",
+)
 class EnablesItself(Also):
     def also(self, tree, node, cards):
         tree.remove_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
-@breaks("lost-device", "has everything that it had before", fixtures=("lose_device",))
+@breaks("a_lost_device_is_gone", "has everything that it had before")
 class KeepsWhatIsGone(GoodDriver):
     def remove_gone(self, tree, node, cards):
         pass
 
 
-@breaks(
-    "lost-device",
-    "the running driver and a fresh one report different trees",
-    "host1_0000:84:00.0",
-    fixtures=("lose_device",),
-)
+@breaks("a_lost_device_is_gone", "the running driver, then a restarted one", "host1_0000:84:00.0")
 class RemovesOnlyWhatItRemembers(GoodDriver):
     last: frozenset[str] = frozenset()
 
@@ -601,12 +572,7 @@ class RemovesOnlyWhatItRemembers(GoodDriver):
         self.last = frozenset(cards)
 
 
-@breaks(
-    "lost-device",
-    "with a device gone update_provider_tree",
-    "no such provider",
-    fixtures=("lose_device",),
-)
+@breaks("a_lost_device_is_gone", "no such provider")
 class LooksAtWhatWentAlong(GoodDriver):
     def remove_gone(self, tree, node, cards):
         wanted = {f"{node}_{address}" for address in cards}
@@ -616,9 +582,7 @@ class LooksAtWhatWentAlong(GoodDriver):
                 tree.remove(child)
 
 
-@breaks(
-    "time", "of processor time for 1000 devices", "times as long", fixtures=("make_big_driver",)
-)
+@breaks("a_thousand_devices_take_bounded_time_and_memory", "of processor time for 1000 devices")
 class LooksAtAllForEach(GoodDriver):
     def report_card(self, tree, node, name):
         super().report_card(tree, node, name)
@@ -626,14 +590,14 @@ class LooksAtAllForEach(GoodDriver):
             tree.exists(child) and tree.has_traits(child, ["CUSTOM_GOOD_CARD"])
 
 
-@breaks("memory", "MiB for a period of 1000 devices", "more than 62", fixtures=("make_big_driver",))
+@breaks("a_thousand_devices_take_bounded_time_and_memory", "MiB for a period of 1000 devices")
 class KeepsDocuments(GoodDriver):
     def report(self, tree, node, cards, allocations):
         self.documents = {card: bytearray(100_000) for card in cards}
         super().report(tree, node, cards, allocations)
 
 
-@breaks("steady-memory", "12 quiet periods left", "bad.py")
+@breaks("quiet_periods_leave_no_memory", "12 quiet periods left")
 class KeepsAHistory(Also):
     def __init__(self, context, backend):
         super().__init__(context, backend)
@@ -641,7 +605,3 @@ class KeepsAHistory(Also):
 
     def also(self, tree, node, cards):
         self.history.append([tree.data(child) for child in tree.get_provider_uuids(node)])
-
-
-def backend_of(bad: Bad) -> Backend:
-    return Backend(nodes=list(bad.nodes))

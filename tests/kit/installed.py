@@ -16,39 +16,6 @@ class AllTraits(ComputeDriver):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
         provider_tree.update_traits(nodename, ["HW_CPU_X86_AVX2"])
 """
-LISTS = """\
-from drivers.api import Device, DeviceDriver
-
-
-class Lists(DeviceDriver):
-    def devices(self, node):
-        yield Device("sda", {"CUSTOM_LOCAL_DISK": 1}, ["COMPUTE_STATUS_DISABLED", "CUSTOM_FAST"])
-        yield Device("sdb", {"CUSTOM_LOCAL_DISK": 1}, parent="sda", healthy=False)
-"""
-TWO_SOURCES = """\
-from drivers.api import Device, DeviceDriver
-
-
-class TwoSources(DeviceDriver):
-    def devices(self, node):
-        disks = [Device("sda", {"CUSTOM_LOCAL_DISK": 1}), Device("sdb", {"CUSTOM_LOCAL_DISK": 1})]
-        return {"disks": disks, "cards": [Device("card0", {"CUSTOM_CARD": 1})]}
-"""
-REMOVES_NOTHING = """\
-from drivers.api import Device, DeviceDriver
-
-
-class RemovesNothing(DeviceDriver):
-    def devices(self, node):
-        return [Device("sda"), Device("sdb")]
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        for device in self.devices(nodename):
-            name = f"{nodename}_{device.name}"
-            if not provider_tree.exists(name):
-                provider_tree.new_child(name, nodename)
-            provider_tree.update_inventory(name, {"CUSTOM_LOCAL_DISK": {"total": 1}})
-"""
 EXITS_LATER = """\
 import os
 
@@ -61,7 +28,7 @@ class ExitsLater(ComputeDriver):
     def get_available_nodes(self):
         ExitsLater.calls += 1
         if ExitsLater.calls > 3:
-            os._exit(7)
+            os._exit(0)  # which must not pass for a good result
         return [self.context.host]
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
@@ -91,6 +58,42 @@ class HangsLater(ComputeDriver):
             threading.Event().wait()
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 """
+SICK = """\
+import time
+from pathlib import Path
+
+from driverkit.scripted.driver import FakeDriver
+from drivers.api import DriverNotReady
+
+
+class Sick(FakeDriver):
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        deed = Path(self.context.conf.fake.script).with_name("deed.py")
+        if deed.exists():
+            exec(deed.read_text())
+        super().update_provider_tree(provider_tree, nodename, allocations)
+"""
+"""The scripted driver; before it reports, it runs ``deed.py`` beside its script, if that exists."""
+MOVES_VGPUS = """\
+from driverkit.scripted.driver import FakeDriver
+from drivers.api import ReshapeNeeded
+from drivers.reallocate import Move, move_allocations
+
+
+class MovesVgpus(FakeDriver):
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        root = provider_tree.data(nodename)
+        moves = "VGPU" in root.inventory and "VGPU" not in self.devices(nodename)[0].inventory
+        if moves and allocations is None:
+            raise ReshapeNeeded(f"VGPU of {nodename} moves to its cards")
+        super().update_provider_tree(provider_tree, nodename, allocations)
+        if moves:
+            below = provider_tree.get_provider_uuids(nodename)[1:]
+            cards = tuple(it for it in below if "VGPU" in provider_tree.data(it).inventory)
+            move = Move({root.uuid: frozenset({"VGPU"})}, cards)
+            move_allocations(provider_tree, [move], allocations)
+"""
+"""The scripted driver; VGPUs that its script no longer has on the root move to the cards."""
 FOLDERS = """\
 from pathlib import Path
 
@@ -108,112 +111,11 @@ class Folders(ComputeDriver):
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         found = {f"{nodename}_{it.name}" for it in Path(self.context.conf.folders.root).iterdir()}
-        for uuid in provider_tree.get_provider_uuids(nodename)[1:]:
-            name = provider_tree.exists(uuid) and provider_tree.data(uuid).name
-            if name and name.startswith(f"{nodename}_f") and name not in found:
-                if "foreign" not in name:
-                    provider_tree.remove(uuid)
         for name in sorted(found):
             if not provider_tree.exists(name):
                 provider_tree.new_child(name, nodename)
             provider_tree.update_inventory(name, {"CUSTOM_FOLDER": {"total": 1}})
 """
-FOLDERS_FIXTURES = """\
-import shutil
-
-import pytest
-from disks import Folders
-
-from driverkit.testing import DriverContract
-
-
-class TestFolders(DriverContract):
-    @pytest.fixture
-    def root(self, tmp_path):
-        for number in range(3):
-            (tmp_path / "root" / f"f{number}").mkdir(parents=True)
-        return tmp_path / "root"
-
-    @pytest.fixture
-    def driver_config(self, root):
-        return f"[folders]\\nroot = {root}\\n"
-
-    @pytest.fixture
-    def make_driver(self):
-        pytest.fail("the installed driver is meant")
-
-    @pytest.fixture
-    def lose_backend(self, root):
-        return lambda: shutil.rmtree(root)
-
-    @pytest.fixture
-    def lose_device(self, root):
-        return lambda: (root / "f1").rmdir()
-
-    @pytest.fixture
-    def make_big_driver(self, root, driver_context):
-        def make(devices):
-            shutil.rmtree(root)
-            for number in range(devices):
-                (root / f"f{number}").mkdir(parents=True)
-            return Folders(driver_context)
-
-        return make
-"""
-
-IN_A_PACKAGE = {
-    "conftest.py": """\
-import pytest
-
-
-@pytest.fixture
-def top(tmp_path):
-    return tmp_path / "top"
-""",
-    "tests/__init__.py": "",
-    "tests/conftest.py": """\
-import pytest
-
-
-@pytest.fixture
-def root(top):
-    (top / "f0").mkdir(parents=True)
-    return top
-""",
-    "tests/common.py": """\
-import pytest
-from disks import Folders
-
-from driverkit.testing import DriverContract
-
-
-class Common(DriverContract):
-    @pytest.fixture
-    def make_driver(self, driver_context):
-        return lambda: Folders(driver_context)
-""",
-    "tests/test_mine.py": """\
-import pytest
-from disks import Folders
-
-from tests.common import Common
-
-
-@pytest.fixture
-def line(root):
-    return f"root = {root}"
-
-
-class Base(Common):
-    pass
-
-
-class TestMine(Base):
-    @pytest.fixture
-    def driver_config(self, line):
-        return f"[folders]\\n{line}\\n"
-""",
-}
 
 
 def install(site: Path, name: str, source: str) -> Path:

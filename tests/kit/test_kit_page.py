@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,13 +18,6 @@ from tests.kit.installed import SETS_ALL_TRAITS, install
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "driver-kit.rst").read_text()
 EXAMPLE = DOCS.parent / "examples" / "disks"
-SETS_ALL_THAT_IT_LISTS = """
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        super().update_provider_tree(provider_tree, nodename)
-        for uuid in provider_tree.get_provider_uuids(nodename):
-            provider_tree.update_traits(uuid, ["CUSTOM_LOCAL_DISK"])
-"""
-HAS_NO_OLD_SHAPE = {"reshape-needed", "reshape-asked", "reshape-totals", "foreign-allocations"}
 
 
 def files() -> dict[str, str]:
@@ -61,36 +52,14 @@ def project(tmp_path: Path) -> Path:
 def test_the_pages_driver_passes_outside_of_this_repository(project: Path) -> None:
     done = run_pytest(project, "test_disks.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    skipped = set(re.findall(r"SKIPPED .*?: ([a-z-]+): ", done.stdout))
-    assert skipped == HAS_NO_OLD_SHAPE | {"closes", "thread-safe"}
-
-
-@pytest.mark.timeout(900)
-def test_one_option_brings_a_real_placement(project: Path) -> None:
-    done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
-    with closing(sqlite3.connect(project / "basetemp/placement0/placement.sqlite")) as database:
-        assert database.execute("SELECT name FROM resource_providers").fetchall()
-
-
-def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> None:
-    driver = project / "disks.py"
-    driver.write_text(driver.read_text() + SETS_ALL_THAT_IT_LISTS)
-    done = run_pytest(project, "-k", "foreign_traits", "test_disks.py")
-    assert done.returncode == 1, done.stdout + done.stderr
-    said = done.stdout.partition("= FAILURES =")[2].partition("= warnings summary =")[0]
-    said = said.partition("short test summary")[0]
-    assert "The driver breaks the rule foreign-traits: Traits that others set stay in the " in said
-    assert "trait CUSTOM_DRIVER_KIT_FOREIGN of provider host1_disk_nvme0n1 (" in said
-    assert "Mend: provider_tree.set_own_traits, or add_traits and remove_traits" in said
-    assert not re.search(r"\.py:\d+|Traceback|def test_|assert ", said), said
+    skipped = set(re.findall(r"SKIPPED .*? (?:fixture|with) (\w+)", done.stdout))
+    assert skipped == {"thread_safe", "lose_device", "reshape_case"}
 
 
 def test_a_class_without_make_driver_is_told_what_to_give(tmp_path: Path) -> None:
-    text = "from driverkit.testing import DriverContract\nclass TestMine(DriverContract): pass\n"
+    text = "from driverkit.contract import DriverContract\nclass TestMine(DriverContract): pass\n"
     (tmp_path / "test_mine.py").write_text(text)
-    done = run_pytest(tmp_path, "-k", "agree", "test_mine.py")
+    done = run_pytest(tmp_path, "-k", "keep_their_names", "test_mine.py")
     assert done.returncode == 1
     assert "TestMine needs a fixture make_driver that returns a callable" in done.stdout
 

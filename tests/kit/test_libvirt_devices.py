@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from driverkit.testing import DriverContract
+from driverkit.contract import DriverContract
 from drivers.api import ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driverkit.testing import DriverContract
+from driverkit.contract import DriverContract
 from drivers.libvirt.driver import LibvirtDriver
 from tests.servers.libvirtd import PrivateLibvirtd
 

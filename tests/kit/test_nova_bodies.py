@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from driverkit.broken import Broken
-from driverkit.judges.periods import second_period
-from driverkit.rulebook import RULES
-from driverkit.stage import Stage
+from driverkit.contract import DriverContract
+from driverkit.host import starting
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from reportclient.live_provider import OF_THE_TREE, LiveProvider
 from reportclient.testing.fake_placement import FakePlacement
@@ -307,11 +305,11 @@ def test_a_name_that_another_host_has_too_is_told_with_the_name() -> None:
     assert told.startswith("nvme0n1: Placement already has a provider named nvme0n1")
 
 
-def test_free_memory_as_total_is_written_each_time_and_the_kit_names_the_rule(tmp_path) -> None:
+def test_free_memory_as_total_is_written_each_time_and_the_contract_shows_it() -> None:
     agent = Agent(FakePlacement(), Small(offers_what_is_free))
     assert all(len(agent.period().done) >= 1 for _ in range(3))
-    context = DriverContext("host1", tmp_path)
-    stage = Stage(FakePlacement(), context, lambda: Small(offers_what_is_free))
-    with pytest.raises(Broken, match="set inventory of MEMORY_MB on host1: total"):
-        second_period(stage)
-    assert "no free amounts" in RULES["second-period"].mend
+    context = DriverContext("host1", Path("/nonexistent"))
+    make = lambda: Small(offers_what_is_free)  # noqa: E731
+    with starting(make, context, FakePlacement()) as start:
+        with pytest.raises(AssertionError, match="inventory of MEMORY_MB: total"):
+            DriverContract().test_nothing_is_written_while_nothing_happens(start)

@@ -2,97 +2,63 @@
 
 from __future__ import annotations
 
-import os
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from driverkit.contract import DriverContract
 from driverkit.scripted import FakeDriver
-from driverkit.testing import DriverContract
-from drivers.api import Device, DeviceDriver, DriverContext, ProviderTree
+from drivers.api import DriverContext
 from drivers.libvirt.driver import LibvirtDriver
-from tests.integration.agent_host import gpus_on_children
 from tests.integration.test_readme import block
 
-SCRIPT = """
-nodes:
-  "{host}":
-    inventory: {VCPU: 16}
-    traits: [HW_CPU_X86_AVX2, CUSTOM_SCRIPTED]
-    aggregates: [6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01]
-    children:
-      gpu{n}: {count: 2, inventory: {VGPU: 8}}
-    sharing:
-      nfs:
-        inventory: {DISK_GB: 20480}
-        aggregates: [6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01]
-"""
-LOST = SCRIPT + "not_ready: the hypervisor is restarting\n"
-ONE_CARD_LESS = SCRIPT.replace("count: 2", "count: 1")
-MANY_CARDS = SCRIPT.replace("count: 2", "count: {devices}")
-OLD_ROOT = "6a2d1c34-58b1-4a6d-9a5c-0f6a4d8f1e02"
-GUEST = "5cb3a1ba-7e31-4f6b-a6c1-9d4c5f6e7a01"
+RACK = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
 
 
-class Script:
-    """The file that stands for a hypervisor."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.edits = 0
-        self.write(SCRIPT)
-
-    def write(self, text: str) -> None:
-        self.path.write_text(text)
-        self.edits += 1
-        later = self.path.stat().st_mtime_ns + self.edits  # two edits in one tick of the clock
-        os.utime(self.path, ns=(later, later))
-
-    def lose(self):
-        self.write(LOST)
-        return lambda: self.write(SCRIPT)
+def described(cards: int) -> str:
+    """Two nodes, each with so many cards; they share a store."""
+    card = {"inventory": {"VGPU": 8}}
+    store = {"name": "nfs", "inventory": {"DISK_GB": 20480}, "aggregates": [RACK]}
+    node = {
+        "inventory": {"VCPU": 16},
+        "traits": ["HW_CPU_X86_AVX2", "CUSTOM_SCRIPTED"],
+        "aggregates": [RACK],
+        "children": {f"gpu{n}": card for n in range(cards)},
+        "sharing": {"nfs": store},
+    }
+    return json.dumps({"nodes": {"{host}": node, "host2": node}})
 
 
 class TestFakeDriver(DriverContract):
     @pytest.fixture
-    def script(self, tmp_path: Path) -> Script:
-        return Script(tmp_path / "script.yaml")
+    def script(self, tmp_path: Path) -> Path:
+        path = tmp_path / "script.yaml"
+        path.write_text(described(cards=2))
+        return path
 
     @pytest.fixture
-    def driver_config(self, script: Script) -> str:
-        return f"[fake]\nscript = {script.path}\n"
+    def driver_config(self, script: Path) -> str:
+        return f"[fake]\nscript = {script}\n"
 
     @pytest.fixture
     def make_driver(self, driver_context):
         return lambda: FakeDriver(driver_context)
 
     @pytest.fixture
-    def lose_backend(self, script: Script):
-        return script.lose
-
-    @pytest.fixture
-    def lose_device(self, script: Script):
-        return lambda: script.write(ONE_CARD_LESS)
+    def lose_device(self, script: Path):
+        return lambda: script.write_text(described(cards=1))
 
     @pytest.fixture
     def make_big_driver(self, tmp_path: Path):
         def make(devices: int) -> FakeDriver:
             path = tmp_path / f"{devices}.yaml"
-            path.write_text(MANY_CARDS.replace("{devices}", str(devices)))
+            path.write_text(described(cards=devices // 2))
             conf = SimpleNamespace(fake=SimpleNamespace(script=str(path)))
             return FakeDriver(DriverContext("host1", tmp_path, conf))
 
         return make
-
-    @pytest.fixture
-    def reshape_case(self, script: Script):
-        script.write(gpus_on_children(vcpus=16, vgpus=8))
-        tree = ProviderTree()
-        tree.new_root("host1", OLD_ROOT)
-        tree.update_inventory("host1", {"VCPU": {"total": 16}, "VGPU": {"total": 16}})
-        held = {"host1": {"resources": {"VCPU": 2, "VGPU": 5}}}
-        return tree, {GUEST: {"allocations": held}}
 
 
 class TestFakeDriverByDefault(DriverContract):
@@ -101,22 +67,6 @@ class TestFakeDriverByDefault(DriverContract):
     @pytest.fixture
     def make_driver(self, driver_context):
         return lambda: FakeDriver(driver_context)
-
-
-class TwoSources(DeviceDriver):
-    def devices(self, node):
-        return {
-            "disks": [Device(name, {"CUSTOM_DISK": 1}) for name in ("sda", "sdb")],
-            "gpus": [Device("gpu0", {"VGPU": 4})],
-        }
-
-
-class TestDeviceDriverWhoseLastSourceHasOneDevice(DriverContract):
-    """Without that device the source lists nothing."""
-
-    @pytest.fixture
-    def make_driver(self, driver_context):
-        return lambda: TwoSources(driver_context)
 
 
 class TestLibvirtDriver(DriverContract):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.kit.installed import SICK, install
 from tests.waiting import eventually
 
 COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
@@ -65,6 +66,12 @@ class AgentProcess:
         """Let the agent find the drivers of the packages in ``site``, as if pip installed them."""
         self.environment["PYTHONPATH"] = f"{self.whole_environment()['PYTHONPATH']}:{site}"
         self.environment["XDG_CACHE_HOME"] = str(site)  # stevedore's
+
+    def make_sick(self, deed: str = "") -> None:
+        """Let it report by the driver SICK, which does this, or what ``deed.py`` has by then."""
+        self.add_drivers(install(self.directory / "site", "sick", SICK))
+        self.compute_driver = "sick"
+        (self.directory / "deed.py").write_text(deed)
 
     def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``compute-agent --once`` to its end, with the configuration as it was written last."""

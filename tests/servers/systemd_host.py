@@ -86,7 +86,8 @@ def commands(manual: Path, block: str) -> str:
 
 def _launcher(module: str) -> str:
     return (
-        f"#!/bin/sh\nexport LD_LIBRARY_PATH={PYTHON}/lib PYTHONPATH={CHECKOUT}:{LIBRARIES}\n"
+        f"#!/bin/sh\nexport LD_LIBRARY_PATH={PYTHON}/lib "
+        f"PYTHONPATH={CHECKOUT}:{LIBRARIES}${{PYTHONPATH:+:$PYTHONPATH}}\n"
         f"exec {PYTHON}/bin/python3.{sys.version_info.minor} "
         f'-c "from {module} import main; main()" "$@"\n'
     )

@@ -15,7 +15,7 @@ BREACHES = {
         ("reportclient/a.py", "import drivers.api", 1),
         ("reportclient/a.py", "import os\nfrom agent.loop import Loop", 2),
         ("drivers/a.py", "from agent import loop", 1),
-        ("agent/a.py", "from driverkit.stage import Stage", 1),
+        ("agent/a.py", "from driverkit.host import Host", 1),
         ("drivers/a.py", "from reportclient import http", 1),
         ("drivers/a.py", "from reportclient.apply import apply", 1),
         ("drivers/x/a.py", "def f():\n    from ...agent import loop", 2),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from make_host import ACCELERATOR, NVME, PLACE, add_disk, cut, make_host, plug_in
 
-from driverkit.testing import DriverContract
+from driverkit.contract import DriverContract
 from host_accelerators.driver import AcceleratorsDriver
 from host_accelerators.offers import offers
 from host_accelerators.pci import KINDS, read_devices

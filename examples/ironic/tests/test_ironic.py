@@ -16,7 +16,8 @@ from operator_of import Operator
 from real_ironic import RealIronic
 
 from drivers.api import DriverNotReady
-from driverkit.testing import DriverContract
+from driverkit.contract import DriverContract
+from driverkit.host import context
 from ironic_nodes.driver import IronicDriver
 from ironic_nodes.node import Node, inventory
 from reportclient.model import Provider
@@ -62,16 +63,13 @@ def configuration(url: str) -> str:
     return f"[ironic]\nauth_type = none\nendpoint_override = {url}\n"
 
 
-@pytest.fixture
-def driver_config(request: pytest.FixtureRequest) -> str:
-    name = "url" if "url" in request.fixturenames else "stub"
-    found = request.getfixturevalue(name)
-    return configuration(found if isinstance(found, str) else found.url)
+def driver_of(url: str, directory: Path) -> IronicDriver:
+    return IronicDriver(context(directory, IronicDriver.list_opts(), configuration(url)))
 
 
 @pytest.fixture
-def driver(driver_context) -> Iterator[IronicDriver]:
-    made = IronicDriver(driver_context)
+def driver(url: str, tmp_path: Path) -> Iterator[IronicDriver]:
+    made = driver_of(url, tmp_path)
     yield made
     made.cleanup_host("host1")
 
@@ -155,9 +153,9 @@ def test_only_nodes_of_the_shard_are_listed(operator, driver) -> None:
     only_east(operator, driver, "shard")
 
 
-def test_only_nodes_of_the_conductor_group_are_listed(stub, driver_context) -> None:
+def test_only_nodes_of_the_conductor_group_are_listed(stub, tmp_path: Path) -> None:
     """A real Ironic takes no group that has no conductor."""
-    only_east(Operator(stub.url), IronicDriver(driver_context), "conductor_group")
+    only_east(Operator(stub.url), driver_of(stub.url, tmp_path), "conductor_group")
 
 
 def test_a_node_that_is_gone_is_left_as_it_is(operator, driver) -> None:
@@ -165,14 +163,18 @@ def test_a_node_that_is_gone_is_left_as_it_is(operator, driver) -> None:
         driver.update_provider_tree(ProviderTree(), GONE)
 
 
-def test_an_ironic_that_is_away_is_told_with_its_address(stub, driver_context) -> None:
+def test_an_ironic_that_is_away_is_told_with_its_address(stub, tmp_path: Path) -> None:
     stub.stop()
     with pytest.raises(DriverNotReady, match=f"127.0.0.1:{stub.port}"):
-        IronicDriver(driver_context).get_available_nodes()
+        driver_of(stub.url, tmp_path).get_available_nodes()
     stub.start()
 
 
 class TestIronicDriver(DriverContract):
+    @pytest.fixture
+    def driver_config(self, stub: IronicStub) -> str:
+        return configuration(stub.url)
+
     @pytest.fixture
     def make_driver(self, stub: IronicStub, driver_context):
         operator = Operator(stub.url)

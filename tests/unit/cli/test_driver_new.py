@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from computectl.shared.errors import CommandError
-from driverkit.commands.driver_new import NewDriver, class_name, name_problem
+from driverkit.driver_new import NewDriver, class_name, name_problem
 
 
 @pytest.mark.parametrize("name", ["mydriver", "acme_gpus", "x2"])

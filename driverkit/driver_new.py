@@ -26,7 +26,7 @@ KINDS = {
     ),
 }
 """By kind: its folders of templates, and what its driver reports."""
-TEMPLATES = Path(__file__).parents[1] / "templates"
+TEMPLATES = Path(__file__).with_name("templates")
 SUFFIX = ".in"
 WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 

@@ -1,1 +1,0 @@
-"""computectl driver check and new."""
