@@ -20,11 +20,11 @@ SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
 class Device:
     """A provider below a node, or the node itself if ``name`` is the node's name.
 
-    ``name`` is unique on the node; the provider's name is ``<node>_<name>``.  ``inventory`` is by
-    resource class: a total, or a record such as ``{"total": 8, "max_unit": 2}``; ``reserved`` is 0
-    unless given.  ``parent`` is the name of another device; without it the parent is the node.
-    The whole inventory of a device that is not ``healthy`` is reserved, and the operator sees
-    ``reason``.
+    ``name`` is unique on the node, in lower case too, and identifies the device; the provider's
+    name is ``<node>_<name>``, and changes with the node's.  ``inventory`` is by resource class: a
+    total, or a record such as ``{"total": 8, "max_unit": 2}``; ``reserved`` is 0 unless given.
+    ``parent`` is the name of another device; without it the parent is the node.  The whole
+    inventory of a device that is not ``healthy`` is reserved, and the operator sees ``reason``.
 
     A device with a ``uuid`` is the same one under another name or parent, with its guests, such as
     a card whose address has changed.  A ``sharing`` device is a root of its own, ``name``, for all
@@ -180,6 +180,10 @@ def _place(
         for name, it in devices.items()
         if it.uuid or it.sharing
     }
+    by_uuid: dict[str, str] = {}
+    for name, uuid in uuids.items():
+        if by_uuid.setdefault(uuid, name) != name:
+            raise DriverError(f"devices() lists {by_uuid[uuid]} and {name} with one UUID, {uuid}")
     for name, uuid in uuids.items():  # another device had the name
         if tree.exists(name) and (holder := tree.data(name).uuid) != uuid and holder in own:
             tree.rename(holder, holder)

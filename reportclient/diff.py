@@ -117,8 +117,8 @@ class _Differ:
         """Return the removed providers to delete first, since another provider takes a name."""
         if self.allocations is not None:
             return set()  # the reshape, which comes later, moves their allocations
-        holders = (self.old.named(self.new.providers[uuid].name) for uuid in staying)
-        freeing = [holder.uuid for holder in holders if holder and holder.uuid in gone]
+        wanted = {self.new.providers[uuid].name.casefold() for uuid in staying}
+        freeing = [uuid for uuid in gone if self.old.providers[uuid].name.casefold() in wanted]
         trees = ({provider.uuid for provider in self.old.walk(uuid)} for uuid in freeing)
         return set[str]().union(*(tree for tree in trees if tree <= gone))
 
@@ -244,7 +244,8 @@ class Placing:
 
     Parents come before children.  A provider that holds a name which another one needs is
     renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
-    holder is temporarily renamed to its own UUID.
+    holder is temporarily renamed to its own UUID.  Names that differ only in the case of letters
+    count as the same: in a MariaDB they are.
 
     ``wanted`` has the changed providers by UUID, parents first.  ``gone`` are the UUIDs of
     providers that are deleted afterwards.
@@ -255,7 +256,13 @@ class Placing:
     gone: set[str]
     placed: set[str] = field(default_factory=set)
     freed: set[str] = field(default_factory=set)
-    """Names that their holders in ``old`` have given up."""
+    """UUIDs of the providers that have given up their name in ``old``."""
+    holders: dict[str, Provider] = field(init=False)
+    """The changing and removed providers by their name in ``old``, in lower case."""
+
+    def __post_init__(self) -> None:
+        before = (self.old.get(uuid) for uuid in (*self.gone, *self.wanted))
+        self.holders = {provider.name.casefold(): provider for provider in before if provider}
 
     def operations(self) -> Iterator[CreateProvider | UpdateProvider]:
         """Yield the operations in order."""
@@ -270,7 +277,7 @@ class Placing:
             after = self.wanted.get(holder.uuid)
             is_renamed_only = after is not None and after.parent_uuid == holder.parent_uuid
             if holder.uuid in chain or not is_renamed_only:
-                self.freed.add(holder.name)
+                self.freed.add(holder.uuid)
                 yield UpdateProvider(holder.uuid, holder.uuid, holder.parent_uuid)
                 break
             chain[last := holder.uuid] = None
@@ -284,13 +291,13 @@ class Placing:
         if before is None:
             yield CreateProvider(*place)
         elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
-            self.freed.add(before.name)
+            self.freed.add(uuid)
             yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
 
     def _holder(self, uuid: str) -> Provider | None:
         """Return the changing or removed provider that still holds the wanted name, or ``None``."""
         name = self.wanted[uuid].name
-        holder = self.old.named(name)
-        if holder is None or holder.uuid == uuid or name in self.freed:
+        holder = self.old.named(name) or self.holders.get(name.casefold())
+        if holder is None or holder.uuid == uuid or holder.uuid in self.freed:
             return None
         return holder if holder.uuid in self.wanted or holder.uuid in self.gone else None

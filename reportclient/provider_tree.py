@@ -33,7 +33,7 @@ from reportclient.model import (
 )
 from reportclient.snapshot import EMPTY, Snapshot
 
-__all__ = ["ProviderData", "ProviderTree", "Snapshot", "own_uuid"]
+__all__ = ["ProviderData", "ProviderTree", "Snapshot", "key_of", "own_key", "own_uuid"]
 
 InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
@@ -307,25 +307,32 @@ class ProviderTree:
     ) -> str:
         """Add a provider below ``parent`` and return its UUID.
 
-        Without ``uuid`` the UUID is derived from the root's UUID and the name, so that it is the
-        same after a restart.  If the provider with this UUID was renamed or moved in Placement,
-        it gets its name and its parent back.
+        Without ``uuid`` the UUID is derived from the root's UUID and the key (:func:`key_of`), so
+        that it is the same after a restart, and after the host was renamed.  If the provider with
+        this UUID has another name or parent, it gets these.
 
-        :raises ValueError: the provider exists already, the name is taken, or there is no
-            such parent.
+        :raises ValueError: the provider exists already, the name or the key is taken, or there is
+            no such parent.
         """
         parent_provider = self._find_parent(parent)
         name = provider_name(name)
-        uuid = uuid or own_uuid(self._root_of(parent_provider), name)
+        if uuid is None:
+            root = self._find(self._root_of(parent_provider))
+            uuid = own_uuid(root.uuid, key_of(name, root.name))
         child = Provider(canonical_uuid(uuid, f"new child {name}"), name, parent_provider.uuid)
         return self._place(child, generation)
 
     def _place(self, provider: Provider, generation: int | None) -> str:
-        """Add a provider, or undo that it was renamed or moved in Placement."""
+        """Add a provider, or rename and move the one with this UUID."""
         self._refuse_if_closed()
-        uuid = provider.uuid
-        if uuid in self._changed or uuid not in self.base or self._search(provider.name):
+        uuid, present = provider.uuid, self.provider(provider.uuid)
+        if present is None or self._search(provider.name):
             self._add(provider, generation)
+        elif any(uuid in claims.placed for claims in self.claims.values()):
+            raise ValueError(
+                f"provider {provider.name} already exists as {present.name} ({uuid}): give the two "
+                "names that differ in lower case, without the root's name, or UUIDs"
+            )
         else:
             self.rename(uuid, provider.name)
             self.move(uuid, provider.parent_uuid)
@@ -614,13 +621,34 @@ class ProviderTree:
             self._generations[provider.uuid] = generation
 
 
-def own_uuid(root: str, name: str, driver: str = "") -> str:
-    """Return the UUID (version 5) of a provider, derived from its root's UUID and its name.
+def own_uuid(root: str, key: str, driver: str = "") -> str:
+    """Return the UUID (version 5) of a provider, derived from its root's UUID and its key.
 
-    ``driver``, if given, makes the UUID differ from those that other drivers derive for the same
-    name.  :meth:`ProviderTree.new_child` uses this function without ``driver``.
+    The case of the key's letters makes no difference, as it makes none to the names of providers
+    in a MariaDB.  ``driver``, if given, makes the UUID differ from those that other drivers derive
+    for the same key.  :meth:`ProviderTree.new_child` uses this function without ``driver``.
     """
-    return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {name}" if driver else name))
+    key = key.casefold()
+    return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {key}" if driver else key))
+
+
+def key_of(name: str, root: str) -> str:
+    """Return the key of a provider: its name without the root's name and the ``_`` after it.
+
+    The key does not depend on the host's name, so a renamed host keeps its providers.
+    """
+    return name.casefold().removeprefix(f"{root.casefold()}_")
+
+
+def own_key(root: str, uuid: str, name: str, drivers: Iterable[str] = ("",)) -> str | None:
+    """Return the key that a provider's UUID is derived from; ``None`` if it is derived otherwise.
+
+    The key is an end of the name, whatever host's name is before it.
+    """
+    starts = [0, *(number for number, letter in enumerate(name, 1) if letter == "_")]
+    ends = [name[start:] for start in starts]
+    derived = {own_uuid(root, end, driver): end for driver in drivers for end in ends}
+    return derived.get(uuid)
 
 
 def _parents_first(parents: Mapping[str, str | None]) -> list[str]:

@@ -209,8 +209,8 @@ class Agent:
 
 
 def child_uuid(name: str, root: str = ROOT) -> str:
-    """What an unnumbered child gets."""
-    return str(uuid.uuid5(uuid.UUID(root), name))
+    """What an unnumbered child of :data:`NODE` gets."""
+    return str(uuid.uuid5(uuid.UUID(root), name.lower().removeprefix(f"{NODE}_")))
 
 
 def both(*bodies: Body) -> Body:

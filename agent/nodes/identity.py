@@ -175,13 +175,16 @@ def root_uuids(
 
     A node's UUID is, in this order: the driver's (``from_driver``), the node's last one
     (``before``), both by node name; the host's (``own``) if the host never had another node; the
-    node's name if it is a UUID; a UUID generated from ``own`` and the name.
+    node's name if it is a UUID; a UUID generated from ``own`` and the name.  The last one is also
+    that of a name which differs only in the case of letters.
     """
     names = list(nodes)
     alone = len(names) == 1 and len(before) <= 1
+    folded = {name.casefold(): uuid for name, uuid in before.items() if name not in names}
     uuids = {}
     for name in names:
-        uuids[name] = from_driver.get(name) or before.get(name) or (own if alone else "")
+        last = before.get(name) or folded.get(name.casefold())
+        uuids[name] = from_driver.get(name) or last or (own if alone else "")
         if not uuids[name]:
             try:
                 uuids[name] = canonical_uuid(name, "node")

@@ -283,11 +283,12 @@ class Nodes:
 
     def _free_names(self, now: float) -> None:
         """Rename each root to its UUID whose name another node needs, as after a swap of names."""
-        wanted = {tracker.node for tracker in self.trackers.values()}
+        wanted = {tracker.node.casefold() for tracker in self.trackers.values()}
         to_rename = []
         for uuid, tracker in self.trackers.items():
             root = tracker.view.snapshot.get(uuid)
-            if root is not None and root.name != tracker.node and root.name in wanted:
+            name = None if root is None else root.name.casefold()
+            if name != tracker.node.casefold() and name in wanted:
                 to_rename.append(tracker)
         self._each(to_rename, lambda tracker: tracker.free_name(now))
 

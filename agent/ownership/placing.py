@@ -7,8 +7,10 @@ emptied while a provider that stays is below it.
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
-from reportclient.model import Provider
+from reportclient.model import LONGEST_NAME, Provider
+from reportclient.plan import Plan, UpdateProvider
 from reportclient.snapshot import Snapshot
 
 Changes = dict[str, Provider | None]
@@ -82,3 +84,21 @@ def _disallowed(
 
 def _now(observed: Snapshot, changes: Changes, uuid: str) -> Provider | None:
     return changes[uuid] if uuid in changes else observed.get(uuid)
+
+
+def freeing_names(observed: Snapshot, root: str, ledger: Ledger) -> Plan:
+    """Return the renames after which another node can have the names of a root and its providers.
+
+    The root's UUID takes the place of its name in all of them.  The root is the last, so that a
+    kill before that leaves a root that is freed again.
+    """
+    providers = observed.providers
+    before = f"{providers[root].name}_"
+    below = (providers[uuid] for uuid in ledger.holders if uuid in providers)
+    renames = [
+        UpdateProvider(it.uuid, it.uuid if len(name) > LONGEST_NAME else name, it.parent_uuid)
+        for it in below
+        if ledger.is_ours(it.uuid) and it.name.startswith(before)
+        for name in [f"{root}_{it.name.removeprefix(before)}"]
+    ]
+    return Plan((*renames, UpdateProvider(root, root, None)))

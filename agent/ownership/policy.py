@@ -36,7 +36,7 @@ from agent.ownership.ledger import (
 )
 from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import own_key
 from reportclient.snapshot import Snapshot
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -251,7 +251,7 @@ def with_unrecorded_claims(
 ) -> Ledger:
     """Return the ledger with the claims that no ledger has, but that are this host's.
 
-    - Providers below the root whose UUID is derived from the root's UUID and their name.  They are
+    - Providers below the root whose UUID is derived from the root's UUID and their key.  They are
       removed when a driver removes them.
     - In a takeover from nova-compute: all classes of the providers whose inventory a driver sets,
       since in Nova an inventory belongs to the service that reports it.  Classes that the driver
@@ -272,8 +272,8 @@ def with_unrecorded_claims(
         provider, row = observed.providers[uuid], dict(ledger.holdings_on(uuid))
         if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:
             row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
-        derived = (own_uuid(policy.root, provider.name, name) for name in names)
-        if uuid in unclaimed and uuid != policy.root and uuid in derived:
+        key = own_key(policy.root, uuid, provider.name, names)
+        if uuid in unclaimed and uuid != policy.root and key is not None:
             classes = NOTHING if uuid in reported else frozenset(provider.inventory)
             row[OWN_UUID] = Holding(True, classes)
         more[uuid] = row

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
+from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
 from agent.ownership.statement import Statements
@@ -34,7 +35,7 @@ from reportclient.errors import PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text
-from reportclient.plan import Plan, Problem, UpdateProvider
+from reportclient.plan import Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
@@ -130,8 +131,8 @@ class Tracker:
         return replace(report, occasion=Occasion.SWITCH)
 
     def free_name(self, now: float) -> Report:
-        """Rename the root to its UUID: another node needs its name."""
-        plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
+        """Rename the root and its children by its UUID: another node needs their names."""
+        plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
 
         def rename(api: Counting) -> Report:
             return Report(self.node, error=self.root.send(plan, api).stopped_by)

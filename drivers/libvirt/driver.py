@@ -25,6 +25,7 @@ from drivers.libvirt.facts.report import (
     read_host,
 )
 from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.names import name_now
 from drivers.opts import nova_owner_traits
 
 LOG = logging.getLogger("compute_agent.drivers")
@@ -161,8 +162,9 @@ class LibvirtDriver(ComputeDriver):
         sources = self._sources
         answers = read_host(sources, self._facts)
         name_notes |= self._check_identity(name, sources.capabilities)
-        providers = map(provider_tree.data, provider_tree.get_provider_uuids(nodename))
-        observed = {data.name: data.inventory for data in providers}
+        root, *below = map(provider_tree.data, provider_tree.get_provider_uuids(nodename))
+        names = {child.uuid: name_now(root, child) or child.name for child in below}
+        observed = {names.get(it.uuid, it.name): it.inventory for it in (root, *below)}
         disk_shared = provider_tree.has_sharing_provider(DISK_GB)
         report = host_report(
             ReportContext(

@@ -67,7 +67,8 @@ class Endpoints:
 
     def _filter(self, call: Call, key: str, value: str) -> Callable[[Row], bool]:
         if key == "name":
-            return lambda row: row.name == value
+            comparable = self.store.comparable
+            return lambda row: comparable(row.name) == comparable(value)
         if key == "uuid":
             return lambda row: row.uuid == value
         if key == "in_tree":

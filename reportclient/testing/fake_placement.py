@@ -42,10 +42,14 @@ class Failure:
 
 
 class FakePlacement(Endpoints):
-    """``microversion`` is the newest that it supports; see :meth:`request` and :meth:`answer`."""
+    """``microversion`` is the newest that it supports; see :meth:`request` and :meth:`answer`.
 
-    def __init__(self, microversion: str = "1.39") -> None:
+    With ``ignores_case`` it compares names of providers as a Placement with a MariaDB does.
+    """
+
+    def __init__(self, microversion: str = "1.39", *, ignores_case: bool = False) -> None:
         super().__init__()
+        self.store.ignores_case = ignores_case
         self.requests: list[Recorded] = []
         self.microversion = microversion
         self._failures: list[Failure] = []

@@ -85,6 +85,10 @@ def _standard_traits() -> frozenset[str]:
 
 
 class Store:
+    ignores_case = False
+    """Whether names of providers that differ only in the case of letters are the same, as they are
+    in a MariaDB, but not in SQLite."""
+
     def __init__(self) -> None:
         self.providers = {}
         self.consumers: dict[str, Consumer] = {}
@@ -154,6 +158,9 @@ class Store:
 
     # -- providers
 
+    def comparable(self, name: str) -> str:
+        return name.casefold() if self.ignores_case else name
+
     def create(self, uuid: str, name: str, parent: str | None) -> Row:
         if not name or len(name) > 200:
             raise Rejected("a name has 1 to 200 characters")
@@ -175,7 +182,7 @@ class Store:
             self._check_move(row, parent, may_move=may_move)
         elif parent is not None and parent not in self.providers:
             raise Conflict("parent provider UUID does not exist")
-        if name != row.name:
+        if self.comparable(name) != self.comparable(row.name):
             self._refuse_taken(name)
         self._unindex(row)
         row.name, row.parent = name, parent
@@ -190,12 +197,12 @@ class Store:
         self._unindex(self.providers.pop(uuid))
 
     def _indexed(self, row: Row) -> Row:
-        self._names.add(row.name)
+        self._names.add(self.comparable(row.name))
         self._below.setdefault(row.parent, {})[row.uuid] = None
         return row
 
     def _unindex(self, row: Row) -> None:
-        self._names.remove(row.name)
+        self._names.remove(self.comparable(row.name))
         del self._below[row.parent][row.uuid]
 
     def _check_move(self, row: Row, parent: str | None, *, may_move: bool) -> None:
@@ -209,7 +216,7 @@ class Store:
             raise Conflict("creating loop in the provider tree is not allowed")
 
     def _refuse_taken(self, name: str) -> None:
-        if name in self._names:
+        if self.comparable(name) in self._names:
             raise NameTaken(f"Conflicting resource provider name: {name} already exists.")
 
     # -- inventory and traits

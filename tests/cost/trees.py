@@ -67,4 +67,4 @@ def tree_driver(size: int, *, aggregate: str | None = None) -> Tree:
 
 
 def leaf_uuid(number: int) -> str:
-    return str(uuid.uuid5(uuid.UUID(ROOT), f"{NODE}_leaf{number}"))
+    return str(uuid.uuid5(uuid.UUID(ROOT), f"leaf{number}"))

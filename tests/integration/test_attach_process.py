@@ -12,7 +12,7 @@ from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.placement import RealPlacement
 
 ROOT = "c0ffee00-0000-4000-8000-00000000000a"
-CARD = own_uuid(ROOT, "testhost_card0")
+CARD = own_uuid(ROOT, "card0")
 SCRIPT = (
     "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], children: {card0: {inventory: {FPGA: 2}}}}}\n"
 )

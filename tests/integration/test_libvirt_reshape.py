@@ -7,6 +7,7 @@ import pytest
 from agent.reporting.reports import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.names import child_uuid as own_uuid
 from drivers.libvirt.tree.reported import HostReport, ReportedProvider
 from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers, totals
@@ -154,7 +155,8 @@ def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
         assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
         _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))
         assert "1.37" in " ".join(report.texts())
-        uuids = {name: child_uuid(f"libvirt {name}") for name in [*CELLS, gpu(0, 1).name]}
+        children = [*CELLS, gpu(0, 1).name]
+        uuids = {each: own_uuid(ROOT, each.removeprefix(f"{NODE}_")) for each in children}
         moved = older.request("GET", f"/resource_providers/{uuids[CELLS[0]]}", microversion="1.36")
         assert moved["parent_provider_uuid"] == ROOT
         path = f"/resource_providers/{uuids[CELLS[1]]}/inventories"

@@ -177,7 +177,7 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
 
     def made_under_the_old_name(tree: Any) -> None:
         if not tree.exists(before):
-            tree.new_child(before, NODE, child_uuid(ROOT, before))
+            tree.new_child(before, NODE, child_uuid(ROOT, "0000:81:00.0"))
         tree.update_inventory(before, {"CUSTOM_SLOT": {"total": 4}})
 
     host = settled_host(placement, {"libvirt": made_under_the_old_name}, tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import own_key, own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body, Small, both, whole_root
 from tests.ownership.world import Host, fails, pool, settled_host, silent
@@ -78,13 +78,13 @@ def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
 
 
 def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(placement) -> None:
-    """The usual way to find one's own: by the UUID that is made from the name."""
+    """The usual way to find one's own: by the UUID that is made from the key."""
 
     def reports(*names: str) -> Body:
         def body(tree: Any) -> None:
             for uuid in tree.get_provider_uuids_in_tree(NODE)[1:]:
                 name = tree.data(uuid).name
-                if tree.exists(uuid) and uuid == own_uuid(ROOT, name) and name not in names:
+                if tree.exists(uuid) and own_key(ROOT, uuid, name) and name not in names:
                     tree.remove(uuid)
             for name in names:
                 if not tree.exists(name):

@@ -1,10 +1,10 @@
 """Pure: writes the report of a host into a provider tree; the only writer of children.
 
-This driver's own children have the UUID that it makes from the root's UUID and the provider's name.
-So they are recognised after a restart without any state, and no other driver's children on the root
-have such UUIDs.  Children that Nova created on this host are recognised too
-(:mod:`drivers.libvirt.tree.names`).  Only these are removed, once nothing reports them.  Another
-provider that has a reported name is used as it is, and never removed.
+This driver's own children have the UUID that it makes from the root's UUID and their key.  So they
+are recognised after a restart without any state, and after the host was renamed, and no other
+driver's children on the root have such UUIDs.  Children that Nova created on this host are
+recognised too (:mod:`drivers.libvirt.tree.names`).  Only these are removed, once nothing reports
+them.  Another provider that has a reported name is used as it is, and never removed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,8 +15,7 @@ from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.names import (
     GROUP,
     child_uuid,
-    created_by_nova,
-    is_renamed_from,
+    name_now,
     sources_of,
 )
 from drivers.libvirt.tree.reported import (
@@ -28,7 +27,7 @@ from drivers.libvirt.tree.reported import (
 )
 from drivers.reallocate import move_allocations
 from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, key_of
 
 
 def write_report(
@@ -50,8 +49,8 @@ def write_report(
     """
     root = tree.data(nodename)
     reported, problems = _writable(tree, root.uuid, report)
-    gone = _gone_children(tree, root, report, reported)
-    moving = Moving(tree, root, report, reported, gone)
+    uuids, gone = _recognised(tree, root, report, reported)
+    moving = Moving(tree, root, report, reported, uuids, gone)
     transfers = moving.transfers()
     must_wait = bool(transfers) and allocations is None
     if must_wait:
@@ -59,19 +58,20 @@ def write_report(
         moved = {uuid for move in transfers for uuid in move.sources}
         gone = [provider for provider in gone if provider.uuid not in moved]
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root.uuid)}
-    placed = _place_all(tree, root, report, reported, gone)
+    _place_all(tree, root, report, reported, uuids)
     _write_root(tree, root.uuid, report)
     if allocations is not None:
-        uuids = {root.name: root.uuid, **placed}
+        targets = {root.name: root.uuid, **uuids}
         moves = [
-            replace(move, targets=tuple(uuids[name] for name in move.targets)) for move in transfers
+            replace(move, targets=tuple(targets[name] for name in move.targets))
+            for move in transfers
         ]
-        cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
+        cells = {number: uuids.get(cell.name, "") for number, cell in report.cells.items()}
         target_by_consumer = {
             consumer: cells.get(number, "") for consumer, number in (guest_cells or {}).items()
         }
         move_allocations(tree, moves, allocations, target_by_consumer)
-        sources = {placed[name]: child.source for name, child in reported.items()}
+        sources = {uuids[name]: child.source for name, child in reported.items()}
         leaving = {provider.uuid for provider in gone}
         still_used = _keep_used(tree, before, allocations, leaving, sources)
         gone = [provider for provider in gone if provider.uuid not in still_used]
@@ -105,31 +105,34 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
         tree.add_traits(root, *(name for name, has in report.traits.items() if has))
 
 
-def _gone_children(
+def _recognised(
     tree: ProviderTree,
     root: ProviderData,
     report: HostReport,
     reported: Mapping[str, ReportedProvider],
-) -> list[ProviderData]:
-    """Return this driver's and Nova's children to be removed, children first: nothing reports them.
+) -> tuple[dict[str, str], list[ProviderData]]:
+    """Return the UUIDs of the reported children by name, of those to be created too.
 
-    Those of silent or incomplete sources only if a new child replaces them under the host's new
-    name.
+    And this driver's and Nova's children to be removed, children first, since nothing reports them;
+    those of silent or incomplete sources stay.  Their names have the host's current name.
     """
-    incomplete = report.silent | report.incomplete
-    created = [name for name in reported if not tree.exists(name)]
-    wanted = {child_uuid(root.uuid, name) for name in reported}
-    gone = []
+    children = {}
     for uuid in reversed(tree.get_provider_uuids(root.uuid)[1:]):
         data = tree.data(uuid)
-        is_ours = uuid == child_uuid(root.uuid, data.name) or created_by_nova(data)
-        if not is_ours or data.name in reported or uuid in wanted:
-            continue
-        if not incomplete & sources_of(data.name) or any(
-            is_renamed_from(root.name, name, data.name) for name in created
-        ):
-            gone.append(data)
-    return gone
+        name = name_now(root, data)
+        if name is not None:
+            children[uuid] = data._replace(name=name)
+    renamed = {child.name: uuid for uuid, child in children.items()}
+    uuids = {}
+    for name in reported:
+        own = child_uuid(root.uuid, key_of(name, root.name))
+        if tree.exists(name):
+            uuids[name] = tree.data(name).uuid
+        else:
+            uuids[name] = own if tree.exists(own) else renamed.get(name, own)
+    incomplete, used = report.silent | report.incomplete, {*uuids.values()}
+    left = (child for uuid, child in children.items() if uuid not in used)
+    return uuids, [child for child in left if not incomplete & sources_of(child.name)]
 
 
 def _writable(
@@ -165,41 +168,22 @@ def _place_all(
     root: ProviderData,
     report: HostReport,
     reported: Mapping[str, ReportedProvider],
-    gone: Sequence[ProviderData],
-) -> dict[str, str]:
-    """Write all children; return their UUIDs by name.
-
-    A child of a renamed host gets what others set on the earlier one.
-    """
-    placed: dict[str, str] = {}
+    uuids: Mapping[str, str],
+) -> None:
+    """Write all children; ``uuids`` by name."""
     for name, child in reported.items():
         cell = None if child.cell is None else report.cells.get(child.cell)
-        parent = root.uuid if cell is None else placed.get(cell.name, root.uuid)
-        before = (each for each in gone if is_renamed_from(root.name, name, each.name))
-        earlier = None if tree.exists(name) else next(before, None)
-        inventory = {key: record for key, record in child.inventory.items() if record["total"] > 0}
-        if earlier is not None:
-            for key, record in earlier.inventory.items():
-                if key in inventory:
-                    reserved = min(int(record.get("reserved") or 0), inventory[key]["total"])
-                    inventory[key] = {"reserved": reserved, **inventory[key]}
+        parent = uuids[cell.name] if cell is not None and cell.name in reported else root.uuid
         with tree.source(child.source):
-            uuid = child_uuid(root.uuid, name)
-            if tree.exists(name):
-                uuid = tree.data(name).uuid
-                tree.move(uuid, parent)
-            elif tree.exists(uuid):
+            uuid = uuids[name]
+            if tree.exists(uuid):
                 tree.rename(uuid, name)
                 tree.move(uuid, parent)
             else:
                 tree.new_child(name, parent, uuid)
-            tree.update_inventory(uuid, inventory)
+            records = child.inventory.items()
+            tree.update_inventory(uuid, {key: it for key, it in records if it["total"] > 0})
             tree.set_own_traits(uuid, child.traits)
-        if earlier is not None:
-            tree.add_traits(uuid, *earlier.traits - child.traits)
-            tree.add_aggregates(uuid, *earlier.aggregates)
-        placed[name] = uuid
-    return placed
 
 
 def _keep_used(

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drivers.libvirt.devices.pools import is_group_of
-from drivers.libvirt.tree.names import child_uuid, is_renamed_from
 from drivers.libvirt.tree.reported import HostReport, Records, ReportedProvider
 from drivers.reallocate import Move
 from reportclient.model import ProviderData
@@ -20,18 +19,20 @@ from reportclient.provider_tree import ProviderTree
 class Moving:
     """The tree as Placement has it, and the report to write.
 
-    ``reported``: the children that can be written, by name; ``gone``: those that nothing reports.
+    ``reported``: the children that can be written, by name, ``uuids`` their UUIDs; ``gone``: those
+    that nothing reports.
     """
 
     tree: ProviderTree
     root: ProviderData
     report: HostReport
     reported: Mapping[str, ReportedProvider]
+    uuids: Mapping[str, str]
     gone: Sequence[ProviderData]
 
     def transfers(self) -> tuple[Move, ...]:
         """Return the moves in the order in which they are done; targets are names."""
-        moves = (self._renamed_cells(), self._host_wide(), self._to_devices(), self._replaced())
+        moves = (self._host_wide(), self._to_devices(), self._replaced())
         return tuple(move for group in moves for move in group)
 
     def before_transfers(
@@ -60,23 +61,13 @@ class Moving:
         return replace(self.report, inventory=inventory), children
 
     def _existing(self, name: str) -> ProviderData | None:
-        """Return the provider with this name, or the one that somebody renamed from it."""
-        own = child_uuid(self.root.uuid, name)
-        uuid = next((candidate for candidate in (name, own) if self.tree.exists(candidate)), None)
-        return None if uuid is None else self.tree.data(uuid)
+        """Return a reported child as Placement has it; ``None`` if it is to be created."""
+        uuid = self.uuids.get(name, name)
+        return self.tree.data(uuid) if self.tree.exists(uuid) else None
 
     @property
     def _cells(self) -> list[ReportedProvider]:
         return [cell for cell in self.report.cells.values() if cell.name in self.reported]
-
-    def _renamed_cells(self) -> Iterator[Move]:
-        """Yield a move of each renamed cell: to its new provider, then to other cells."""
-        for cell in self._cells:
-            for old in self.gone:
-                if is_renamed_from(self.root.name, cell.name, old.name):
-                    others = (other.name for other in self._cells if other is not cell)
-                    classes = frozenset(old.inventory.keys() & cell.inventory.keys())
-                    yield Move({old.uuid: classes}, (cell.name, *others))
 
     def _host_wide(self) -> Iterator[Move]:
         """Yield the move between cells and root, by source."""
@@ -104,16 +95,14 @@ class Moving:
 
     def _replaced(self) -> Iterator[Move]:
         """Yield moves from a removed provider to those that have its devices now."""
-        tree = self.tree
         for old in self.gone:
             for name in sorted(old.inventory):
                 successors = [
                     child.name for child in self.report.children if self._inherits(child, old, name)
                 ]
-                has_it_already = any(
-                    tree.exists(successor) and name in tree.data(successor).inventory
-                    for successor in successors
-                )  # then the old inventory is left from an earlier change
+                # If a successor has the class, the old inventory is left from an earlier change.
+                existing = filter(None, map(self._existing, successors))
+                has_it_already = any(name in each.inventory for each in existing)
                 if successors and not has_it_already:
                     targets = tuple(each for each in successors if each in self.reported)
                     yield Move({old.uuid: frozenset({name})}, targets)
@@ -121,8 +110,7 @@ class Moving:
     def _inherits(self, child: ReportedProvider, old: ProviderData, resource_class: str) -> bool:
         """Return whether a child has the devices of an old provider, under the same class."""
         return resource_class in child.inventory and (
-            old.name in child.replaces
-            or is_renamed_from(self.root.name, child.name, old.name)
+            old.name in {child.name, *child.replaces}
             or (bool(child.replaces) and is_group_of(self.root.name, resource_class, old.name))
         )
 

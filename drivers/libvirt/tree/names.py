@@ -1,11 +1,8 @@
-"""Pure: what the names of children tell: this driver's, those from before a rename of the host, and
-Nova's.
+"""Pure: which children of the root are this driver's, and which are Nova's, by UUID and name.
 
-All names begin with the host's, and children's UUIDs are made from names.  So a renamed host has
-new providers, to which the inventory and allocations of the old ones move.
-
-Placement chooses the UUIDs of Nova's children, so these are recognised by name.  This driver uses
-the same names:
+A name is the host's, ``_``, and the key of what the child stands for.  This driver's children have
+UUIDs that are made from the keys, Nova's any UUID, so Nova's are recognised by name, trait and
+classes.  This driver uses the same names:
 
     <node>_0000:81:00.0        a PCI device; Nova marks it with COMPUTE_MANAGED_PCI_DEVICE
     <node>_pci_0000_84_00_0    a parent of mediated devices
@@ -22,7 +19,7 @@ import os_traits
 from drivers.libvirt.devices.vgpu import VGPU
 from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, MDEV, PCI
 from reportclient.model import ProviderData
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import own_key, own_uuid
 
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 SEV, SEV_ES, SEV_SNP, TDX = "amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"
@@ -34,52 +31,46 @@ TECHNIQUES = {
 }
 """The trait of each technique of memory encryption."""
 GROUP = "_all_"
+DRIVER = "libvirt"
+"""This driver's name in the UUIDs of its children."""
 _CELL = re.compile(r".+_numa\d+")
-_PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
-_MDEV_PARENT = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
-_ENCRYPTION_SUFFIXES = tuple(f"_{technique}" for technique in TECHNIQUES)
+_PCI = re.compile(r".+_([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])")
+_MDEV_PARENT = re.compile(r".+_(pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7])")
+_ENCRYPTION = re.compile(rf".+_({'|'.join(TECHNIQUES)})")
 _OWNER = "OWNER_"
 
 
-def child_uuid(root: str, name: str) -> str:
-    """Return the UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
-    return own_uuid(root, name, "libvirt")
+def child_uuid(root: str, key: str) -> str:
+    """Return the UUID of this driver's child with a key, below the root with the UUID ``root``."""
+    return own_uuid(root, key, DRIVER)
+
+
+def name_now(root: ProviderData, child: ProviderData) -> str | None:
+    """Return the name of this driver's or Nova's child with the host's current name.
+
+    ``None``: it is a child of others.
+    """
+    key = own_key(root.uuid, child.uuid, child.name, [DRIVER]) or nova_key(child)
+    return None if key is None else f"{root.name}_{key}"
 
 
 def sources_of(name: str) -> frozenset[str]:
     """Return the sources that may have reported a provider of this name."""
     if _CELL.fullmatch(name) and GROUP not in name:
         return frozenset({CELLS})
-    return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTION_SUFFIXES) else {PCI, MDEV})
+    return frozenset({ENCRYPTION} if _ENCRYPTION.fullmatch(name) else {PCI, MDEV})
 
 
-def is_renamed_from(node: str, name: str, old_name: str) -> bool:
-    """Return whether a child was called ``old_name`` while the host ``node`` had another name.
-
-    A group on a cell, ``<node>_all_VGPU_numa0``, has a name that ends like the cell's.
-    """
-    suffix = name.removeprefix(node)
-    if (
-        not name.startswith(f"{node}_")
-        or not old_name.endswith(suffix)
-        or old_name.startswith(f"{node}_")
-    ):
-        return False
-    other_node = old_name.removesuffix(suffix)
-    return bool(other_node) and GROUP not in other_node
-
-
-def created_by_nova(data: ProviderData) -> bool:
-    """Return whether only Nova can have created this child of the root."""
-    owners = {trait for trait in data.traits if trait.startswith(_OWNER)}
+def nova_key(child: ProviderData) -> str | None:
+    """Return the key of a child of the root that only Nova can have created; ``None`` of others."""
+    owners = {trait for trait in child.traits if trait.startswith(_OWNER)}
+    classes = child.inventory.keys()
     if owners - {os_traits.OWNER_NOVA}:
-        return False
-    name, classes = data.name, data.inventory.keys()
-    if _PCI.fullmatch(name):
-        return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
-    if _MDEV_PARENT.fullmatch(name):
-        return all(
-            resource_class == VGPU or resource_class.startswith("CUSTOM_")
-            for resource_class in classes
-        )
-    return name.endswith(_ENCRYPTION_SUFFIXES) and classes <= {CONTEXT}
+        return None
+    if match := _PCI.fullmatch(child.name):
+        return match[1] if os_traits.COMPUTE_MANAGED_PCI_DEVICE in child.traits else None
+    if match := _MDEV_PARENT.fullmatch(child.name):
+        is_mdev = all(name == VGPU or name.startswith("CUSTOM_") for name in classes)
+        return match[1] if is_mdev else None
+    match = _ENCRYPTION.fullmatch(child.name)
+    return match[1] if match and classes <= {CONTEXT} else None

@@ -47,14 +47,14 @@ def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, incompl
 
 def held(**by_provider):
     """One consumer's record: root={"VCPU": 2}, or the names of children."""
-    uuids = {"root": ROOT, **{n: child_uuid(ROOT, f"{NODE}_{n}") for n in by_provider}}
+    uuids = {"root": ROOT, **{n: child_uuid(ROOT, n) for n in by_provider}}
     uuids["root"] = ROOT
     parts = {uuids[name]: {"resources": dict(r)} for name, r in by_provider.items()}
     return {"allocations": parts, "project_id": "p", "user_id": "u"}
 
 
 def holds(allocations, guest, name=None):
-    uuid = ROOT if name is None else child_uuid(ROOT, f"{NODE}_{name}")
+    uuid = ROOT if name is None else child_uuid(ROOT, name)
     return allocations[guest]["allocations"].get(uuid, {}).get("resources", {})
 
 

@@ -166,7 +166,7 @@ def test_contexts_on_the_root_move_with_their_allocations_and_the_trait():
     tree = written(old_tree(), look(sev()), held)
     assert held["a"]["allocations"] == {
         ROOT: {"resources": {"VCPU": 2}},
-        child_uuid(ROOT, ON_SEV): {"resources": {CONTEXT: 1}},
+        child_uuid(ROOT, SEV): {"resources": {CONTEXT: 1}},
     }
     root = tree.data(ROOT)
     assert CONTEXT not in root.inventory

@@ -256,7 +256,7 @@ def test_what_is_left_of_an_earlier_change_is_drained_and_moves_nowhere():
     read_tree = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
     apart, group = chosen({"vendor_id": "144d"}), f"{NODE}_all_CUSTOM_PCI_144D_A80A"
     tree = written(new_tree(), read_tree, **apart)
-    tree.new_child(group, ROOT, child_uuid(ROOT, group))
+    tree.new_child(group, ROOT, child_uuid(ROOT, "all_CUSTOM_PCI_144D_A80A"))
     tree.update_inventory(group, {"CUSTOM_PCI_144D_A80A": {"total": 3, "reserved": 3}})
     assert group not in names(written(tree, read_tree, **apart)), "and no reshape is asked for"
 
@@ -397,7 +397,7 @@ def test_allocations_move_into_a_group_and_out_again():
     parts = {"CUSTOM_PCI_10DE_1EB8": 1}
     held = allocations(tree, a=(f"{NODE}_0000:00:00.0", parts), b=(f"{NODE}_0000:03:00.0", parts))
     tree = written(tree, look(*MANY), held, **group)
-    uuid = child_uuid(ROOT, f"{NODE}_all_CUSTOM_PCI_10DE_1EB8")
+    uuid = child_uuid(ROOT, "all_CUSTOM_PCI_10DE_1EB8")
     assert [held[who]["allocations"] for who in "ab"] == [{uuid: {"resources": parts}}] * 2
     assert len(names(tree)) == 1
     tree = written(tree, look(*MANY), held, **one)

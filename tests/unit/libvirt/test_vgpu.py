@@ -127,7 +127,7 @@ def test_vgpus_on_the_root_move_to_the_gpus_with_their_allocations():
     for n, name in enumerate(NAMES):
         assert held[str(n)]["allocations"] == {
             ROOT: {"resources": {"VCPU": 1}},
-            child_uuid(ROOT, name): {"resources": {"VGPU": 3}},
+            child_uuid(ROOT, name.removeprefix(f"{NODE}_")): {"resources": {"VGPU": 3}},
         }
 
 
