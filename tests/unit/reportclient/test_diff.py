@@ -85,8 +85,10 @@ def test_a_name_that_the_reshape_frees_is_taken_by_a_rename_and_not_by_an_early_
     assert plan.operations[0] == UpdateProvider(OLD, OLD, ROOT)
 
 
-def test_without_a_reshape_a_name_is_freed_by_the_delete() -> None:
-    renamed = Provider(NEW, "old", ROOT, records(VGPU=4))
+@pytest.mark.parametrize("name", ["old", "OLD"])
+def test_without_a_reshape_a_name_is_freed_by_the_delete(name: str) -> None:
+    """A MariaDB takes no two names that differ only in case."""
+    renamed = Provider(NEW, name, ROOT, records(VGPU=4))
     plan = diff(tree(OLD_CARD), tree(renamed))
     assert kinds(plan) == ["DeleteProvider", "CreateProvider", "SetInventory"]
 
@@ -236,9 +238,14 @@ def test_a_name_is_free_once_the_provider_that_had_it_is_renamed() -> None:
     assert updates(before, after) == [(BELOW, "d", ROOT), (NEW, "c", ROOT), (OLD, "b", ROOT)]
 
 
-def test_names_that_are_exchanged_take_one_rename_in_between() -> None:
-    before, after = named((OLD, "a"), (NEW, "b")), named((OLD, "b"), (NEW, "a"))
-    assert updates(before, after) == [(OLD, OLD, ROOT), (NEW, "a", ROOT), (OLD, "b", ROOT)]
+@pytest.mark.parametrize(("a", "b"), ["ab", "AB"])
+def test_names_that_are_exchanged_take_one_rename_in_between(a: str, b: str) -> None:
+    before, after = named((OLD, "a"), (NEW, "b")), named((OLD, b), (NEW, a))
+    assert updates(before, after) == [(OLD, OLD, ROOT), (NEW, a, ROOT), (OLD, b, ROOT)]
+
+
+def test_a_name_whose_case_changes_takes_one_rename() -> None:
+    assert updates(named((OLD, "a")), named((OLD, "A"))) == [(OLD, "A", ROOT)]
 
 
 def test_a_name_of_a_provider_that_moves_elsewhere_is_freed_by_a_rename_in_between() -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from reportclient.model import MAX_INT
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, key_of, own_key, own_uuid
 from reportclient.snapshot import EMPTY
 
 CN1 = "11111111-1111-4111-8111-111111111111"
@@ -167,6 +167,27 @@ def test_what_somebody_renamed_in_placement_is_taken_back(tree: ProviderTree) ->
     assert (edit.data(PF).name, edit.data(PF).parent_uuid) == ("device", CN1)
     with pytest.raises(ValueError, match="already exists"):
         edit.new_root("another", CN2)
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "key"),
+    [
+        ("cn1_gpu", "cn1", "gpu"),
+        ("cn1.example.org_gpu", "cn1.example.org", "gpu"),
+        ("CN1_Gpu0", "cn1", "gpu0"),
+        ("cn1_cn1_gpu", "cn1", "cn1_gpu"),
+        ("cn10_gpu", "cn1", "cn10_gpu"),
+        ("gpu", "cn1", "gpu"),
+    ],
+)
+def test_a_key_is_the_name_without_the_hosts(name: str, root: str, key: str) -> None:
+    tree = ProviderTree()
+    tree.new_root(root, CN1)
+    uuid = tree.new_child(name, CN1)
+    assert key_of(name, root) == key and uuid == own_uuid(CN1, key) == own_uuid(CN1, key.upper())
+    assert own_key(CN1, uuid, f"any_{key}") == own_key(CN1, uuid, key) == key
+    assert own_key(CN1, own_uuid(CN1, key, "d"), f"any_{key}", ["", "d"]) == key
+    assert own_key(CN1, uuid, f"any{key}") is None and own_key(CN2, uuid, key) is None
 
 
 def test_an_unnumbered_child_gets_the_same_uuid_in_every_life() -> None:
