@@ -22,7 +22,7 @@ from computectl.reading.trees import name_of, names_in, trees_of
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, counted, folded
-from drivers.diagnostics import BadFile
+from drivers.errors import BadFile
 from reportclient.calls import Counting
 from reportclient.candidates import (
     AllocationCandidates,

@@ -15,7 +15,7 @@ from agent.reporting.changes import amounts
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import UNUSABLE
 from computectl.shared.screen import Screen, counted
-from drivers.diagnostics import BadFile, Diagnostic
+from drivers.errors import BadFile, Diagnostic
 
 COLUMNS: Columns = {
     "kind": lambda row: row[0],

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
-from drivers.diagnostics import BadFile, Diagnostic, Path, path_text
+from drivers.errors import BadFile, Diagnostic, Path, path_text
 from reportclient.model import meant_or_known
 
 _NULL, _INT, _FLOAT, _MERGE = (

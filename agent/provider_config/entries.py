@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from drivers.diagnostics import BadFile, Diagnostic, Path, path_text
+from drivers.errors import BadFile, Diagnostic, Path, path_text
 from reportclient.model import Inventory
 
 FILE_NAME = "schema-v1.json"

@@ -15,7 +15,7 @@ from agent.provider_config.entries import Entries, Entry, Key, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable, without_file
-from drivers.diagnostics import BadFile, Diagnostic
+from drivers.errors import BadFile, Diagnostic
 
 LOG = logging.getLogger("compute_agent.placement")
 

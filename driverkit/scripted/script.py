@@ -6,8 +6,7 @@ from typing import Any
 
 from drivers import yaml_file
 from drivers.devices import Device
-from drivers.diagnostics import BadFile
-from drivers.errors import DriverError
+from drivers.errors import BadFile, DriverError
 from drivers.yaml_file import Field
 from reportclient.model import Inventory, parse_uuid
 

@@ -25,7 +25,7 @@ from drivers.libvirt.facts.report import (
     read_host,
 )
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.names import name_now
+from drivers.libvirt.tree.reported import name_now
 from drivers.opts import nova_owner_traits
 
 LOG = logging.getLogger("compute_agent.drivers")

@@ -7,8 +7,8 @@ import pytest
 from agent.reporting.reports import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.names import child_uuid as own_uuid
 from drivers.libvirt.tree.reported import HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import child_uuid as own_uuid
 from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers, totals
 from tests.servers.placement import RealPlacement

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from drivers.libvirt.tree.names import child_uuid
 from drivers.libvirt.tree.reported import (
     CELLS,
     ENCRYPTION,
     PCI,
     HostReport,
     ReportedProvider,
+    child_uuid,
     merge_reports,
 )
 from reportclient.testing.fake_placement import FakePlacement

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.guest_cpus import guest_cpus, split_cores
-from drivers.inventory import InventoryPolicy
+from drivers.inventory import InventoryPolicy, guest_cpus, split_cores
 
 ALL = frozenset(range(8))
 some = st.none() | st.frozensets(st.integers(0, 7), min_size=1)

@@ -20,7 +20,6 @@ from drivers.libvirt.devices.pci_devices import (
 )
 from drivers.libvirt.devices.pools import pool_providers, similar_provider_warnings
 from drivers.libvirt.devices.vgpu import (
-    VGPU,
     MdevSettings,
     mdev_parent_addresses,
     mdev_parents,
@@ -29,7 +28,7 @@ from drivers.libvirt.devices.vgpu import (
 from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.opts import register_mdev_types
-from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import MDEV, PCI, VGPU, HostReport, ReportedProvider
 
 T = TypeVar("T")
 

@@ -26,8 +26,17 @@ from drivers.libvirt.facts.architecture import (
 )
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import host_cpu
-from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
-from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import (
+    CONTEXT,
+    ENCRYPTION,
+    SEV,
+    SEV_ES,
+    SEV_SNP,
+    TDX,
+    TECHNIQUES,
+    HostReport,
+    ReportedProvider,
+)
 from reportclient.model import MAX_INT
 
 OPTION = "[libvirt] num_memory_encrypted_guests"

@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from drivers.libvirt.devices.pci_devices import NodeDevice
 from drivers.libvirt.devices.pools import Pool
+from drivers.libvirt.tree.reported import VGPU
 from reportclient.model import MAX_INT
 
 
@@ -67,7 +68,6 @@ def mdev_parents(devices: Sequence[NodeDevice]) -> tuple[MdevParent, ...]:
     )
 
 
-VGPU = "VGPU"
 OPTION = "[devices] enabled_mdev_types"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 

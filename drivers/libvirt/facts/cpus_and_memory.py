@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
-from drivers.guest_cpus import DEDICATED_SET, guest_cpus, split_cores
-from drivers.inventory import InventoryPolicy, cpu_list
+from drivers.inventory import DEDICATED_SET, InventoryPolicy, cpu_list, guest_cpus, split_cores
 from drivers.libvirt.connection.host import Host, require_value
 from drivers.libvirt.facts import numa
 from drivers.libvirt.facts.architecture import QEMU_TYPES

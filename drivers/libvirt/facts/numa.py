@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drivers.guest_cpus import GuestCpus
 from drivers.inventory import (
     MEMORY_MB,
     PCPU,
     VCPU,
+    GuestCpus,
     InventoryPolicy,
     cpu_list,
     over_reserved,

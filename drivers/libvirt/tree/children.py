@@ -3,7 +3,7 @@
 This driver's own children have the UUID that it makes from the root's UUID and their key.  So they
 are recognised after a restart without any state, and after the host was renamed, and no other
 driver's children on the root have such UUIDs.  Children that Nova created on this host are
-recognised too (:mod:`drivers.libvirt.tree.names`).  Only these are removed, once nothing reports
+recognised too (:mod:`drivers.libvirt.tree.reported`).  Only these are removed, once nothing reports
 them.  Another provider that has a reported name is used as it is, and never removed.
 """
 
@@ -12,18 +12,16 @@ from dataclasses import replace
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.moving import Moving
-from drivers.libvirt.tree.names import (
-    GROUP,
-    child_uuid,
-    name_now,
-    sources_of,
-)
 from drivers.libvirt.tree.reported import (
+    GROUP,
     HOST,
     TRAITS,
     HostReport,
     Records,
     ReportedProvider,
+    child_uuid,
+    name_now,
+    sources_of,
 )
 from drivers.reallocate import move_allocations
 from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData

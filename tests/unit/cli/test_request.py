@@ -13,7 +13,7 @@ from computectl.asking.request import (
     read_request_file,
 )
 from computectl.shared.errors import CommandError
-from drivers.diagnostics import BadFile
+from drivers.errors import BadFile
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
 from reportclient.testing.fake_placement import FakePlacement
 

@@ -8,8 +8,14 @@ import pytest
 
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.names import child_uuid
-from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import (
+    CELLS,
+    ENCRYPTION,
+    PCI,
+    HostReport,
+    ReportedProvider,
+    child_uuid,
+)
 from tests.unit.libvirt.hosts import new_tree
 
 NODE = "host1"

@@ -15,7 +15,7 @@ from drivers.libvirt.devices.encryption import (
     TDX_OPTION,
     EncryptionAnswer,
 )
-from drivers.libvirt.tree.names import child_uuid
+from drivers.libvirt.tree.reported import child_uuid
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, written

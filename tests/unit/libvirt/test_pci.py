@@ -12,7 +12,7 @@ from drivers.libvirt.devices.pci import NO_GROUP, PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.names import child_uuid
+from drivers.libvirt.tree.reported import child_uuid
 from tests.unit.libvirt.devices import (
     DISK,
     GPU,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.tree.names import child_uuid, name_now, nova_key
+from drivers.libvirt.tree.reported import child_uuid, name_now, nova_key
 from tests.unit.libvirt.devices import devices, pci
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, written
 from tests.unit.libvirt.test_pci import chosen

@@ -7,7 +7,7 @@ import pytest
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.devices import NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.tree.names import child_uuid
+from drivers.libvirt.tree.reported import child_uuid
 from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written

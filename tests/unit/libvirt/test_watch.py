@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.host import Host, Watch
 from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.connection.watch import Watch
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 from tests.waiting import eventually
 

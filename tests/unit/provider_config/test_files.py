@@ -14,7 +14,7 @@ from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import MOST_VALUES, Entries, parse_files, published
 from agent.provider_config.files import ProviderFiles, read_files
-from drivers.diagnostics import BadFile
+from drivers.errors import BadFile
 from reportclient.model import MAX_INT, Inventory
 
 HEAD = "meta: {schema_version: '1.0'}\n"
