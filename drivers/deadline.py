@@ -234,8 +234,6 @@ class Calls(CallQueue[None]):
         self.within = within
         self.on_call: CallObserver = _ignore
         """Called when a call has ended or missed its deadline, in the caller's thread."""
-        self.left: set[threading.Thread] = set()
-        """Threads that were started during calls and still run; a few may be of others."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
         """Return the result of ``function``.
@@ -249,7 +247,7 @@ class Calls(CallQueue[None]):
             KeyboardInterrupt, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
-        began, failed, before = time.monotonic(), True, set(threading.enumerate())
+        began, failed = time.monotonic(), True
         try:
             job = _guarded(name, function)
             answer = self.call(name, job, self.within, at_once=bool(node))
@@ -264,8 +262,6 @@ class Calls(CallQueue[None]):
         except (Exception, SystemExit) as err:
             raise DriverFault(err) from err
         finally:
-            started = {one for one in threading.enumerate() if one.name != self._name} - before
-            self.left = {one for one in self.left | started if one.is_alive()}
             self.on_call(method, time.monotonic() - began, failed)
         return answer
 

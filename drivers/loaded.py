@@ -22,9 +22,6 @@ from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger("compute_agent.drivers")
 
-MOST_LEFT = 100
-"""Number of threads, left behind by a driver, that is reported; a pool of its own may have some."""
-
 Arguments = ParamSpec("Arguments")
 T = TypeVar("T")
 
@@ -185,19 +182,16 @@ class LoadedDriver:
 
         Raises nothing: a failure of ``degraded()`` is a problem itself.
         """
-        part, threads = f"driver {self.name}", {}
-        if len(self.calls.left) >= MOST_LEFT:
-            text = "or more threads that it started run on after its calls: it has to end them"
-            threads = {f"{part}, threads": f"{MOST_LEFT} {text}"}
+        part = f"driver {self.name}"
         if not self.can(Degradable) or self.opening.failed is not None:
-            return threads
+            return {}
         try:
             answer: object = self.call(Degradable.degraded, node)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
-            return {part: f"degraded() failed: {error_text(err)}"} | threads
+            return {part: f"degraded() failed: {error_text(err)}"}
         if not isinstance(answer, Mapping):
-            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"} | threads
-        return {str(key): str(reason) for key, reason in answer.items()} | threads
+            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"}
+        return {str(key): str(reason) for key, reason in answer.items()}
 
     def took(self) -> dict[str, float]:
         """Return the seconds that each source took; empty if unknown.  Raises nothing."""

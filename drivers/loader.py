@@ -177,7 +177,8 @@ def _problems(candidate: object) -> Iterator[str]:
     if not (inspect.isclass(candidate) and issubclass(candidate, ComputeDriver)):
         yield _no_subclass(candidate)
         return
-    yield from _version_problems(candidate.api_version)
+    if problem := _version_problem(candidate.api_version):
+        yield problem
     missing = sorted(getattr(candidate, "__abstractmethods__", ()))
     if uses_older_methods(candidate) and not older_methods(candidate):
         missing.append("update_provider_tree")
@@ -201,28 +202,19 @@ def _no_subclass(candidate: object) -> str:
     return problem
 
 
-def _version_problems(version: object) -> Iterator[str]:
-    if not _is_version(version):
-        yield f"api_version is {version!r}: a tuple of two whole numbers is needed, like (1, 0)"
-        return
-    assert isinstance(version, tuple)
-    if version > API_VERSION:
-        yield (
-            f"written for version {_dotted(version)} of the driver API, "
-            f"this agent has {_dotted(API_VERSION)}: upgrade compute-agent"
-        )
-    if version < OLDEST_API_VERSION:
-        yield (
-            f"written for version {_dotted(version)} of the driver API, this agent supports"
-            f" {_dotted(OLDEST_API_VERSION)} and later: upgrade the driver"
-        )
-
-
-def _is_version(version: object) -> bool:
+def _version_problem(version: object) -> str | None:
+    numbers = version if isinstance(version, tuple) else ()
+    if len(numbers) != 2 or any(type(number) is not int or number < 0 for number in numbers):
+        return f"api_version is {version!r}: a tuple of two whole numbers is needed, like (1, 0)"
+    if OLDEST_API_VERSION <= numbers <= API_VERSION:
+        return None
+    older = "compute-agent" if numbers > API_VERSION else "the driver"
+    written, oldest, newest = (
+        ".".join(map(str, each)) for each in (numbers, OLDEST_API_VERSION, API_VERSION)
+    )
     return (
-        isinstance(version, tuple)
-        and len(version) == 2
-        and all(type(number) is int and number >= 0 for number in version)
+        f"written for version {written} of the driver API, this agent supports {oldest} to"
+        f" {newest}: upgrade {older}"
     )
 
 
@@ -234,7 +226,3 @@ def _kind_problems(candidate: type[ComputeDriver]) -> Iterator[str]:
             yield f"{candidate.__name__}.{name} is `async def`: it has to be a plain `def`"
     if inspect.isgeneratorfunction(candidate.update_provider_tree):
         yield f"{candidate.__name__}.update_provider_tree has a `yield` in it: it returns nothing"
-
-
-def _dotted(version: Sequence[int]) -> str:
-    return ".".join(map(str, version))

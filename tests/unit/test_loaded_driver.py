@@ -13,7 +13,7 @@ import pytest
 from drivers.abilities import Timed
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverError, DriverFault, ReshapeNeeded
-from drivers.loaded import MOST_LEFT, LoadedDriver
+from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 from tests.agents import Idle
@@ -229,47 +229,3 @@ def test_times_that_make_no_sense_are_none(answer):
     loaded = LoadedDriver.from_driver("d", Timing(DriverContext("h", None)))
     assert loaded.can(Timed)
     assert loaded.took() == {}
-
-
-class Leaves(Answers):
-    """Starts ``number`` threads in each call, which end when ``released`` is set."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__({})
-        self.number, self.released = number, threading.Event()
-        self.started: list[threading.Thread] = []
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
-        for _ in range(self.number):
-            self.started.append(threading.Thread(target=self.released.wait, daemon=True))
-            self.started[-1].start()
-
-
-def test_threads_that_a_driver_leaves_behind_are_reported_until_they_end() -> None:
-    leaves = Leaves(MOST_LEFT // 2)
-    driver = LoadedDriver.from_driver("mine", leaves)
-    tree = ProviderTree({})
-    reported = []
-    for _ in range(4):
-        driver.update_provider_tree(tree, "a", None)
-        reported.append(driver.degraded("host1"))
-    text = "100 or more threads that it started run on after its calls: it has to end them"
-    said = {"driver mine, threads": text}
-    assert reported == [{}, said, said, said], "the same text, so that it is logged once"
-    leaves.released.set()
-    for thread in leaves.started:
-        thread.join(60)
-    leaves.number = 0
-    driver.update_provider_tree(tree, "a", None)
-    assert driver.degraded("host1") == {}
-
-
-def test_a_few_threads_of_a_driver_are_its_own_matter() -> None:
-    leaves = Leaves(MOST_LEFT // 2)
-    driver = LoadedDriver.from_driver("mine", leaves)
-    driver.update_provider_tree(ProviderTree({}), "a", None)
-    leaves.number = 0
-    for _ in range(50):
-        driver.update_provider_tree(ProviderTree({}), "a", None)
-        assert driver.degraded("host1") == {}
-    leaves.released.set()

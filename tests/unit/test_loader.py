@@ -213,7 +213,7 @@ def test_an_abstract_driver_is_refused_with_the_missing_method(acme, context):
 
 def test_a_driver_for_a_newer_api_is_refused(acme, context):
     text = str(failure("t-newer", context))
-    assert "version 1.1 of the driver API, this agent has 1.0" in text
+    assert "version 1.1 of the driver API, this agent supports 1.0 to 1.0" in text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """PCI and mediated devices, as providers below the root."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 from xml.etree.ElementTree import Element
 
@@ -28,7 +28,7 @@ from drivers.libvirt.devices.vgpu import (
 from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
 from drivers.libvirt.opts import register_mdev_types
-from drivers.libvirt.tree.reported import MDEV, PCI, VGPU, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import MDEV, PCI, VGPU, HostReport
 
 T = TypeVar("T")
 
@@ -120,15 +120,16 @@ class NodeDevices:
             context.node, bus, self.pci, answer.assigned, {**of_pfs, **divided}
         )
         mdev, mdev_notes = vgpu_pools(context.node, parents, self.mdev)
-        children: list[ReportedProvider] = []
-        for source, pools, grouped in (
-            (PCI, pci, self.pci.group_devices),
-            (MDEV, mdev, self.mdev.group_mdev_devices),
-        ):
-            providers = pool_providers(
-                context.node, pools, grouped=grouped, by_cell=context.by_cell
+        children = [
+            child
+            for devices_of_kind, grouped in (
+                (pci, self.pci.group_devices),
+                (mdev, self.mdev.group_mdev_devices),
             )
-            children += (replace(child, source=source) for child in providers)
+            for child in pool_providers(
+                context.node, devices_of_kind, grouped=grouped, by_cell=context.by_cell
+            )
+        ]
         traits: dict[str, bool] = {}
         if self.pci.specs and answer.all_read:  # without devices here, Nova may set it
             name = os_traits.COMPUTE_REMOTE_MANAGED_PORTS

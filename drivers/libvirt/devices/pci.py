@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import os_traits
 
+from drivers.inventory import record
 from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
-from drivers.libvirt.devices.pools import Pool
+from drivers.libvirt.tree.reported import ReportedProvider
 from reportclient.plain_text import first_few
 
 LARGEST_DOMAIN = 0xFFFF
@@ -79,8 +80,8 @@ def pci_pools(
     settings: PciSettings,
     assigned: Collection[str],
     not_whole: Mapping[str, str],
-) -> tuple[list[Pool], dict[str, str]]:
-    """Return the pools of devices, and the reason for each device that is not offered.
+) -> tuple[list[ReportedProvider], dict[str, str]]:
+    """Return the devices, a PF with its VFs, and the reason for each that is not offered.
 
     ``assigned``: addresses of devices that guests have; ``not_whole``: by address, why divided
     devices can't be assigned whole.
@@ -117,13 +118,12 @@ def pci_pools(
             else:
                 notes[other.subject] = difference
         pf = bus.devices.get(owner)
-        pool = Pool(
+        used = first.spec.one_time_use and first.device.address in assigned
+        pool = ReportedProvider(
             f"{node}_{owner.upper()}",
-            first.resource_class,
-            count,
+            {first.resource_class: record(count, count if used else None)},
             first.traits,
             cell=first.device.cell if pf is None or pf.cell is None else pf.cell,
-            used=first.spec.one_time_use and first.device.address in assigned,
         )
         pools.append(pool)
     return pools, notes

@@ -57,9 +57,10 @@ class PciDevice:
 class NodeDevice:
     """A node device of libvirt; what it does not have is ``None`` or empty.
 
-    ``interface``: the name of a network device; ``available``: the number of mediated devices that
-    can be created on it, by type.  A mediated device has its own type as ``mdev_type``, and the PCI
-    address of the device that it is a part of, if libvirt reports it, as ``mdev_address``.
+    ``interface``: the name of a network device; ``available`` and ``existing``: the number of
+    mediated devices by type that can be created on it, and that exist.  A mediated device has its
+    own type as ``mdev_type``, and the PCI address of the device that it is a part of, if libvirt
+    reports it, as ``mdev_address``.
     """
 
     name: str
@@ -69,6 +70,12 @@ class NodeDevice:
     available: Mapping[str, int] = field(default_factory=dict)
     mdev_type: str | None = None
     mdev_address: str | None = None
+    existing: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str | None:
+        """The PCI address; ``None`` for a device that is not on a PCI bus."""
+        return None if self.pci is None else self.pci.address
 
 
 def node_device(text: str) -> NodeDevice:
@@ -151,7 +158,7 @@ def one_device_per_address(
     names: dict[str, str] = {}
     used, notes = [], {}
     for device in sorted(devices, key=lambda device: device.name):
-        address = None if device.pci is None else device.pci.address
+        address = device.address
         if address is None or names.setdefault(address, device.name) == device.name:
             used.append(device)
         else:

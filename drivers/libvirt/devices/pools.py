@@ -8,8 +8,8 @@ allocations from one kind of provider to the other.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import replace
 
 import os_traits
 
@@ -27,47 +27,26 @@ _OF_GROUP = re.compile(r"(_[0-9a-f]{8})?(_numa\d+)?")
 """Pattern of the text after the class in a group's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Devices that are one provider: a device, or a PF with its VFs.
-
-    ``used``: the device was given to a guest, and must not be given to another one.
-    """
-
-    name: str
-    resource_class: str
-    count: int
-    traits: frozenset[str] = frozenset()
-    cell: int | None = None
-    used: bool = False
-    from_root: frozenset[str] = field(default_factory=frozenset)
-
-
 def pool_providers(
-    node: str, pools: Sequence[Pool], *, grouped: bool, by_cell: bool
+    node: str, devices: Iterable[ReportedProvider], *, grouped: bool, by_cell: bool
 ) -> list[ReportedProvider]:
-    """Return the providers of pools.
+    """Return the providers of devices, each of which has one class.
 
     ``grouped``: one provider for each kind of device; ``by_cell``: NUMA cells are providers.
     """
-    by_name: dict[str, list[Pool]] = {}
-    for pool in pools:
-        is_grouped = grouped and not _needs_own_provider(pool)
-        name = _group_name(node, pool, by_cell) if is_grouped else pool.name
-        by_name.setdefault(name, []).append(pool)
+    by_name: dict[str, list[ReportedProvider]] = {}
+    for device in devices:
+        is_grouped = grouped and not _needs_own_provider(device)
+        name = _group_name(node, device, by_cell) if is_grouped else device.name
+        by_name.setdefault(name, []).append(device)
     reported = []
     for name, members in by_name.items():
-        first, count = members[0], sum(pool.count for pool in members)
-        reported.append(
-            ReportedProvider(
-                name,
-                {first.resource_class: record(count, count if first.used else None)},
-                first.traits,
-                cell=first.cell,
-                from_root=first.from_root,
-                replaces=_other_names(node, members) - {name},
-            )
-        )
+        first, inventory = members[0], members[0].inventory
+        if len(members) > 1:
+            totals = (each["total"] for member in members for each in member.inventory.values())
+            inventory = {min(inventory): record(sum(totals))}
+        replaces = _other_names(node, members) - {name}
+        reported.append(replace(first, name=name, inventory=inventory, replaces=replaces))
     return reported
 
 
@@ -82,17 +61,18 @@ def similar_provider_warnings(children: Iterable[ReportedProvider]) -> tuple[str
     )
 
 
-def _needs_own_provider(pool: Pool) -> bool:
-    """Return whether the pool must not be grouped: one-time-use devices differ in state."""
-    return os_traits.HW_PCI_ONE_TIME_USE in pool.traits
+def _needs_own_provider(device: ReportedProvider) -> bool:
+    """Return whether a device must not be grouped: one-time-use devices differ in state."""
+    return os_traits.HW_PCI_ONE_TIME_USE in device.traits
 
 
-def _other_names(node: str, members: Iterable[Pool]) -> frozenset[str]:
+def _other_names(node: str, members: Iterable[ReportedProvider]) -> frozenset[str]:
     """Return names under which the same devices may have been reported before."""
     names: set[str] = set()
-    for pool in members:
-        if not _needs_own_provider(pool):
-            names |= {pool.name, *(_group_name(node, pool, by_cell) for by_cell in (True, False))}
+    for device in members:
+        if not _needs_own_provider(device):
+            groups = (_group_name(node, device, by_cell) for by_cell in (True, False))
+            names |= {device.name, *groups}
     return frozenset(names)
 
 
@@ -102,11 +82,11 @@ def is_group_of(node: str, resource_class: str, name: str) -> bool:
     return rest != name and _OF_GROUP.fullmatch(rest) is not None
 
 
-def _group_name(node: str, pool: Pool, by_cell: bool) -> str:
-    special = sorted(pool.traits - {os_traits.COMPUTE_MANAGED_PCI_DEVICE})
-    label = pool.resource_class
+def _group_name(node: str, device: ReportedProvider, by_cell: bool) -> str:
+    special = sorted(device.traits - {os_traits.COMPUTE_MANAGED_PCI_DEVICE})
+    (label,) = device.inventory
     if special or len(label) > LONGEST_LABEL:
         full_label = " ".join([label, *special])
         label = f"{label[:LONGEST_LABEL]}_{hashlib.sha256(full_label.encode()).hexdigest()[:8]}"
-    on_cell = f"_numa{pool.cell}" if by_cell and pool.cell is not None else ""
+    on_cell = f"_numa{device.cell}" if by_cell and device.cell is not None else ""
     return f"{node}_all_{label}{on_cell}"

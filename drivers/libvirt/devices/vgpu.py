@@ -22,47 +22,26 @@ Parent devices need not be PCI devices: channel devices and crypto cards of a ma
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from drivers.inventory import record
 from drivers.libvirt.devices.pci_devices import NodeDevice
-from drivers.libvirt.devices.pools import Pool
-from drivers.libvirt.tree.reported import VGPU
+from drivers.libvirt.tree.reported import MDEV, VGPU, ReportedProvider
 from reportclient.model import MAX_INT
 
 
-@dataclass(frozen=True, slots=True)
-class MdevParent:
-    """A device that can be divided into mediated devices: a physical GPU, or a VF of one.
-
-    ``available`` and ``existing`` count instances by type: those that can be created, and those
-    that exist. ``address`` is ``None`` for devices that are not on a PCI bus.
-    """
-
-    name: str
-    available: Mapping[str, int]
-    existing: Mapping[str, int]
-    address: str | None = None
-    cell: int | None = None
-
-
-def mdev_parents(devices: Sequence[NodeDevice]) -> tuple[MdevParent, ...]:
-    """Return all devices that support mdev types, by name."""
-    names = {it.pci.address: it.name for it in devices if it.available and it.pci is not None}
+def mdev_parents(devices: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
+    """Return all devices that support mdev types, by name, with their existing instances."""
+    names = {it.address: it.name for it in devices if it.available}
     existing: dict[str, Counter[str]] = {}
     for device in devices:
         if device.mdev_type is not None:
             parent = names.get(device.mdev_address or "") or device.parent or ""
             existing.setdefault(parent, Counter())[device.mdev_type] += 1
     return tuple(
-        MdevParent(
-            device.name,
-            device.available,
-            existing.get(device.name, {}),
-            None if device.pci is None else device.pci.address,
-            None if device.pci is None else device.pci.cell,
-        )
+        replace(device, existing=existing.get(device.name, {}))
         for device in sorted(devices, key=lambda device: device.name)
         if device.available
     )
@@ -104,7 +83,7 @@ class MdevType:
             )
         return cls(name, addresses, options.mdev_class, options.max_instances)
 
-    def capable(self, devices: Iterable[MdevParent]) -> list[MdevParent]:
+    def capable(self, devices: Iterable[NodeDevice]) -> list[NodeDevice]:
         """Return the devices that support the type, of those that the operator allows."""
         return [
             device
@@ -154,13 +133,13 @@ class MdevSettings:
 
 
 def vgpu_pools(
-    node: str, devices: Sequence[MdevParent], settings: MdevSettings
-) -> tuple[list[Pool], dict[str, str]]:
-    """Return the pools of vGPUs, and notes on the configuration, by option or type.
+    node: str, devices: Sequence[NodeDevice], settings: MdevSettings
+) -> tuple[list[ReportedProvider], dict[str, str]]:
+    """Return the devices with vGPUs, and notes on the configuration, by option or type.
 
     ``max_instances`` counts existing instances first.
     """
-    pools: list[Pool] = []
+    pools: list[ReportedProvider] = []
     notes = dict(settings.notes)
     for mdev_type in settings.types:
         name, capable = mdev_type.name, mdev_type.capable(devices)
@@ -176,18 +155,18 @@ def vgpu_pools(
             left -= more
             total = min(device.existing.get(name, 0) + more, MAX_INT)
             if total:
-                pool = Pool(
+                pool = ReportedProvider(
                     f"{node}_{device.name}",
-                    mdev_type.resource_class,
-                    total,
-                    cell=device.cell,
+                    {mdev_type.resource_class: record(total)},
+                    cell=None if device.pci is None else device.pci.cell,
                     from_root=frozenset({VGPU}) & {mdev_type.resource_class},
+                    source=MDEV,
                 )
                 pools.append(pool)
     return pools, notes
 
 
-def mdev_parent_addresses(devices: Sequence[MdevParent], settings: MdevSettings) -> dict[str, str]:
+def mdev_parent_addresses(devices: Sequence[NodeDevice], settings: MdevSettings) -> dict[str, str]:
     """Return, by PCI address, why devices that are reported as mdev parents can't be assigned."""
     return {
         device.address: f"is divided into {mdev_type.name}: it can't be assigned as a whole"

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from drivers.api import DriverContext
@@ -27,13 +26,13 @@ from drivers.opts import inventory_policy
 FILE_IMAGES_TYPES = frozenset({"default", "raw", "flat", "qcow2", "ploop"})
 """Values of ``images_type`` that store disks as files below ``instances_path``."""
 
-POOL_TYPES = MappingProxyType({"lvm": "logical", "rbd": "rbd", "zfs": "zfs"})
-"""The type of libvirt's storage pool, by ``images_type``."""
-
-LOCATION_OPTIONS = MappingProxyType(
-    {"lvm": "images_volume_group", "rbd": "images_rbd_pool", "zfs": "images_zfs_pool"}
-)
-"""The option that names the volume group or pool, by ``images_type``."""
+BACKENDS = {
+    "lvm": ("logical", "images_volume_group"),
+    "rbd": ("rbd", "images_rbd_pool"),
+    "zfs": ("zfs", "images_zfs_pool"),
+}
+"""By ``images_type``: the type of libvirt's storage pool, and the option that names the volume
+group or pool."""
 
 FILE_POOLS = frozenset({"dir", "fs", "netfs", "gluster", "vstorage"})
 
@@ -58,7 +57,7 @@ class ImageBackend:
 
         :raises ValueError: the option with its location is not set.
         """
-        option = LOCATION_OPTIONS.get(group.images_type)
+        _, option = BACKENDS.get(group.images_type, ("", ""))
         name = str(group[option] or "").strip() if option else ""
         if option and not name:
             kind = group.images_type
@@ -186,7 +185,7 @@ class Disk:
                 kind = self.images.kind
                 notes[DISK_GB] = (
                     f"[libvirt] images_type = {kind}: libvirt has no active storage pool of type"
-                    f" {POOL_TYPES.get(kind, kind)} with the source {self.images.name!r}, so its"
+                    f" {BACKENDS[kind][0]} with the source {self.images.name!r}, so its"
                     " size is not known and DISK_GB stays as Placement has it; define and start one"
                     " (virsh pool-define, virsh pool-start)"
                 )
@@ -248,7 +247,7 @@ def backend_pool(
             # A logical pool without a source name has the volume group of its own name.
             group = pool.name if pool.kind == "logical" and not pool.source else None
             named = images.name in (pool.source, group)
-            is_backend = pool.kind == POOL_TYPES.get(images.kind) and named
+            is_backend = pool.kind == BACKENDS[images.kind][0] and named
         if is_backend and pool.size:
             return pool
     return None
