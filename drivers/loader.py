@@ -69,7 +69,7 @@ def driver_from(
     """
     problem = class_problem(extension.plugin)
     if problem is not None:
-        raise _failed(extension, origin, problem)
+        raise DriverLoadFailed(_text(extension, origin, problem))
     within = call_timeout(context.conf)
 
     def make() -> tuple[ComputeDriver, str | None]:
@@ -83,10 +83,16 @@ def driver_from(
         raise DriverNotReady(_text(extension, origin, str(err))) from err
     except DriverError as err:
         text = f"can't be created: {where_read(str(err))}"
-        raise _failed(extension, origin, text) from err.__cause__ or err
+        raise DriverLoadFailed(_text(extension, origin, text)) from err.__cause__ or err
     if problem is not None:
-        raise _failed(extension, origin, problem)
-    _warn_of_older_methods(extension.name, driver)
+        raise DriverLoadFailed(_text(extension, origin, problem))
+    if uses_older_methods(type(driver)):
+        LOG.warning(
+            "Driver %s reports by %s, which is deprecated but still supported:"
+            " define update_provider_tree instead, see docs/porting.rst",
+            extension.name,
+            " and ".join(older_methods(driver)),
+        )
     return LoadedDriver.from_driver(extension.name, driver, within)
 
 
@@ -96,20 +102,6 @@ def call_timeout(conf: Any) -> float:
         return WITHIN
     conf.register_opts(CALL_OPTS, "compute")
     return float(conf.compute.driver_timeout)
-
-
-def _warn_of_older_methods(name: str, driver: ComputeDriver) -> None:
-    if uses_older_methods(type(driver)):
-        LOG.warning(
-            "Driver %s reports by %s, which is deprecated but still supported:"
-            " define update_provider_tree instead, see docs/porting.rst",
-            name,
-            " and ".join(older_methods(driver)),
-        )
-
-
-def _failed(extension: Extension[Any], origin: str | None, problem: str) -> DriverLoadFailed:
-    return DriverLoadFailed(_text(extension, origin, problem))
 
 
 def _text(extension: Extension[Any], origin: str | None, problem: str) -> str:

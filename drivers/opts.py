@@ -31,25 +31,6 @@ _LOCATION = re.compile(r"(option [\w-]+) from LocationInfo\(.*?detail='([^']*)'\
 """How oslo.config's errors name the place where a value was read."""
 
 
-def _ratio_opts() -> list[cfg.Opt]:
-    opts: list[cfg.Opt] = []
-    for name, what, unit, initial in _RATIOS:
-        opts += [
-            cfg.FloatOpt(
-                f"{name}_allocation_ratio",
-                min=0.0,
-                help=_RATIO_HELP.format(name=name, what=what, unit=unit),
-            ),
-            cfg.FloatOpt(
-                f"initial_{name}_allocation_ratio",
-                default=initial,
-                min=0.0,
-                help=_INITIAL_HELP.format(name=name, what=what),
-            ),
-        ]
-    return opts
-
-
 DEFAULT_OPTS = [
     cfg.IntOpt(
         "reserved_host_cpus",
@@ -70,7 +51,23 @@ DEFAULT_OPTS = [
         min=0,
         help="Disk space reserved for the host, in MiB; rounded up to whole GiB.",
     ),
-    *_ratio_opts(),
+    *(
+        opt
+        for name, what, unit, initial in _RATIOS
+        for opt in (
+            cfg.FloatOpt(
+                f"{name}_allocation_ratio",
+                min=0.0,
+                help=_RATIO_HELP.format(name=name, what=what, unit=unit),
+            ),
+            cfg.FloatOpt(
+                f"initial_{name}_allocation_ratio",
+                default=initial,
+                min=0.0,
+                help=_INITIAL_HELP.format(name=name, what=what),
+            ),
+        )
+    ),
 ]
 
 COMPUTE_OPTS = [

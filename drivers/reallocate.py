@@ -81,16 +81,11 @@ def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations)
                 used[uuid, name] += amount
     return {
         uuid: {
-            name: _room(record, used[uuid, name])
-            for name, record in tree.data(uuid).inventory.items()
+            name: _Room(record.with_defaults(None), record.capacity - used[uuid, name])
+            for name, record in tree.records(uuid).items()
         }
         for uuid in targets
     }
-
-
-def _room(record: Mapping[str, Any], used: int) -> _Room:
-    full = Inventory.from_dict(record).with_defaults(None)
-    return _Room(full, full.capacity - used)
 
 
 def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
@@ -98,20 +93,16 @@ def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
     taken: dict[str, Counter[str]] = {}
     for consumer, held in allocations.items():
         amounts: Counter[str] = Counter()
-        for source, classes in move.sources.items():
-            for name, amount in _take(held["allocations"], source, classes).items():
-                amounts[name] += amount
+        parts = held["allocations"]
+        for source in move.sources.keys() & parts.keys():
+            resources = parts[source]["resources"]
+            for name in move.sources[source] & resources.keys():
+                amounts[name] += resources.pop(name)
+            if not resources:
+                del parts[source]
         if amounts:
             taken[consumer] = amounts
     return taken
-
-
-def _take(parts: dict[str, Any], source: str, classes: frozenset[str]) -> dict[str, int]:
-    resources = parts.get(source, {}).get("resources", {})
-    amounts = {name: resources.pop(name) for name in classes & resources.keys()}
-    if amounts and not resources:
-        del parts[source]
-    return amounts
 
 
 def _in_order(
@@ -132,16 +123,15 @@ def _placed_whole(
     parts: dict[str, Any], amounts: Mapping[str, int], targets: Sequence[str], rooms: _Rooms
 ) -> bool:
     for uuid in targets:
-        if all(_fits(parts, uuid, name, amount, rooms) for name, amount in amounts.items()):
+        free = rooms[uuid]
+        if amounts.keys() <= free.keys() and all(
+            free[name].part(amount, _held(parts, uuid, name)) == amount
+            for name, amount in amounts.items()
+        ):
             for name, amount in amounts.items():
                 _give(parts, uuid, name, amount, rooms)
             return True
     return False
-
-
-def _fits(parts: dict[str, Any], uuid: str, name: str, amount: int, rooms: _Rooms) -> bool:
-    room = rooms[uuid].get(name)
-    return room is not None and room.part(amount, _held(parts, uuid, name)) == amount
 
 
 def _split(

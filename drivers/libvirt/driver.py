@@ -175,7 +175,10 @@ class LibvirtDriver(ComputeDriver):
             nova_owner_traits(self.context.conf),
         )
         self._notes = {**report.notes, **name_notes}
-        self._log_new_warnings(report.warnings)
+        for warning in report.warnings:  # each once, and again if it comes back
+            if warning not in self._logged_warnings:
+                LOG.warning("%s", warning)
+        self._logged_warnings = frozenset(report.warnings)
         moves = allocations is not None and report.cells
         cells = cells_of_guests(sources) if moves else {}
         self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
@@ -231,10 +234,3 @@ class LibvirtDriver(ComputeDriver):
         if saved is None or not {"name", "uuid"} <= saved.keys():
             return self._answered
         return HostIdentity(str(saved["name"]), str(saved["uuid"]))
-
-    def _log_new_warnings(self, warnings: Sequence[str]) -> None:
-        """Log each warning once, and again if it comes back."""
-        for warning in warnings:
-            if warning not in self._logged_warnings:
-                LOG.warning("%s", warning)
-        self._logged_warnings = frozenset(warnings)

@@ -224,5 +224,4 @@ def _has_room(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
     if record is None:
         return False
     full = Inventory.from_dict(record).with_defaults(None)
-    assert full.max_unit is not None
-    return max(held) <= full.max_unit and sum(held) <= full.capacity
+    return max(held) <= (full.max_unit or 0) and sum(held) <= full.capacity
