@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from drivers.libvirt.tree import names
+from drivers.libvirt.tree.reported import child_uuid
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
@@ -127,7 +127,7 @@ def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "uuid_of"),
-    [("d", own_uuid), ("libvirt", names.child_uuid)],
+    [("d", own_uuid), ("libvirt", child_uuid)],
 )
 def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
     tmp_path, driver, uuid_of
