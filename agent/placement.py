@@ -12,8 +12,7 @@ from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
 
 from reportclient.errors import AuthenticationFailed, Unreachable
-from reportclient.http import API, PlacementAPI, bounded_session
-from reportclient.transport import LIMIT
+from reportclient.http import API, LIMIT, PlacementAPI, bounded_session
 
 GROUP = "placement"
 TIMEOUT, LONGEST_WAIT = 300.0, 600.0

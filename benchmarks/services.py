@@ -22,8 +22,8 @@ from examples.client.accelerators import Device
 from examples.client.bandwidth import Bridge
 from reportclient.client import Client, Result
 from reportclient.errors import NotFound
-from reportclient.file_store import FileStore
 from reportclient.http import API, PlacementAPI, token_adapter
+from reportclient.saved_view import FileStore
 
 FOREIGN = "CUSTOM_OF_ANOTHER_SERVICE"
 LATER = 7200.0

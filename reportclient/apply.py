@@ -60,8 +60,7 @@ class Outcome:
     errors, ``refused`` the operations that Placement refused or failed at; both by
     :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at the operation
     ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses bulk writes,
-    so single ones were sent.  ``lost`` is the write that alone makes the view uncertain: its
-    answer was lost.
+    so single ones were sent.
     """
 
     view: View
@@ -71,7 +70,6 @@ class Outcome:
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
-    lost: Operation | None = None
 
 
 def never() -> bool:
@@ -148,7 +146,6 @@ class _Run:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     unsure: bool = False
-    lost: list[Operation] = field(default_factory=list)
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
@@ -197,20 +194,16 @@ class _Run:
                 self.unsure = True
                 faults = sum(isinstance(self.failed[key], ServerFault) for key in self.refused)
                 if faults >= self.patience:
-                    self.stopped_by = result
-                    self.stopped_at = operation
+                    self.stopped_by, self.stopped_at = result, operation
                 self._refuse(operation, result)
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
-                if not isinstance(result, Unreachable):
+                harmless = isinstance(operation, EnsureTrait | EnsureClass)
+                if not (isinstance(result, Unreachable) and (result.unsent or harmless)):
                     self.unsure = True
-                elif not (result.unsent or isinstance(operation, EnsureTrait | EnsureClass)):
-                    self.lost.append(operation)
-                self.stopped_by = result
-                self.stopped_at = operation
+                self.stopped_by, self.stopped_at = result, operation
             case UnknownNames(names=names):
                 self.edit.refused(operation, names)
-                self.stopped_by = result
-                self.stopped_at = operation
+                self.stopped_by, self.stopped_at = result, operation
             case _:
                 self._refuse(operation, result)
 
@@ -226,16 +219,14 @@ class _Run:
                 self.attempt([single])
 
     def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
-        certain = certain and not self.unsure
         return Outcome(
-            self.edit.freeze(desired, certain=certain and not self.lost),
+            self.edit.freeze(desired, certain=certain and not self.unsure),
             tuple(self.done),
             self.failed,
             self.refused,
             self.stopped_by,
             self.stopped_at,
             self.bulk_refused,
-            self.lost[0] if certain and len(self.lost) == 1 else None,
         )
 
     def _without_failed(self, operation: Operation) -> Operation:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
-from reportclient.errors import Conflict, Unreachable
+from reportclient import forms
+from reportclient.errors import Conflict
 from reportclient.http import API
 from reportclient.plan import (
     CreateProvider,
@@ -19,11 +20,9 @@ from reportclient.plan import (
     UpdateProvider,
     as_dicts,
 )
+from reportclient.reader import Listed, members_of
 from reportclient.reshape import generations_after, reshape_payload
 from reportclient.view import View
-
-_ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
-_GENERATION = {"generation", "resource_provider_generation"}
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
@@ -37,11 +36,9 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     method, path, body = http_call(operation, generations)
     moves = isinstance(operation, UpdateProvider) and operation.moved
     reply = api.request(method, path, json=body, needs="1.37" if moves else None)
-    shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
-    if not shown:
-        raise Unreachable(f"{method} {path}: the answer is not in Placement's format")
+    forms.checked(f"{method} {path}", _form_of_answer(operation), reply)
     if isinstance(operation, UpdateProvider):  # no generation protects its parent
-        parent = reply.get("parent_provider_uuid", operation.parent_uuid)
+        parent = reply["parent_provider_uuid"]
         if parent != operation.parent_uuid:
             text = f"provider {operation.name} ({operation.uuid}) was moved by another client"
             raise Conflict(f"{text}: it is below {parent}")
@@ -50,14 +47,24 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     return reply
 
 
+def _form_of_answer(operation: Operation) -> forms.Check[Any]:
+    match operation:
+        case CreateProvider() | UpdateProvider():
+            return forms.PROVIDER
+        case SetTraits() | SetAggregates() | SetInventory():
+            return forms.record(resource_provider_generation=forms.number)
+        case _:
+            return forms.empty
+
+
 def _listed(uuids: Iterable[str], api: API) -> dict[str, Any]:
     """List the trees of these providers: a reshape's answer is empty, and generations moved."""
-    listed: list[dict[str, Any]] = []
+    listed: list[Listed] = []
     left = dict.fromkeys(uuids)
     while left:
-        reply = api.request("GET", f"/resource_providers?in_tree={left.popitem()[0]}")
-        listed += reply["resource_providers"]
-        for item in reply["resource_providers"]:
+        tree = members_of(left.popitem()[0], api)
+        listed += tree
+        for item in tree:
             left.pop(item["uuid"], None)
     return {"resource_providers": listed}
 

@@ -24,10 +24,9 @@ from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem, not_removed, rebased
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.rebase import not_removed, rebased
 from reportclient.refusals import Refusals
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
@@ -85,7 +84,7 @@ class Client:
         with the method ``request`` of :class:`reportclient.http.API`, such as
         :class:`reportclient.testing.fake_placement.FakePlacement`.
     :param store: saves views, so that after a restart a tree costs one call, such as
-        :class:`reportclient.file_store.FileStore`.
+        :class:`reportclient.saved_view.FileStore`.
     :param times: how often a tree is verified (1 GET) and read completely, in seconds, and how
         many requests are sent in parallel.
     :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,

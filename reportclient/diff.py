@@ -80,7 +80,7 @@ class _Differ:
         if not changed and not self.allocations:
             return Plan((), tuple(self.problems))
         early = self._freeing_names(gone, staying)
-        wanted = {provider.uuid: provider for provider in parents_first(self.new, staying)}
+        wanted = {provider.uuid: provider for provider in self.new.parents_first(staying)}
         traits = list(self._traits(staying))
         inventories = list(self._inventories(staying))
         operations: tuple[Operation, ...] = (
@@ -123,7 +123,7 @@ class _Differ:
         return set[str]().union(*(tree for tree in trees if tree <= gone))
 
     def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
-        for provider in reversed(list(parents_first(self.old, gone))):
+        for provider in reversed(list(self.old.parents_first(gone))):
             yield DeleteProvider(provider.uuid)
 
     # -- traits, aggregates and inventory
@@ -222,20 +222,6 @@ def resolved(
 
 def _unknown(what: str, name: str) -> str:
     return f"{what} {name} is unknown to this Placement"
-
-
-def parents_first(snapshot: Snapshot, uuids: Iterable[str]) -> Iterator[Provider]:
-    """Yield these providers, each after its ancestors among them."""
-    wanted = dict.fromkeys(uuids)
-    seen: set[str] = set()
-    for start in wanted:
-        chain = []
-        uuid: str | None = start
-        while uuid is not None and uuid not in seen:
-            seen.add(uuid)
-            chain.append(uuid)
-            uuid = snapshot.providers[uuid].parent_uuid
-        yield from (snapshot.providers[uuid] for uuid in reversed(chain) if uuid in wanted)
 
 
 @dataclass(slots=True)

@@ -53,6 +53,14 @@ class Unreachable(PlacementError):
     """Whether the request was not carried out: no connection, or a 503 or 429 before Placement."""
 
 
+class WrongForm(Unreachable):
+    """An answer that is not Placement's: no JSON, or a value of another type than Placement's.
+
+    Next: nothing of it is used, and the client reads again.  If it is repeated, the operator finds
+    out what answers at Placement's address.
+    """
+
+
 class ServerFault(Unreachable):
     """500 from Placement itself, often caused by a race inside it.
 

@@ -1,39 +1,49 @@
 """Requests to Placement over keystoneauth: the answer's JSON, or a typed error.
 
-keystoneauth retries connections; any other failure raises, and the caller decides.  Bounds of
-time and size are in ``transport``.
+keystoneauth retries connections; any other failure raises, and the caller decides.  The only
+module that uses requests and urllib3.  Their ``timeout`` limits silence only: a server that sends
+a byte a second would hold its client for ever, with an endless answer.  Here an answer has to be
+complete after ``LONGEST`` times that timeout, and may have ``limit`` bytes after decompression.  A
+request with a token or a body (Keystone's has the password) never follows a redirect.
 """
 
 import contextlib
 import copy
+import io
 import re
+import ssl
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import session, token_endpoint
+from requests import PreparedRequest, RequestException, Response
+from requests.exceptions import ConnectTimeout, ReadTimeout, SSLError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
-from reportclient.errors import (
-    AuthenticationFailed,
-    PlacementError,
-    ServerFault,
-    TooNew,
-    TooOld,
-    Unreachable,
-)
-from reportclient.microversion import parse_microversion
-from reportclient.replies import answer, first_error, shown
-from reportclient.schedule import UPGRADES_SEEN_WITHIN, doubled
-from reportclient.transport import LIMIT, Refused, Transport, is_unanswered, is_unsent
+from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
+from reportclient.forms import parse_microversion, shown
+from reportclient.replies import answer, first_error
+from reportclient.schedule import doubled
 
 OLDEST = "1.30"
 """The oldest microversion that this client works with, and the one of a request that needs no newer
 one: from 1.38 on, Placement shows a type of each consumer that it often refuses to take back."""
 TIMEOUT = 60.0
 """Seconds to wait for an answer if the session has no timeout."""
+CONNECT = 10.0
+"""Longest seconds to wait for a connection: nothing is lost by a new try."""
+LONGEST = 2
+"""Number of timeouts after which an answer has to be complete."""
+LIMIT = 16 * 2**20
+"""Default maximum size of an answer in bytes, enough for a tree of 20,000 providers.  At the worst,
+if it consists of empty lists, the parsed answer takes 420 MiB of memory.
+"""
 
 _AT_ONCE = contextlib.nullcontext()
 """Replaces keystoneauth's rate limit, which uses the wall clock: after that was set back, each
@@ -64,28 +74,13 @@ class API(Protocol):
 
 
 @dataclass(slots=True)
-class _Learned:
-    """Facts learned from answers, shared by an API and its tagged copies."""
+class _InVain:
+    """Number of requests in a row without an answer in time; an API and its tagged copies share it.
 
-    newest: str = ""
-    """The newest microversion of a Placement that was too old for a request; otherwise empty."""
-    asks_again: float = 0.0
-    """When ``newest`` is forgotten, in the seconds of a monotonic clock."""
-    in_vain: int = 0
-    """Number of requests in a row without an answer in time."""
-    unreached: int = 0
-    """Number of requests in a row without an answer of Placement."""
-    outdated: bool = False
-    """Whether the next request takes a new token, as the catalog may have a new endpoint."""
+    The wait for the next answer doubles with each.
+    """
 
-    def note(self, err: PlacementError | None) -> None:
-        """Note how a request ended: a catalog without Placement, or requests 2, 4, 8, … in vain."""
-        if not isinstance(err, Unreachable) or isinstance(err, ServerFault):
-            self.unreached = 0
-            return
-        self.unreached += 1
-        doubled_again = self.unreached > 1 and self.unreached.bit_count() == 1
-        self.outdated |= doubled_again or isinstance(err.__cause__, ksa.CatalogException)
+    requests: int = 0
 
 
 class PlacementAPI:
@@ -107,7 +102,7 @@ class PlacementAPI:
         self.adapter = adapter
         self._on_answer = on_answer
         self._longest_wait = longest_wait
-        self._learned = _Learned()
+        self._in_vain = _InVain()
         self._headers: dict[str, str] = {}
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
@@ -121,91 +116,58 @@ class PlacementAPI:
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`API`."""
-        what = f"{method} {shown(path)}"
         version = version_for(needs)
-        if self._learned.newest and time.monotonic() < self._learned.asks_again:
-            self._refuse_too_old(what, version)
-        try:
-            response = self._send(method, path, json, version)
-            if response.status_code == 406:
-                self._refuse_version(what, version, response)
-            reply = answer(method, path, response)
-        except PlacementError as err:
-            self._learned.note(err)
-            raise
-        self._learned.note(None)
-        return reply
+        response = self._send(method, path, json, version)
+        if response.status_code == 406:
+            _refuse_version(f"{method} {shown(path)}", version, response)
+        return answer(method, path, response)
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
         timeout = self.adapter.session.timeout or TIMEOUT
-        wait = max(timeout, doubled(timeout, self._learned.in_vain, self._longest_wait))
+        wait = max(timeout, doubled(timeout, self._in_vain.requests, self._longest_wait))
         try:
-            with self._new_token() if self._learned.outdated else contextlib.nullcontext():
-                response = self.adapter.request(
-                    path,
-                    method,
-                    json=json,
-                    headers=dict(self._headers),  # keystoneauth adds its own to them
-                    raise_exc=False,
-                    redirect=False,
-                    microversion=version,
-                    log=False,
-                    rate_semaphore=_AT_ONCE,
-                    timeout=wait,
-                )
+            response = self.adapter.request(
+                path,
+                method,
+                json=json,
+                headers=dict(self._headers),  # keystoneauth adds its own to them
+                raise_exc=False,
+                redirect=False,
+                microversion=version,
+                log=False,
+                rate_semaphore=_AT_ONCE,
+                timeout=wait,
+            )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
+            if isinstance(err, ksa.CatalogException):
+                self.adapter.invalidate()  # a new token brings a new catalog
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             text = f"no answer to {method} {shown(path)}: {why}"
-            if is_unanswered(err):
-                self._learned.in_vain += 1
+            if isinstance(err.__context__, ReadTimeout):
+                self._in_vain.requests += 1
                 text += f"; if the server is only slow, raise timeout ({timeout:g} s)"
-            raise Unreachable(text, unsent=is_unsent(err)) from err
+            raise Unreachable(text, unsent=_is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
             raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
-        self._learned.in_vain = 0
+        self._in_vain.requests = 0
         if self._on_answer is not None:
             self._on_answer()
         return response
 
-    @contextlib.contextmanager
-    def _new_token(self) -> Iterator[None]:
-        """Let keystoneauth take a new token and catalog; it keeps both until the token ends.
 
-        The present token stays if Keystone gives no other one.
-        """
-        self._learned.outdated = False
-        auth: Any = self.adapter.auth or self.adapter.session.auth
-        by_catalog = self.adapter.endpoint_override is None
-        present = getattr(auth, "auth_ref", None) if by_catalog else None
-        if present is not None:
-            auth.invalidate()
-        try:
-            yield
-        finally:
-            if present is not None and auth.auth_ref is None:
-                auth.auth_ref = present
-
-    def _refuse_version(self, what: str, version: str, response: Any) -> None:
-        """Raise the error of a 406, unless it is not Placement's."""
-        oldest, newest = (_version(response, key) for key in ("min_version", "max_version"))
-        if oldest is not None and parse_microversion(oldest) > parse_microversion(version):
-            text = f"{what}: Placement supports microversion {oldest} and later only"
-            raise TooNew(f"{text}, this client needs {version}")
-        if newest is not None:
-            self._learned.newest = newest
-            self._learned.asks_again = time.monotonic() + UPGRADES_SEEN_WITHIN
-            self._refuse_too_old(what, version)
-
-    def _refuse_too_old(self, what: str, version: str) -> None:
-        newest = self._learned.newest
-        if parse_microversion(newest) < parse_microversion(version):
-            raise TooOld(
-                f"{what} needs microversion {version}; Placement has {newest}", newest=newest
-            )
+def _refuse_version(what: str, version: str, response: Any) -> None:
+    """Raise the error of a 406, unless it is not Placement's."""
+    oldest, newest = (_version(response, key) for key in ("min_version", "max_version"))
+    if oldest is not None and parse_microversion(oldest) > parse_microversion(version):
+        text = f"{what}: Placement supports microversion {oldest} and later only"
+        raise TooNew(f"{text}, this client needs {version}")
+    if newest is not None and parse_microversion(newest) < parse_microversion(version):
+        text = f"{what} needs microversion {version}; Placement has {newest}"
+        raise TooOld(text, newest=newest)
 
 
 def version_for(needs: str | None) -> str:
@@ -215,16 +177,23 @@ def version_for(needs: str | None) -> str:
 
 def _version(response: Any, key: str) -> str | None:
     """Return the microversion that a 406 names under ``key``, if Placement sent it."""
-    version: Any = first_error(response).get(key)
-    with contextlib.suppress(TypeError, ValueError):
+    version = first_error(response).get(key, "")
+    with contextlib.suppress(ValueError):
         parse_microversion(version)
-        return str(version)
+        return version
     return None
 
 
 def as_api(adapter: Any) -> API:
     """Return a :class:`PlacementAPI` over a keystoneauth adapter; any other object unchanged."""
     return PlacementAPI(adapter) if isinstance(adapter, ksa_adapter.Adapter) else adapter
+
+
+def _is_unsent(err: Exception) -> bool:
+    """Return whether keystoneauth raised ``err`` because there was no connection."""
+    cause = err.__context__
+    reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
+    return isinstance(cause, ConnectTimeout) or isinstance(reason, NewConnectionError)
 
 
 def _reason(err: Exception) -> str:
@@ -259,3 +228,81 @@ def bounded_session(unbounded: session.Session, limit: int = LIMIT) -> session.S
     for scheme in ("http://", "https://"):
         unbounded.session.mount(scheme, Transport(limit))
     return unbounded
+
+
+class Refused(RequestException):
+    """An answer that is not accepted; the text says why."""
+
+
+class Transport(session.TCPKeepAliveAdapter):
+    """An HTTP adapter for requests' sessions; ``limit`` is the size of an answer in bytes."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        super().__init__()
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        """See requests.
+
+        :raises Refused: the answer redirects a request with secrets, is too large or too slow,
+            or the server's certificate is not accepted.
+        """
+        request.headers["Accept-Encoding"] = "gzip"
+        wait = options.get("timeout") or TIMEOUT
+        options |= {"timeout": (min(wait, CONNECT), wait), "stream": True}
+        deadline = time.monotonic() + LONGEST * wait
+        try:
+            response: Response = super().send(request, *args, **options)
+        except SSLError as err:
+            why = getattr(getattr(err.args[0], "reason", None), "args", (None,))[0]
+            if not isinstance(why, ssl.SSLCertVerificationError):
+                raise
+            peer = urlsplit(str(request.url))
+            of = f"the certificate of {peer.hostname}:{peer.port or 443}"
+            raise Refused(f"{of} is not accepted: {why.verify_message}") from err
+        try:
+            _refuse_redirect(request, response)
+            response.raw = io.BytesIO(_content(response.raw, self._limit, deadline))
+        except Refused:
+            response.close()
+            raise
+        except (HTTPError, zlib.error) as err:
+            response.close()
+            raise Refused(f"the connection broke during the answer: {err}") from err
+        return response
+
+
+_SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")
+
+
+def _refuse_redirect(request: PreparedRequest, response: Response) -> None:
+    secret = request.body or any(name in request.headers for name in _SECRETS)
+    if secret and response.is_redirect:
+        here, target = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
+        raise Refused(
+            f"{here.scheme}://{here.netloc} redirects to {target.scheme}://{target.netloc}"
+            f"{target.path}; requests with credentials follow no redirect: if the new "
+            "address is right, configure it"
+        )
+
+
+_CHUNK = 2**16
+_GUNZIP = 47
+"""zlib's window bits: 32 to detect gzip or zlib by the header, plus 15, the largest window."""
+
+
+def _content(raw: Any, limit: int, deadline: float) -> bytes:
+    """Read an answer to its end, or to its bounds; ``raw`` is urllib3's response."""
+    received, too_large = io.BytesIO(), Refused(f"the answer is larger than {limit / 2**20:g} MiB")
+    while chunk := raw.read1(_CHUNK, decode_content=False):
+        received.write(chunk)
+        if received.tell() > limit:
+            raise too_large
+        if time.monotonic() > deadline:
+            raise Refused("the answer was not complete in time")
+    content = received.getvalue()
+    if raw.headers.get("content-encoding") == "gzip":
+        content = zlib.decompressobj(_GUNZIP).decompress(content, limit + 1)
+    if len(content) > limit:
+        raise too_large
+    return content

@@ -6,24 +6,27 @@ the next write would overwrite another client's change.
 
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from reportclient.errors import NotFound, Rejected, UnknownNames, Unreachable
+from reportclient import forms
+from reportclient.errors import NotFound, Rejected, UnknownNames
 from reportclient.http import API
-from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider
-from reportclient.plan import Operation, SetAggregates, SetInventory, SetTraits
+from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.snapshot import Snapshot
-from reportclient.view import View, ViewEdit, still_drained
+from reportclient.view import View, still_drained
 
 LOG = logging.getLogger(__name__)
 
-URL_BYTES = 4000
-"""Maximum length of the list of aggregates in one URL, in bytes; servers accept 8 kB or more."""
-
 Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
+T = TypeVar("T")
+R = TypeVar("R")
+URL_BYTES = 4000
+"""Maximum length of the list of aggregates in one URL, in bytes; servers accept 8 kB or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,14 @@ class _Read:
     generation: int
 
 
-def refresh(
+def refresh(  # noqa: PLR0913  all but three are keywords
     view: View,
     root: str,
     api: API,
     *,
     everything: bool = False,
     ours: Collection[str] = frozenset(),
+    at_once: int = 1,
 ) -> View:
     """Return the view of the tree of ``root`` (UUID) as Placement has it now.
 
@@ -52,6 +56,7 @@ def refresh(
         even if they share no aggregate with the tree any more.  Those that are not in the tree are
         looked up, and what is below them: a move may have succeeded although its reply was lost, or
         have taken along a child that a restore had put below them.
+    :param at_once: how many providers are read in parallel.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
     listed = _listing(f"in_tree={root}", api)
@@ -60,48 +65,19 @@ def refresh(
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_restored(view, listed, root):
         view = View(drained=view.drained)
-    members = list(_read_all(view, listed, api, lone=False))
-    sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
+    read_all = partial(_read_all, view, api, at_once)
+    members = read_all(listed, lone=False)
+    sharing = read_all(_sharing(members, api), lone=True)
     seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
     for uuid in (*lone, *sorted(ours)):
         if uuid not in seen:
             subtree = _subtree(uuid, api)
             if uuid in lone or any(item["parent_provider_uuid"] is None for item in subtree[:1]):
                 below = [item for item in subtree[1:] if item["uuid"] not in seen]
-                members += _read_all(view, subtree[:1], api, lone=True)
-                members += _read_all(view, below, api, lone=False)
+                members += read_all(subtree[:1], lone=True)
+                members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
-    return _view_of(view, members, sharing)
-
-
-def with_result(view: View, lost: Operation, api: API) -> View:
-    """Return the certain view after ``lost``, a write whose answer was lost; 1 GET.
-
-    Another operation than a PUT of a part of a provider, or another client's write meanwhile, leave
-    the view as it is.
-    """
-    written: Any
-    match lost:
-        case SetInventory(uuid, written):
-            part = "inventories"
-        case SetTraits(uuid, written):
-            part = "traits"
-        case SetAggregates(uuid, written):
-            part = "aggregates"
-        case _:
-            return view
-    try:
-        value, generation = read_part(uuid, part, api)
-        before = view.generations[uuid]
-    except (NotFound, LookupError):
-        return view
-    if generation == before:
-        return replace(view, certain=True)
-    if generation != before + 1 or value != written:
-        return view
-    edit = ViewEdit(view)
-    edit.ack(lost, {"generation": generation})
-    return edit.freeze(certain=True)
+    return _view_of(view, root, members, sharing)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -123,9 +99,10 @@ def with_lone_root(view: View, uuid: str, api: API) -> View | None:
     )
 
 
-def allocations_of(consumer: str, api: API) -> dict[str, Any]:
-    """Return a consumer's allocations in the format of ``GET /allocations/{consumer_uuid}``."""
-    return _reply(f"/allocations/{consumer}", "allocations", api)
+def allocations_of(uuid: str, api: API) -> dict[str, Any]:
+    """Return the allocations of a consumer as ``GET /allocations/{consumer_uuid}`` does."""
+    path = f"/allocations/{uuid}"
+    return forms.checked(f"GET {path}", forms.consumer_allocations, api.request("GET", path))
 
 
 def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
@@ -133,14 +110,9 @@ def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[
 
     ``besides`` are resource classes whose allocations don't count.
     """
-    path = f"/resource_providers/{uuid}/allocations"
-    held, others = part_of(path, "allocations", api), set(besides)
-    try:
-        return sorted(
-            user for user in held if not others or held[user]["resources"].keys() - others
-        )
-    except (AttributeError, LookupError, TypeError) as err:
-        raise _not_from_placement(path) from err
+    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    others = set(besides)
+    return sorted(user for user in held if not others or held[user]["resources"].keys() - others)
 
 
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
@@ -191,43 +163,33 @@ def _subtree(uuid: str, api: API) -> list[Listed]:
 
 
 def _listing(query: str, api: API) -> list[Listed]:
-    path = f"/resource_providers?{query}"
-    listed = part_of(path, "resource_providers", api)
-    if not isinstance(listed, list) or not all(map(_is_listed, listed)):
-        raise _not_from_placement(path)
+    listed: list[Listed] = part_of(f"/resource_providers?{query}", "resource_providers", api)
     return listed
-
-
-def _is_listed(item: Any) -> bool:
-    """Return whether the item has the fields, of the types, that this module uses."""
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("uuid"), str)
-        and isinstance(item.get("name"), str)
-        and isinstance(item.get("generation"), int)
-        and isinstance(item.get("parent_provider_uuid", ...), str | None)
-    )
-
-
-def _not_from_placement(path: str) -> Unreachable:
-    return Unreachable(f"GET {path}: the answer is not in Placement's format")
 
 
 def part_of(path: str, part: str, api: API) -> Any:
     """Return the value under the key ``part`` in the answer to a GET.
 
-    :raises reportclient.errors.Unreachable: the key is missing: the answer is not Placement's.
+    :raises reportclient.errors.WrongForm: the value is missing, or has another form.
     :raises reportclient.errors.PlacementError: the GET failed.
     """
-    return _reply(path, part, api)[part]
+    parse = partial(forms.field, key=part, check=forms.PARTS[part])
+    return forms.checked(f"GET {path}", parse, api.request("GET", path))
 
 
-def _reply(path: str, part: str, api: API) -> dict[str, Any]:
-    """Return the answer to a GET; without the key ``part`` it is from a proxy, not Placement."""
-    reply = api.request("GET", path)
-    if part not in reply:
-        raise _not_from_placement(path)
-    return reply
+def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
+    """Return a part of a provider (UUID), such as ``traits``, and its generation; 1 GET.
+
+    :raises reportclient.errors.PlacementError: the GET failed, or its answer has another form.
+    """
+
+    def parse(reply: Any) -> tuple[Any, int]:
+        value = forms.field(reply, part, forms.PARTS[part])
+        generation = forms.field(reply, "resource_provider_generation", forms.number)
+        return value if part == "inventories" else frozenset(value), generation
+
+    path = f"/resource_providers/{uuid}/{part}"
+    return forms.checked(f"GET {path}", parse, api.request("GET", path))
 
 
 def _check_is_root(listed: Iterable[Listed], root: str) -> None:
@@ -278,13 +240,29 @@ def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterat
         yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
 
 
-def _read_all(view: View, listed: Iterable[Listed], api: API, *, lone: bool) -> Iterator[_Read]:
+def _read_all(
+    view: View, api: API, at_once: int, listed: Collection[Listed], *, lone: bool
+) -> list[_Read]:
+    changed = [item for item in listed if _unchanged(view, item) is None]
+    contents = _map(partial(_content, api=api), changed, at_once)
+    read_now = {item["uuid"]: read for item, read in zip(changed, contents, strict=True)}
+    reads = []
     for item in listed:
         parent = None if lone else item["parent_provider_uuid"]
-        read = _unchanged(view, item) or _content(item, api)
+        read = _unchanged(view, item) or read_now[item["uuid"]]
         if read is not None:
             placed = replace(read.provider, name=item["name"], parent_uuid=parent)
-            yield _Read(placed if placed != read.provider else read.provider, read.generation)
+            same = placed == read.provider
+            reads.append(read if same else _Read(placed, read.generation))
+    return reads
+
+
+def _map(function: Callable[[T], R], values: Collection[T], at_once: int) -> list[R]:
+    """Return the results of a function, in the order of its arguments; call it in threads."""
+    if at_once == 1 or len(values) < 2:
+        return list(map(function, values))
+    with ThreadPoolExecutor(at_once, thread_name_prefix="get") as pool:
+        return list(pool.map(function, values))
 
 
 def _unchanged(view: View, item: Listed) -> _Read | None:
@@ -308,30 +286,16 @@ def _content(item: Listed, api: API) -> _Read | None:
     return _Read(provider, min(generation for _, generation in parts))
 
 
-def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
-    """Return a part of a provider (UUID), such as ``traits``, and its generation; 1 GET.
-
-    :raises reportclient.errors.PlacementError: the GET failed.
-    """
-    path = f"/resource_providers/{uuid}/{part}"
-    reply = _reply(path, part, api)
-    read: Callable[[Any], Any] = _records if part == "inventories" else frozenset
-    try:
-        return read(reply[part]), int(reply["resource_provider_generation"])
-    except (AttributeError, LookupError, TypeError, ValueError) as err:
-        raise _not_from_placement(path) from err
-
-
-def _records(rows: Listed) -> dict[str, Inventory]:
-    return {name: Inventory.from_placement(row) for name, row in rows.items()}
-
-
-def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
+def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) -> View:
     reads = [*members, *sharing]
     providers = {read.provider.uuid: read.provider for read in reads}
     same = providers == view.snapshot.providers
+    snapshot = view.snapshot
+    if not same:  # parents in a circle are no forest
+        path, whole = f"/resource_providers?in_tree={root}", _with_all_ancestors(providers)
+        snapshot = forms.checked(f"GET {path}", Snapshot.build, whole)
     return View(
-        snapshot=view.snapshot if same else Snapshot.build(_with_all_ancestors(providers)),
+        snapshot=snapshot,
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
@@ -340,11 +304,10 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
     )
 
 
-def _with_all_ancestors(providers: Mapping[str, Provider]) -> Iterator[Provider]:
-    """Yield the providers whose ancestors were all read: some may have been deleted meanwhile."""
-    for provider in providers.values():
-        above: Provider | None = provider
-        while above is not None and above.parent_uuid is not None:
-            above = providers.get(above.parent_uuid)
-        if above is not None:
-            yield provider
+def _with_all_ancestors(providers: Mapping[str, Provider]) -> Collection[Provider]:
+    """Return the providers whose ancestors were all read: some may have been deleted meanwhile."""
+    left = dict(providers)
+    while orphans := [p.uuid for p in left.values() if p.parent_uuid and p.parent_uuid not in left]:
+        for uuid in orphans:
+            del left[uuid]
+    return left.values()

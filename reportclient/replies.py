@@ -20,7 +20,9 @@ from reportclient.errors import (
     TooOld,
     UnknownNames,
     Unreachable,
+    WrongForm,
 )
+from reportclient.forms import shown
 
 _CODES: dict[str, type[PlacementError]] = {
     "placement.concurrent_update": Conflict,
@@ -32,8 +34,6 @@ _CODES: dict[str, type[PlacementError]] = {
 _OF_NAMES = ("/traits/", "/resource_classes/")
 """Paths whose 409 has no code of its own: the name is in use."""
 _TOO_LONG = frozenset({414, 431})
-_SHOWN = 200
-"""Maximum number of characters of a path in a message."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
 _CHANGED = re.compile(
@@ -67,27 +67,25 @@ def answer(method: str, path: str, response: Any) -> dict[str, Any]:
     raise err
 
 
-def shown(path: str) -> str:
-    """Return a path, shortened for a message: it may have a thousand aggregates."""
-    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-
-
 def _error(what: str, path: str, response: Any) -> PlacementError:
     status = response.status_code
     request_id = response.headers.get("x-openstack-request-id")
     error = first_error(response)
-    text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
+    text = f"{what} {' '.join((error.get('detail') or error.get('title') or '').split())}"
     if status == 401:  # of Placement, or of a proxy before it
         text = f"{text.rstrip()}; Placement does not accept the credentials"
         return AuthenticationFailed(text, request_id=request_id)
     if not error or (status == 404 and text.endswith(_NO_PATH)):
         error, base = {}, response.url.partition(path.partition("?")[0])[0]
         text = f"{what}, and the answer of {base} is not in Placement's format"
-        text += "; is endpoint_override right?" if status == 404 else ""
+        text += "; is endpoint_override right?" if status == 404 else "; see what answers there"
     elif status == 403:
         text = f"{text.rstrip(' .')}; {ROLE}"
-    if status == 429 or status >= 500 or not error:
-        fault = ServerFault if status == 500 and error else Unreachable
+    passing = status == 429 or status >= 500
+    if passing or not error:
+        fault = Unreachable if passing else WrongForm
+        if status == 500 and error:
+            fault = ServerFault
         details = {"retry_after": _retry_after(response), "unsent": status in (404, 429, 503)}
         return fault(text, request_id=request_id, **details)
     by_status: dict[int, type[PlacementError]] = {403: Forbidden, 404: NotFound, 406: TooOld}
@@ -129,14 +127,19 @@ def _body(response: Any) -> dict[str, Any] | None:
     if not response.content:
         return {} if response.status_code in (201, 204) else None
     try:
-        body = jsonlib.loads(response.content)
+        body = jsonlib.loads(response.content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) and body else None
 
 
-def first_error(response: Any) -> dict[str, Any]:
-    """Return the first error object in an answer of Placement's; empty if there is none."""
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def first_error(response: Any) -> dict[str, str]:
+    """Return the texts of the first error object in an answer of Placement's; empty if none."""
     errors = (_body(response) or {}).get("errors")
     first = errors[0] if isinstance(errors, list) and errors else {}
-    return first if isinstance(first, dict) else {}
+    texts = first.items() if isinstance(first, dict) else ()
+    return {key: value for key, value in texts if isinstance(value, str)}

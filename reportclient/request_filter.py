@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reportclient.candidates.request import ResourceRequest
-from reportclient.microversion import parse_microversion
+from reportclient.forms import parse_microversion
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 FORBIDDEN = f"!{DISABLED}"

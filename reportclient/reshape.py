@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from reportclient import forms
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.plan import Reshape, SetInventories, as_dicts
 from reportclient.snapshot import Snapshot
@@ -73,32 +74,16 @@ def refuse_malformed(allocations: Allocations) -> None:
     :raises AllocationsBroken: they do not; the text says which format is needed.
     """
     for consumer, held in allocations.items():
-        if not _is_shaped(held):
+        try:
+            parts = forms.field(held, "allocations", forms.PARTS["allocations"])
+            wrong = [uuid for uuid in parts if canonical_uuid(uuid, "provider") != uuid]
+        except ValueError:
+            wrong = [consumer]
+        if wrong:
             raise AllocationsBroken(
                 f"consumer {consumer}: {{'allocations': {{provider UUID: {{'resources': "
                 f"{{class: amount}}}}}}, …}} is needed, not {held!r}"
             )
-
-
-def _is_shaped(held: object) -> bool:
-    parts = held.get("allocations") if isinstance(held, Mapping) else None
-    if not isinstance(parts, Mapping):
-        return False
-    amounts = [
-        part.get("resources") if isinstance(part, Mapping) else None for part in parts.values()
-    ]
-    return all(_is_uuid(uuid) for uuid in parts) and all(
-        isinstance(part, Mapping)
-        and all(isinstance(name, str) and type(number) is int for name, number in part.items())
-        for part in amounts
-    )
-
-
-def _is_uuid(key: object) -> bool:
-    try:
-        return canonical_uuid(key, "provider") == key  # type: ignore[arg-type]
-    except ValueError:
-        return False
 
 
 def used_providers(allocations: Allocations) -> set[str]:

@@ -25,11 +25,12 @@ from reportclient.errors import (
     ServerFault,
     UnknownNames,
     Unreachable,
+    WrongForm,
     without_frames,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Operation, Plan, with_bulk_writes
-from reportclient.reader import Listed, refresh, with_lone_root, with_result
+from reportclient.plan import CreateProvider, Plan, with_bulk_writes
+from reportclient.reader import Listed, refresh, with_lone_root
 from reportclient.refusals import (
     FAULTY,
     ForeignClasses,
@@ -95,8 +96,6 @@ class Root:
     """Whether a provider outside of the tree is never taken into it."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
-    _lost: tuple[Operation, View] | None = None
-    """The write whose answer was lost, if it alone makes the view uncertain, and that view."""
 
     def load_saved_view(self) -> None:
         """Load the saved view, if there is one; it is verified before it is used."""
@@ -129,14 +128,16 @@ class Root:
         counted = Counting(api or self.api, now)
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
             return waits_for, counted
-        began, was_resting = self.clock(), self.schedule.trouble.error is not None
+        began, was_resting = self.clock(), self.schedule.error is not None
         result: T | Exception
         try:
             for each in retrying(partial(self._plan_anew, counted), self.times):
                 with each:
                     counted.tries = each.retry_state.attempt_number
-                    result = self._resume(function, counted)
+                    result = function(counted)
         except PlacementError as err:
+            if isinstance(err, WrongForm):
+                self.view = self.view.stale()
             result = without_frames(err)
         except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
             self.view = self.view.stale()
@@ -150,17 +151,6 @@ class Root:
             self.store.save(self.uuid, self.view)
         return result, counted
 
-    def _resume(self, function: Callable[[Counting], T], api: Counting) -> T:
-        """Ask for a write whose answer was lost, then call ``function``."""
-        if self._lost is not None and self._lost[1] is self.view:
-            lost, before = self._lost
-            self.view = with_result(before, lost, api)
-            self.schedule.reached()
-            if self.view.generations != before.generations:
-                api.done.append(lost)
-        self._lost = None
-        return function(api)
-
     def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
         """Read the tree if it is due (:meth:`is_due`); return whether it was read.
 
@@ -171,7 +161,7 @@ class Root:
         """
         if self.schedule.sends_refused(now, self.times):
             self.refusals.forget()
-        elif now >= self.schedule.trouble.faults_until:
+        elif now >= self.schedule.faults_until:
             self.refusals.forget_faults()
         if not self.is_due(now):
             return False
@@ -179,7 +169,9 @@ class Root:
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
-        self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
+        self.view = refresh(
+            self.view, self.uuid, api, everything=audit, ours=ours, at_once=self.times.at_once
+        )
         went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
         if self.store is not None and any(went_back):
             # Placement was restored.  This client's own writes can bring a generation back to the
@@ -238,7 +230,7 @@ class Root:
             stop=stop,
             at_once=self.times.at_once,
             failed=self.refusals.blocking(),
-            patience=0 if self.schedule.trouble.faulty else FAULTS,
+            patience=0 if self.schedule.faulty else FAULTS,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
@@ -257,8 +249,6 @@ class Root:
         if outcome.done:
             self.schedule.reached()
         self.view = outcome.view
-        if outcome.lost is not None:
-            self._lost = outcome.lost, outcome.view
         api.unwritten |= isinstance(outcome.stopped_by, Unreachable)
         return outcome
 
@@ -277,7 +267,7 @@ class Root:
         """
         stopped_by, stop = outcome.stopped_by, outcome.stopped_at
         if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
-            if (stop, outcome.view) == api.stopped or self.schedule.trouble.faulty:
+            if (stop, outcome.view) == api.stopped or self.schedule.faulty:
                 self.refusals.by_subject[subject_of(stop)] = Refusal(stop, stopped_by)
             api.stopped = stop, outcome.view
         if outcome.bulk_refused:
@@ -294,7 +284,7 @@ class Root:
         for each, err in met:
             if isinstance(err, AlreadyThere):
                 stopped_by = err
-                if isinstance(each, CreateProvider) and not self.schedule.trouble.faulty:
+                if isinstance(each, CreateProvider) and not self.schedule.faulty:
                     stopped_by = self._read_existing(each, err, api)
         if isinstance(stopped_by, PLAN_ANEW):
             raise stopped_by
@@ -356,7 +346,7 @@ class Root:
         if met == api.met:  # the same error again: no race
             return False
         api.met = met
-        return bool(api.done) or not self.schedule.trouble.faulty
+        return bool(api.done) or not self.schedule.faulty
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:

@@ -1,4 +1,4 @@
-"""Serialize views with a checksum, so that they survive a restart.  Pure.
+"""Serialize views with a checksum, so that they survive a restart, and keep them in files.
 
 Data that does not fit exactly is refused, never repaired: reading Placement again is cheap,
 acting on a wrong view is not.
@@ -6,15 +6,20 @@ acting on a wrong view is not.
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from reportclient.model import Inventory, Provider
+from reportclient import forms
+from reportclient.model import Provider
 from reportclient.names import Names
 from reportclient.plan import as_dicts
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
+LOG = logging.getLogger(__name__)
 VERSION = 1
 
 
@@ -68,26 +73,35 @@ def view_fields(view: View) -> dict[str, Any]:
 
 
 def view_from_json(body: Mapping[str, Any]) -> View:
-    """Return the view of ``body``: the values of :func:`view_fields`, and ``providers`` as rows."""
-    providers = (
-        Provider(
-            uuid,
-            name,
-            parent,
-            {key: Inventory.from_dict(record) for key, record in inventory.items()},
-            frozenset(traits),
-            frozenset(aggregates),
-        )
-        for uuid, name, parent, inventory, traits, aggregates in body["providers"]
+    """Return the view of ``body``: the values of :func:`view_fields`, and ``providers`` as rows.
+
+    :raises ValueError: a value has another form.
+    """
+    traits, classes, sharing = (
+        frozenset(forms.field(body, key, forms.TEXTS)) for key in ("traits", "classes", "sharing")
     )
-    names = Names(*(frozenset(body[key]) for key in ("traits", "classes")))
     return View(
-        Snapshot.build(providers),
-        dict(body["generations"]),
-        names,
-        frozenset(body["sharing"]),
-        {uuid: dict(before) for uuid, before in body["drained"].items()},
+        Snapshot.build(forms.field(body, "providers", forms.items(_provider))),
+        forms.field(body, "generations", forms.AMOUNTS),
+        Names(traits, classes),
+        sharing,
+        forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
     )
+
+
+_CHECKS: tuple[forms.Check[Any], ...] = (
+    forms.text,
+    forms.text,
+    forms.optional_text,
+    forms.mapping(forms.inventory),
+    lambda names: frozenset(forms.TEXTS(names)),
+    lambda uuids: frozenset(forms.TEXTS(uuids)),
+)
+"""The forms of the values of :func:`provider_row`."""
+
+
+def _provider(row: Any) -> Provider:
+    return Provider(*(check(value) for check, value in zip(_CHECKS, row, strict=True)))
 
 
 CHECKSUM = "sha256"
@@ -124,3 +138,53 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     """Return the checksum of the fields, independent of their order and spacing."""
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class FileStore:
+    """A directory with a file for each root; the ``store`` of a client.
+
+    Without a usable file the tree is read from Placement, which is always right: so a damaged file
+    counts as none, and an error of the disk is logged and stops no report.
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        self._directory = Path(directory)
+        self._saved: dict[str, View] = {}
+        """The views as the files have them, by root."""
+
+    def load(self, root: str) -> View | None:
+        """See :class:`reportclient.root.Store`."""
+        path = self._path(root)
+        try:
+            self._saved[root] = load_view(path.read_bytes(), root)
+        except FileNotFoundError:
+            return None
+        except (OSError, UnusableView) as err:
+            LOG.warning("%s is ignored, Placement is read instead: %s", path, err)
+            return None
+        return self._saved[root]
+
+    def save(self, root: str, view: View) -> None:
+        """See :class:`reportclient.root.Store`."""
+        if self._saved.get(root) == view.stale():
+            return
+        path = self._path(root)
+        new = path.with_suffix(".new")
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            new.write_bytes(dump_view(view, root))
+            new.replace(path)
+        except OSError as err:
+            LOG.warning("%s can't be written, a restart reads Placement instead: %s", path, err)
+            self.forget(root)  # an outdated view may look true after Placement was restored
+        else:
+            self._saved[root] = view.stale()
+
+    def forget(self, root: str) -> None:
+        """See :class:`reportclient.root.Store`."""
+        self._saved.pop(root, None)
+        with suppress(OSError):
+            self._path(root).unlink(missing_ok=True)
+
+    def _path(self, root: str) -> Path:
+        return self._directory / f"{root}.json"

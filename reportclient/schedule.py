@@ -7,7 +7,7 @@ seconds; ``now`` is of a monotonic clock.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from reportclient.errors import PlacementError, Unreachable, without_frames
@@ -65,24 +65,6 @@ class Times:
         return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Errors of the last attempts, and the times until which a root waits because of them."""
-
-    error: PlacementError | None = None
-    """The error of the last attempt that made the root wait, or had no answer; without frames."""
-    silent: int = 0
-    """Number of tries in a row without an answer."""
-    faulty: int = 0
-    """Number of attempts in a row that met a server fault or a conflict."""
-    rest_until: float = -inf
-    """Until when nothing is sent, except for urgent requests."""
-    hold_until: float = -inf
-    """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
-    faults_until: float = 0.0
-    """Until when operations that met a server fault or a conflict are not sent again."""
-
-
 @dataclass(slots=True)
 class Schedule:
     """Times at which a root is read, verified, and sent again."""
@@ -95,13 +77,24 @@ class Schedule:
     """Until when operations that Placement refused are not sent again."""
     unknown_until: float = 0.0
     """Until when traits and classes that Placement did not know are not sent again."""
-    trouble: Trouble = Trouble()
+    error: PlacementError | None = None
+    """The error of the last attempt that made the root wait, or had no answer; without frames."""
+    silent: int = 0
+    """Number of tries in a row without an answer."""
+    faulty: int = 0
+    """Number of attempts in a row that met a server fault or a conflict."""
+    rest_until: float = -inf
+    """Until when nothing is sent, except for urgent requests."""
+    hold_until: float = -inf
+    """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
+    faults_until: float = 0.0
+    """Until when operations that met a server fault or a conflict are not sent again."""
     uniform: Callable[[float, float], float] = random.uniform
 
     @property
     def unreachable(self) -> Unreachable | None:
         """The error if Placement did not answer the last request."""
-        return self.trouble.error if isinstance(self.trouble.error, Unreachable) else None
+        return self.error if isinstance(self.error, Unreachable) else None
 
     def is_due(self, now: float, times: Times) -> bool:
         """Return whether a verification or an audit is due."""
@@ -129,16 +122,16 @@ class Schedule:
 
     def reached(self) -> None:
         """Note that Placement answered a request, though the attempt may still fail."""
-        self.trouble = replace(self.trouble, error=None)
+        self.error = None
 
     def unread(self, err: Unreachable) -> None:
         """Note that reading failed, though the view can still be used."""
-        self.trouble = replace(self.trouble, error=without_frames(err))
+        self.error = without_frames(err)
 
     def answered(self) -> None:
         """Note that Placement answered to the end of an attempt, or carried out a write."""
-        faulty, until = self.trouble.faulty, self.trouble.faults_until
-        self.trouble = Trouble(faulty=faulty, faults_until=until)
+        self.error, self.silent = None, 0
+        self.rest_until = self.hold_until = -inf
 
     def unanswered(self, err: Unreachable, now: float, times: Times, *, pending: bool) -> None:
         """Note that Placement did not answer.  ``pending``: a write, or a read that it needs.
@@ -147,38 +140,32 @@ class Schedule:
         gap is random, so that hosts that failed together spread out.  It is not verified before it
         is written.  Any other root waits longer each time.
         """
-        before, longest = self.trouble, times.period * LONGEST
-        rest_until, hold_until = before.rest_until, before.hold_until
+        longest = times.period * LONGEST
         if not pending:
-            self.verify_at = now + self._spread(doubled(times.period, before.silent, longest))
+            self.verify_at = now + self._spread(doubled(times.period, self.silent, longest))
         else:
             self.verify_at = max(self.verify_at, now + self._spread(longest))
-            if before.silent:
-                skips = rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
-                rest_until = now + times.period * (REST if skips else 0.0)
+            if self.silent:
+                skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
+                self.rest_until = now + times.period * (REST if skips else 0.0)
         if err.retry_after:
-            hold_until = now + min(err.retry_after * self.uniform(1, 1.5), LONGEST_HOLD)
-        self.trouble = replace(
-            before,
-            error=err,
-            silent=before.silent + 1,
-            rest_until=rest_until,
-            hold_until=hold_until,
-        )
+            self.hold_until = now + min(err.retry_after * self.uniform(1, 1.5), LONGEST_HOLD)
+        self.error = err
+        self.silent += 1
 
     def faulted(self, now: float, times: Times, why: PlacementError | None) -> None:
         """Note a server fault or a conflict: the wait until such operations are sent again doubles.
 
         ``why``: the attempt wrote nothing because of it, and nothing else is sent meanwhile.
         """
-        gap = times.gap(self.trouble.faulty)
-        self.trouble = replace(self.trouble, faulty=self.trouble.faulty + 1, faults_until=now + gap)
+        self.faults_until = now + times.gap(self.faulty)
+        self.faulty += 1
         if why is not None:
-            self.trouble = replace(self.trouble, error=why, rest_until=now + gap)
+            self.error, self.rest_until = why, self.faults_until
 
     def faultless(self) -> None:
         """Note that no operation meets a server fault or a conflict any more."""
-        self.trouble = replace(self.trouble, faulty=0)
+        self.faulty = 0
 
     def sends_refused(self, now: float, times: Times) -> bool:
         """Return whether refused operations are sent again now, about once per verification."""
@@ -199,9 +186,8 @@ class Schedule:
 
         ``urgent`` requests end a rest, but no hold.
         """
-        trouble = self.trouble
-        waits = now < trouble.hold_until or (now < trouble.rest_until and not urgent)
-        return trouble.error if waits else None
+        waits = now < self.hold_until or (now < self.rest_until and not urgent)
+        return self.error if waits else None
 
     def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Return whether a retry between periods can be left to the next period.
@@ -209,7 +195,7 @@ class Schedule:
         It is false once a whole period has passed after the rest without one, as when no driver
         lists the nodes: then the caller has to retry itself.
         """
-        return now < self.trouble.rest_until + times.period
+        return now < self.rest_until + times.period
 
     def _spread(self, every: float | None) -> float:
         return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)

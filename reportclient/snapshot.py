@@ -93,6 +93,19 @@ class Snapshot:
             yield provider
             stack.extend(reversed(list(self.children(provider.uuid))))
 
+    def parents_first(self, uuids: Iterable[str]) -> Iterator[Provider]:
+        """Yield these providers, each after its ancestors among them."""
+        wanted = dict.fromkeys(uuids)
+        seen: set[str] = set()
+        for start in wanted:
+            chain = []
+            uuid: str | None = start
+            while uuid is not None and uuid not in seen:
+                seen.add(uuid)
+                chain.append(self._providers[uuid])
+                uuid = self._providers[uuid].parent_uuid
+            yield from (provider for provider in reversed(chain) if provider.uuid in wanted)
+
     def root_of(self, uuid: str) -> str:
         """Return the UUID of the root of this provider's tree."""
         parent = self._providers[uuid].parent_uuid

@@ -31,7 +31,7 @@ from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
 from reportclient.calls import Counting
 from reportclient.diff import diff
-from reportclient.errors import PlacementError, Unreachable
+from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text
@@ -247,7 +247,8 @@ class Tracker:
     def _refresh(self, api: API, now: float) -> None:
         """Read Placement if it is time, and note whether another service reports the root too.
 
-        If it is unreachable and the view is certain, the period goes on with the view.
+        If it is unreachable and the view is certain, the period goes on with the view; an answer in
+        a wrong form ends it.
         """
         before = self.view.snapshot
         try:
@@ -256,7 +257,7 @@ class Tracker:
                 ours &= {*before.children(None)}
             was_read = self.root.refresh(api, now, ours)
         except Unreachable as err:
-            if not self.view.certain:
+            if not self.view.certain or isinstance(err, WrongForm):
                 raise
             self.root.schedule.unread(err)
             return

@@ -11,11 +11,10 @@ from agent.reporting.reports import with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
-from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
+from reportclient.observed_tree import NEARLY_FULL, ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
 from reportclient.reader import part_of
 from reportclient.request_filter import DISABLED
-from reportclient.usage import NEARLY_FULL
 
 READS_AT_ONCE = 4
 """Reads of Placement at the same time; the other threads answer the REST interface."""

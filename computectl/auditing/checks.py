@@ -16,9 +16,9 @@ from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory
+from reportclient.observed_tree import amounts_of
 from reportclient.plain_text import first_few
 from reportclient.reader import Listed, part_of
-from reportclient.usage import amounts_of
 
 REPORTING, ORPHANS, OWNERSHIP = "reporting", "orphans", "ownership"
 ALLOCATIONS, STATUS = "allocations", "status"

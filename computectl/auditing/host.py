@@ -28,7 +28,7 @@ from computectl.shared.errors import CommandError
 from computectl.status import observed_status
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.observed_tree import AT_ONCE, ReadAhead
+from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 
@@ -65,8 +65,7 @@ class HostAudit:
 
     def _tree(self, root: str, saved: SavedRoot, pool: Executor) -> Snapshot:
         before = saved.load()
-        has_generations = bool(before.generations)
-        view = refresh(before, root, self.api if has_generations else ReadAhead(self.api, pool))
+        view = refresh(before, root, self.api, at_once=AT_ONCE)
         tree, ledger = view.snapshot, saved.ledger
         if root not in tree and not self.session.reports(root):
             return tree

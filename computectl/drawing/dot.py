@@ -10,9 +10,9 @@ from agent.ownership.policy import DISABLED
 from agent.reporting.trait_groups import folded
 from computectl.shared.screen import in_lines
 from reportclient.model import Provider
+from reportclient.observed_tree import Usage
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
-from reportclient.usage import Usage
 
 TRAITS_WIDTH = 60
 """Letters in a line of traits."""

@@ -15,10 +15,15 @@ from agent.reporting.trait_groups import folded
 from computectl.reading.trees import Trees
 from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns, in_lines
 from reportclient.model import Provider
-from reportclient.observed_tree import SharingProviders, children_by_name, sharing_providers
+from reportclient.observed_tree import (
+    NEARLY_FULL,
+    SharingProviders,
+    Usage,
+    children_by_name,
+    sharing_providers,
+)
 from reportclient.plain_text import in_natural_order, plain
 from reportclient.snapshot import Snapshot
-from reportclient.usage import NEARLY_FULL, Usage
 
 CHILD, LAST, LINE, NONE = "├─ ", "└─ ", "│  ", "   "
 """The branches of a tree: before a child, before the last one, and before what is below each."""

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,7 +26,6 @@ from drivers.loader import load_drivers
 from reportclient import plan as ops
 from reportclient.calls import http_call
 from reportclient.http import API
-from reportclient.observed_tree import AT_ONCE, ReadAhead
 from reportclient.plain_text import error_text
 from reportclient.reader import provider_by_name
 from reportclient.refusals import name_taken_error
@@ -98,10 +96,7 @@ def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
     api = session.placement()
     attached = session.settings.rules.attached
     own = session.compute_id() or ("" if attached else PLACEHOLDER)
-    with (
-        ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
-        open_nodes(session, own, ReadAhead(api, pool)) as nodes,
-    ):
+    with open_nodes(session, own, api) as nodes:
         disabled, unknown = saved_disabled(session)
         trackers = nodes.trackers
         forecasts = [

@@ -12,7 +12,7 @@ from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
 from reportclient.model import Provider, parse_uuid
-from reportclient.observed_tree import AT_ONCE, ObservedTree, read_tree
+from reportclient.observed_tree import AT_ONCE, ObservedTree, Usage, read_tree
 from reportclient.plain_text import natural_key, plain
 from reportclient.reader import (
     Listed,
@@ -23,7 +23,6 @@ from reportclient.reader import (
     providers_with_trait,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from agent.state.lock import InUse, lock_directory
 from agent.state.root_file import saved_roots
 from agent.state.saved_root import SavedRoot
 from computectl.shared.errors import CommandError
-from reportclient.http import API, PlacementAPI
-from reportclient.transport import LIMIT
+from reportclient.http import API, LIMIT, PlacementAPI
 
 ANSWER = 8 * LIMIT
 """Maximum size of Placement's answer, in bytes; eight times the agent's, for large listings."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reportclient import forms
 from reportclient.model import SHARES_VIA_AGGREGATE
 
 
@@ -92,18 +93,21 @@ class ListedProvider:
     root_uuid: str
 
 
-def parse_candidates(body: Mapping[str, Any]) -> AllocationCandidates:
-    """Parse the body of ``GET /allocation_candidates``.  :raises KeyError: a part is missing."""
-    summaries = {u: _summary(u, record) for u, record in body["provider_summaries"].items()}
-    requests = tuple(map(_request, body["allocation_requests"]))
+def parse_candidates(body: Any) -> AllocationCandidates:
+    """Parse the body of ``GET /allocation_candidates``.  :raises ValueError: its form is wrong."""
+    shown = forms.field(body, "provider_summaries", forms.mapping(_SUMMARY))
+    summaries = {uuid: _summary(uuid, summary) for uuid, summary in shown.items()}
+    listed = forms.field(body, "allocation_requests", forms.items(_CANDIDATE))
+    requests = tuple(map(_request, listed))
     for request in requests:
-        if not request.allocations.keys() <= summaries.keys():
-            raise KeyError("provider_summaries")
+        for uuid in request.allocations:
+            if uuid not in summaries:
+                raise ValueError(f".provider_summaries.{uuid} is missing")
     return AllocationCandidates(requests, summaries)
 
 
-def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:
-    """Parse the body of ``GET /resource_providers``.  :raises KeyError: a part is missing."""
+def parse_providers(body: Any) -> list[ListedProvider]:
+    """Parse the body of ``GET /resource_providers``.  :raises ValueError: its form is wrong."""
     return [
         ListedProvider(
             item["uuid"],
@@ -112,25 +116,34 @@ def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:
             item["parent_provider_uuid"],
             item["root_provider_uuid"],
         )
-        for item in body["resource_providers"]
+        for item in forms.field(body, "resource_providers", forms.PARTS["resource_providers"])
     ]
 
 
-def _request(record: Mapping[str, Any]) -> AllocationRequest:
-    mappings = record.get("mappings", {}).items()
-    return AllocationRequest(
-        {uuid: dict(part["resources"]) for uuid, part in record["allocations"].items()},
-        {suffix: tuple(uuids) for suffix, uuids in mappings},
-    )
+_CANDIDATE = forms.record(allocations=forms.mapping(forms.record(resources=forms.AMOUNTS)))
+_SUMMARY = forms.record(
+    parent_provider_uuid=forms.optional_text,
+    root_provider_uuid=forms.text,
+    resources=forms.mapping(forms.record(capacity=forms.number, used=forms.number)),
+    traits=forms.TEXTS,
+)
 
 
-def _summary(uuid: str, record: Mapping[str, Any]) -> ProviderSummary:
-    resources = record["resources"].items()
+def _request(candidate: Mapping[str, Any]) -> AllocationRequest:
+    allocations = {uuid: dict(part["resources"]) for uuid, part in candidate["allocations"].items()}
+    if "mappings" not in candidate:
+        return AllocationRequest(allocations)
+    mappings = forms.field(candidate, "mappings", forms.mapping(forms.TEXTS))
+    return AllocationRequest(allocations, {key: tuple(uuids) for key, uuids in mappings.items()})
+
+
+def _summary(uuid: str, summary: Mapping[str, Any]) -> ProviderSummary:
+    resources = summary["resources"].items()
     return ProviderSummary(
         uuid,
-        record["parent_provider_uuid"],
-        record["root_provider_uuid"],
+        summary["parent_provider_uuid"],
+        summary["root_provider_uuid"],
         {name: amounts["capacity"] for name, amounts in resources},
         {name: amounts["used"] for name, amounts in resources},
-        frozenset(record["traits"]),
+        frozenset(summary["traits"]),
     )

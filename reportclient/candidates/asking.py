@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from reportclient import forms
 from reportclient.candidates.answers import (
     AllocationCandidates,
     AllocationRequest,
@@ -17,9 +18,9 @@ from reportclient.candidates.answers import (
 )
 from reportclient.candidates.request import ProviderQuery, ResourceRequest
 from reportclient.candidates.text import parameters, provider_parameters, query_string
-from reportclient.errors import TooOld, Unreachable
+from reportclient.errors import TooOld
+from reportclient.forms import parse_microversion
 from reportclient.http import API, OLDEST
-from reportclient.microversion import parse_microversion
 from reportclient.reader import providers_with_trait
 from reportclient.request_filter import DISABLED, forbid_disabled
 
@@ -95,10 +96,7 @@ def _get(path: str, parse: Callable[[Any], Answer], api: API, oldest: str) -> An
             raise
         needs = max(err.newest, oldest, key=parse_microversion)
         body = api.request("GET", path, needs=needs)
-    try:
-        return parse(body)
-    except (KeyError, TypeError, AttributeError) as err:
-        raise Unreachable(f"GET {path}: the answer is not in Placement's format") from err
+    return forms.checked(f"GET {path}", parse, body)
 
 
 def with_safe_group_policy(request: ResourceRequest) -> tuple[ResourceRequest, bool]:

@@ -19,9 +19,6 @@ class Call:
     body: Any
     version: tuple[int, ...]
 
-    def all(self, key: str) -> list[str]:
-        return [value for name, value in self.query if name == key]
-
 
 class Endpoints:
     def __init__(self) -> None:
@@ -168,11 +165,6 @@ class Endpoints:
             names = named(names, kind, operand)
         return {"traits": sorted(names)}
 
-    def show_trait(self, call: Call, name: str) -> dict[str, Any]:
-        if name not in self.store.traits:
-            raise NotFound(f"No such trait(s): {name}.")
-        return {}
-
     def ensure_trait(self, call: Call, name: str) -> dict[str, Any]:
         custom(name)
         self.store.traits.add(name)
@@ -276,7 +268,6 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
         ("GET", f"{_OF}/usages", Endpoints.show_usages),
         ("GET", f"{_OF}/allocations", Endpoints.show_provider_allocations),
         ("GET", "/traits", Endpoints.list_traits),
-        ("GET", f"/traits/{_UUID}", Endpoints.show_trait),
         ("PUT", f"/traits/{_UUID}", Endpoints.ensure_trait),
         ("DELETE", f"/traits/{_UUID}", Endpoints.delete_trait),
         ("GET", "/resource_classes", Endpoints.list_classes),

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 from reportclient.errors import PlacementError, TooOld
+from reportclient.forms import parse_microversion
 from reportclient.http import OLDEST, version_for
-from reportclient.microversion import parse_microversion
 from reportclient.testing.fake_endpoints import ROUTES, Call, Endpoints
 
 

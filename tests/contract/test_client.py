@@ -9,7 +9,7 @@ import pytest
 
 from reportclient.client import Client, NotOwned, Result
 from reportclient.errors import Conflict, InUse, NotFound, Rejected, Unreachable
-from reportclient.file_store import FileStore
+from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, kinds

@@ -11,8 +11,8 @@ from agent.reporting.reports import Severity
 from agent.reporting.status import StatusFile
 from reportclient.client import Client, Result
 from reportclient.errors import InUse
-from reportclient.file_store import FileStore
 from reportclient.provider_tree import ProviderTree
+from reportclient.saved_view import FileStore
 from tests.contract.world import CHILD, GRANDCHILD, World, kinds
 from tests.contract.world import ROOT as OWN_ROOT
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver

@@ -14,8 +14,8 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from reportclient.file_store import FileStore
 from reportclient.one_provider import OneProvider
+from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full
 from tests.contract.world import AGG1, AGG2, OTHER, ROOT, SECOND, World, kinds

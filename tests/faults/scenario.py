@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drivers.api import ComputeDriver, DriverContext
-from reportclient.transport import Transport
+from reportclient.http import Transport
 from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement

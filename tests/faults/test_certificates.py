@@ -29,7 +29,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "authority")
 
 
-def test_it_is_told_with_its_subject_and_date_and_heals_once_it_is_renewed(
+def test_an_expired_certificate_of_placement_is_named_until_it_is_renewed(
     site: Site, authority: Authority
 ) -> None:
     with TlsProxy(authority, site.placement.port) as proxy:
@@ -39,7 +39,7 @@ def test_it_is_told_with_its_subject_and_date_and_heals_once_it_is_renewed(
         proxy.read_certificate()
         site.change()
         site.agent.until_logged(
-            f"the certificate of 127.0.0.1:{proxy.port} (commonName=a server) expired on"
+            f"the certificate of 127.0.0.1:{proxy.port} is not accepted: certificate has expired"
         )
         authority.issue()
         proxy.read_certificate()

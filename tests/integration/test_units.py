@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reportclient.transport import LIMIT
+from reportclient.http import LIMIT
 from tests.servers.systemd_host import PROGRAMS, UNITS
 
 pytestmark = pytest.mark.needs("systemd-analyze")

@@ -143,7 +143,7 @@ def test_a_switch_after_a_lost_reply_reads_first_and_takes_nothing_along(placeme
     assert not host.period(SOON).ok
     mark = placement.mark()
     assert host.switch(disabled=True).ok
-    assert placement.since(mark)[0].path == f"/resource_providers/{ROOT}/traits"
+    assert placement.since(mark)[0].path == f"/resource_providers?in_tree={ROOT}"
     assert sum(one.is_write for one in placement.since(mark)) == 1, "no write that had to fail"
     assert {DISABLED, "CUSTOM_A", "CUSTOM_B"} <= host.traits()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, reject
 
 from reportclient.model import Inventory, Provider
-from reportclient.rebase import rebased
+from reportclient.plan import rebased
 from reportclient.snapshot import Snapshot
 from tests.property import strategies as ours
 

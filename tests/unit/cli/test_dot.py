@@ -8,8 +8,8 @@ import pytest
 
 from computectl.drawing.dot import draw_dot
 from reportclient.model import Inventory
+from reportclient.observed_tree import Usage
 from reportclient.snapshot import Snapshot
-from reportclient.usage import Usage
 from tests.unit.cli.trees import numa_host, provider, uuid_of
 
 

@@ -12,8 +12,8 @@ import pytest
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Screen, Terminal
 from reportclient.model import Inventory
+from reportclient.observed_tree import Usage
 from reportclient.snapshot import Snapshot
-from reportclient.usage import Usage
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
 
 WIDE = Screen(width=100)

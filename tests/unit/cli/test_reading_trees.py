@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from computectl.reading.trees import find_provider
 from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
-from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
-from reportclient.observed_tree import ReadAhead, read_tree
-from reportclient.reader import provider_by_name, refresh
+from reportclient.observed_tree import read_tree
+from reportclient.reader import provider_by_name
 from reportclient.testing.fake_placement import FakePlacement
-from reportclient.view import View
 from tests.unit.cli.trees import AGGREGATE
 
 
@@ -80,32 +76,6 @@ def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -
 def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
     with pytest.raises(CommandError, match="name or UUID nobody"):
         find_provider("nobody", fake_placement)
-
-
-def test_reading_ahead_reads_the_same_with_the_same_requests(
-    fake_placement: FakePlacement, root: str
-) -> None:
-    before = len(fake_placement.requests)
-    plain = refresh(View(), root, fake_placement)
-    between = len(fake_placement.requests)
-    with ThreadPoolExecutor(4) as pool:
-        ahead = refresh(View(), root, ReadAhead(fake_placement, pool))
-    assert ahead == plain
-    asked = [str(request) for request in fake_placement.requests]
-    assert sorted(asked[before:between]) == sorted(asked[between:])
-
-
-def test_an_error_read_ahead_is_raised_where_it_is_asked_for(
-    fake_placement: FakePlacement, root: str
-) -> None:
-    class Failing:
-        def request(self, method, path, **rest):
-            if path.endswith("/traits"):
-                raise Unreachable("no answer")
-            return fake_placement.request(method, path, **rest)
-
-    with ThreadPoolExecutor(4) as pool, pytest.raises(Unreachable):
-        refresh(View(), root, ReadAhead(Failing(), pool))
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "PATCH"])

@@ -32,10 +32,9 @@ from compute_registry.rest.blueprint import json_error
 from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
-from reportclient.observed_tree import ObservedTree
+from reportclient.observed_tree import ObservedTree, Usage
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
-from reportclient.usage import Usage
 from tests.unit.cli.trees import AGGREGATE, uuid_of
 from tests.unit.registry.fakes import SEEN, OneRecord, record
 

@@ -17,11 +17,13 @@ from reportclient.errors import (
     Conflict,
     NotFound,
     PlacementError,
+    Rejected,
     TooNew,
     TooOld,
     Unreachable,
+    WrongForm,
 )
-from reportclient.microversion import parse_microversion
+from reportclient.forms import parse_microversion
 
 
 class Answer:
@@ -33,6 +35,9 @@ class Made:
     """What an adapter has besides ``request``."""
 
     session = Session()
+
+    def invalidate(self):
+        """As keystoneauth's adapter."""
 
 
 class Adapter(Made):
@@ -56,42 +61,22 @@ def test_a_request_is_sent_with_the_version_that_it_needs():
     assert adapter.asked == ["1.30", "1.30", "1.30", "1.37", "1.39"]
 
 
-def test_what_an_older_placement_can_not_do_is_asked_again_once_it_may_be_upgraded(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(http.time, "monotonic", lambda: now[0])
-    adapter = Adapter("1.36")
+@pytest.mark.parametrize(
+    ("newest", "needs", "says"),
+    [
+        ("1.36", "1.37", "PUT /x needs microversion 1.37; Placement has 1.36"),
+        ("1.20", None, "PUT /x needs microversion 1.30; Placement has 1.20"),
+    ],
+)
+def test_an_older_placement_is_named_with_what_it_has_and_asked_again(newest, needs, says):
+    adapter = Adapter(newest)
     api = http.PlacementAPI(adapter)
-    api.request("GET", "/resource_providers")
-    for _ in range(3):
-        with pytest.raises(TooOld, match=r"^PUT /x needs microversion 1\.37; Placement has 1\.36$"):
-            api.request("PUT", "/x", needs="1.37")
-    api.request("GET", "/resource_providers", needs="1.36")
-    assert adapter.asked == ["1.30", "1.37", "1.36"]
-    adapter.newest, now[0] = "1.39", http.UPGRADES_SEEN_WITHIN + 1
-    api.request("PUT", "/x", needs="1.37")
-    assert adapter.asked[3:] == ["1.37"]
-
-
-def test_a_tagged_copy_knows_what_the_api_has_learned_and_the_reverse():
-    adapter = Adapter("1.36")
-    api = http.PlacementAPI(adapter)
-    for each in (api.tagged("req-1"), api, api.tagged("req-2")):
-        with pytest.raises(TooOld):
-            each.request("PUT", "/x", needs="1.37")
-    assert adapter.asked == ["1.37"]
-
-
-def test_what_a_placement_below_the_minimum_could_not_do_is_asked_again_later(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(http.time, "monotonic", lambda: now[0])
-    adapter = Adapter("1.20")
-    api = http.PlacementAPI(adapter)
-    for _ in range(3):
-        with pytest.raises(TooOld, match=r"1\.30.*1\.20"):
-            api.request("GET", "/resource_providers")
-    assert len(adapter.asked) == 1
-    adapter.newest, now[0] = "1.39", http.UPGRADES_SEEN_WITHIN + 1
-    assert api.request("GET", "/resource_providers") == {"resource_providers": []}
+    for _ in range(2):
+        with pytest.raises(TooOld) as old:
+            api.request("PUT", "/x", needs=needs)
+    assert (str(old.value), old.value.newest, len(adapter.asked)) == (says, newest, 2)
+    adapter.newest = "1.39"
+    api.request("PUT", "/x", needs=needs)
 
 
 class Unacceptable(Made):
@@ -196,7 +181,7 @@ def failing(err):
 )
 def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
     now = datetime(2026, 11, 21, 8, tzinfo=UTC).timestamp()
-    monkeypatch.setattr(http.time, "time", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: now)
     err = refused(503, b"", **{"retry-after": header})
     assert isinstance(err, Unreachable)
     assert err.retry_after == seconds
@@ -276,7 +261,7 @@ def test_a_role_that_is_missing_is_named():
 def test_somebody_else_at_placements_address_is_told_with_the_address():
     assert str(refused(200, b"<html>Welcome</html>")) == (
         "GET /resource_providers: 200, and the answer of http://10.0.0.1:8778 is not in "
-        "Placement's format"
+        "Placement's format; see what answers there"
     )
 
 
@@ -299,8 +284,35 @@ def test_a_provider_that_is_not_there_is_no_wrong_path():
     assert isinstance(err, NotFound) and "endpoint" not in str(err)
 
 
-def test_an_answer_that_is_nested_too_deeply_is_not_placements():
-    assert "not in Placement's format" in str(refused(200, b"[" * 1_000_000))
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (200, b"<html>Welcome</html>"),
+        (200, b"[" * 1_000_000),
+        (200, b'{"generation": 1'),
+        (200, b'{"generation": NaN}'),
+        (200, b"[]"),
+        (200, b"\xff"),
+        (200, b""),
+        (302, b"moved"),
+        (409, b'{"errors": [{"code": [], "detail": 5}]}'),
+        (409, b'{"errors": {"detail": "no"}}'),
+    ],
+)
+def test_an_answer_that_is_not_a_json_object_is_in_a_wrong_form(status, said):
+    err = refused(status, said)
+    assert isinstance(err, WrongForm) and "not in Placement's format" in str(err)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_gateways_page_for_a_placement_that_is_away_is_no_wrong_form(status):
+    err = refused(status, b"<html>Bad Gateway</html>")
+    assert type(err) is Unreachable and err.unsent == (status in (429, 503))
+
+
+def test_an_error_whose_code_is_a_list_is_still_read():
+    err = refused(409, b'{"errors": [{"code": ["late"], "detail": "conflict"}]}')
+    assert isinstance(err, Rejected) and (err.code, err.detail) == (None, "conflict")
 
 
 def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():

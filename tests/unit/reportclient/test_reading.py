@@ -1,4 +1,4 @@
-"""What ``refresh`` reads again, with which calls, and what is known after a lost answer."""
+"""What ``refresh`` reads again, and with which calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from reportclient.errors import NotFound, Rejected
-from reportclient.model import Inventory
-from reportclient.plan import (
-    CreateProvider,
-    Operation,
-    SetAggregates,
-    SetInventory,
-    SetTraits,
-)
-from reportclient.reader import URL_BYTES, refresh, with_lone_root, with_result
+from reportclient.errors import NotFound, Rejected, Unreachable
+from reportclient.reader import URL_BYTES, refresh, with_lone_root
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -126,42 +118,17 @@ def test_what_is_below_a_provider_that_was_deleted_meanwhile_is_left_out(placeme
     assert {*refresh(View(), HOST, placement).snapshot.providers} == {HOST}
 
 
-LOST: list[Operation] = [
-    SetInventory(CARD, {"VGPU": Inventory(4).with_defaults(None)}),
-    SetTraits(CARD, frozenset({"HW_NIC_SRIOV"})),
-    SetAggregates(CARD, frozenset({RACK})),
-]
+def test_providers_read_in_parallel_are_the_same_with_the_same_requests(placement) -> None:
+    placement.stranger.create_child(CARD, "port", PORT)
+    alone = placement.mark()
+    plain = refresh(View(), HOST, placement)
+    together = placement.mark()
+    assert refresh(View(), HOST, placement, at_once=4) == plain
+    requests = placement.requests
+    assert sorted(map(str, requests[together:])) == sorted(map(str, requests[alone:together]))
 
 
-def do(placement: FakePlacement, lost: Operation) -> None:
-    match lost:
-        case SetInventory():
-            placement.stranger.set_inventory(CARD, {"VGPU": {"total": 4}})
-        case SetTraits():
-            placement.stranger.set_traits(CARD, ["HW_NIC_SRIOV"])
-        case SetAggregates():
-            placement.stranger.set_aggregates(CARD, [RACK])
-
-
-@pytest.mark.parametrize("lost", LOST, ids=lambda each: type(each).__name__)
-def test_one_call_tells_whether_a_write_was_done_whose_answer_was_lost(placement, lost) -> None:
-    view = replace(refresh(View(), HOST, placement), certain=False)
-    mark = placement.mark()
-    assert with_result(view, lost, placement) == replace(view, certain=True), "not done"
-    assert len(placement.since(mark)) == 1
-    do(placement, lost)
-    known = with_result(view, lost, placement)
-    read = refresh(view, HOST, placement)
-    assert known.certain and known.generations == read.generations
-    assert known.snapshot == read.snapshot
-    placement.stranger.add_trait(CARD, "HW_NIC_VMDQ")
-    assert with_result(view, lost, placement) is view, "another client wrote, too"
-    placement.stranger.delete_provider(CARD)
-    assert with_result(view, lost, placement) is view
-
-
-def test_after_another_lost_write_nothing_is_asked(placement) -> None:
-    view = replace(refresh(View(), HOST, placement), certain=False)
-    mark = placement.mark()
-    assert with_result(view, CreateProvider(PORT, "port", HOST), placement) is view
-    assert not placement.since(mark)
+def test_an_error_of_a_provider_read_in_parallel_is_raised(placement) -> None:
+    placement.fail_next("GET", f"{CARD}/traits", Unreachable("no answer"))
+    with pytest.raises(Unreachable, match="no answer"):
+        refresh(View(), HOST, placement, at_once=4)

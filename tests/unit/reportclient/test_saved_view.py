@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reportclient.file_store import FileStore
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
 from reportclient.root import Root
-from reportclient.saved_view import UnusableView, dump_view, load_view
+from reportclient.saved_view import FileStore, UnusableView, dump_view, load_view
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View

@@ -50,7 +50,7 @@ class Host:
         due = (
             min(self.schedule.verify_at, self.schedule.audit_at)
             if self.certain
-            else self.schedule.trouble.rest_until
+            else self.schedule.rest_until
         )
         return ceil((due - self.tick) / self.interval) if due > self.tick else 1
 
@@ -108,7 +108,7 @@ class Disabled:
                 tries = not host.schedule.waits_for(now)
                 host.tick += host.interval
             else:
-                again = now > self.asked_at and host.schedule.trouble.silent
+                again = now > self.asked_at and host.schedule.silent
                 tries = not (again and host.schedule.may_wait_for_period(now, host.times))
                 self.retry_at += self.status.next_pause()
             if tries:

@@ -15,8 +15,7 @@ import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
 from reportclient.errors import Unreachable
-from reportclient.http import PlacementAPI, bounded_session, token_adapter
-from reportclient.transport import Transport
+from reportclient.http import PlacementAPI, Transport, bounded_session, token_adapter
 from tests.servers.ports import free_port
 from tests.servers.tls import Authority, TlsProxy
 
@@ -119,12 +118,10 @@ def test_what_carries_no_secret_is_sent_on() -> None:
 @pytest.mark.parametrize(
     ("start", "rest"),
     [
-        (b"", b"X-More: 1\r\n"),
-        (b"X-Long: ", b"x"),
         (b"Content-Length: 9999999\r\n\r\n", b" "),
         (b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
     ],
-    ids=["headers", "half a header", "a body", "chunks"],
+    ids=["a body", "chunks"],
 )
 def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(
     start: bytes, rest: bytes
@@ -133,7 +130,7 @@ def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(
         it.wfile.write(b"HTTP/1.1 200 OK\r\n" + start)
         it.drip(rest)
 
-    with peer(answer) as placement, pytest.raises(Unreachable, match=r"timed out|not whole"):
+    with peer(answer) as placement, pytest.raises(Unreachable, match="not complete in time"):
         api_of(placement, PATIENCE).request("GET", "/resource_providers")
 
 
@@ -179,10 +176,10 @@ def test_a_wait_in_vain_doubles_the_next_up_to_a_limit_and_an_answer_ends_that(
     answers: list[Answer] = []
     with peer(lambda it: answers.pop(0)(it)) as placement:
         api = api_of(placement, PATIENCE, **options)
-        for _ in range(3):
+        for each in (api.tagged("req-1"), api, api.tagged("req-2")):
             answers.append(lambda it: it.server.closing.wait(20 * PATIENCE))
             with pytest.raises(Unreachable, match=r"timed out; .*, raise timeout \(0\.2 s\)$"):
-                api.request("GET", "/x")
+                each.request("GET", "/x")
         for _ in range(2):
             answers.append(lambda it: it.say(LISTED))
             api.request("GET", "/x")
@@ -212,35 +209,34 @@ def test_the_connection_is_used_again() -> None:
         assert Transport().poolmanager is not None
 
 
+def refused_certificate(authority: Authority, ca: object) -> tuple[int, str]:
+    """The port of a server with a certificate of ``authority``, and the error of who trusts ``ca``."""
+    with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
+        made = bounded_session(
+            session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(ca))
+        )
+        PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
+    return proxy.port, str(raised.value)
+
+
 @pytest.mark.parametrize(
-    ("since", "days", "told"),
-    [
-        (-2, -1, "(commonName=a server) expired on "),
-        (1, 2, "(commonName=a server) is valid from "),
-    ],
+    ("since", "days", "why"),
+    [(-2, -1, "certificate has expired"), (1, 2, "certificate is not yet valid")],
 )
-def test_a_certificate_of_another_time_is_told_with_its_subject_and_date(
-    tmp_path, since: int, days: int, told: str
+def test_a_certificate_of_another_time_is_refused_with_the_reason(
+    tmp_path, since: int, days: int, why: str
 ) -> None:
     authority = Authority(tmp_path)
     authority.issue(days, since)
-    with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
-        made = bounded_session(
-            session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(authority.ca))
-        )
-        PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
-    assert f"the certificate of 127.0.0.1:{proxy.port} {told}" in str(raised.value)
+    port, error = refused_certificate(authority, authority.ca)
+    assert f"the certificate of 127.0.0.1:{port} is not accepted: {why}" in error
 
 
-def test_a_certificate_that_is_not_trusted_is_told_as_it_is(tmp_path) -> None:
+def test_a_certificate_that_is_not_trusted_is_refused_with_the_reason(tmp_path) -> None:
     authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
-    with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
-        made = bounded_session(
-            session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(other.ca))
-        )
-        PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
-    told = f"the certificate of 127.0.0.1:{proxy.port} is not accepted: "
-    assert told in str(raised.value) and not str(raised.value).endswith(told)
+    port, error = refused_certificate(authority, other.ca)
+    assert f"the certificate of 127.0.0.1:{port} is not accepted: " in error
+    assert "certificate" in error.rpartition(": ")[2]
 
 
 def refuse_tunnel(peer: Peer) -> None:
