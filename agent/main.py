@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from agent import lean  # isort: skip  before the libraries that it leaves out
 
+import faulthandler
 import logging
 import os
 import random
@@ -36,7 +37,6 @@ from agent.reporting import guru, logs
 from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, StateDirectory
 from agent.switching.switching import host_status, switching
@@ -104,8 +104,6 @@ def _run(args: list[str], stack: ExitStack) -> int:
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
     config.refuse_unknown(conf)  # drivers register their options when they are loaded
-    calls = DriverCalls(settings.state_path / FILE_NAME, drivers)
-    calls.watch()
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else adapter_from_conf(conf)
     for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
@@ -130,11 +128,11 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (directory.problem, status.document.problem, calls.problem)),
+        *filter(None, (directory.problem, status.document.problem)),
         *nodes.problems(),
         *store.problems(),
     ]
-    service.listeners += [lambda _: directory.renew(service.save_again), status_file]
+    service.listeners += [lambda _: directory.check(), status_file]
     switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problems
     if monitoring is not None:
         monitoring.listen(service, switches, loop, lambda: status_file.written)
@@ -151,7 +149,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         monitoring.start()
     switches.start()
     reload = Reload(conf, args, service, loop, status_file, settings, adapter, switches)
-    _until_stopped(reload, calls)
+    _until_stopped(reload)
     return 0
 
 
@@ -197,11 +195,11 @@ def _log_ignored(number: int, _: object) -> None:
     LOG.info("Ignoring %s", signal.Signals(number).name)
 
 
-def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
+def _until_stopped(reload: Reload) -> None:
     """Run the loop until SIGTERM or SIGINT; SIGHUP reloads, SIGUSR2 writes a report."""
     service, loop, settings = reload.service, reload.loop, reload.settings
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _stop(reload, calls))
+        signal.signal(number, lambda *_: _stop(reload))
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, frame))
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
@@ -248,7 +246,7 @@ def _call_later(seconds: float, work: Callable[[], object]) -> None:
     timer.start()
 
 
-def _stop(reload: Reload, calls: DriverCalls) -> None:
+def _stop(reload: Reload) -> None:
     """Stop the loop, and exit after graceful_shutdown_timeout at the latest."""
     reload.service.systemd.stopping()
     reload.loop.stop()
@@ -256,7 +254,7 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
 
     def exit_overdue() -> None:
         LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
-        calls.leave()
+        faulthandler.dump_traceback(2)
         os._exit(FAILED)
 
     def exit_if_driver_hangs() -> None:
@@ -264,7 +262,7 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
         while (why := reload.service.hanging(stopped, DRIVER_WITHIN)) is None:
             time.sleep(0.1)
         LOG.warning("Stopped without waiting: %s", why)
-        calls.leave()
+        faulthandler.dump_traceback(2)
         os._exit(0)
 
     _call_later(within, exit_overdue)

@@ -66,12 +66,6 @@ class Service:
         for loaded in self.nodes.drivers:
             _close(loaded, self.host)
 
-    def save_again(self) -> None:
-        """Save what has to be there at the next start into a state directory that is empty."""
-        self.nodes.save_again()
-        if self.status is not None:
-            self.status.save_again()
-
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
 

@@ -78,7 +78,7 @@ class Ours:
 
     def forget(self) -> None:
         """Remove the saved views."""
-        for path in self._state.glob("root-*.journal"):
+        for path in self._state.glob("root-*.json"):
             path.unlink()
 
     def period(self, after: float) -> None:

@@ -123,8 +123,6 @@ class CallQueue(Generic[S]):
         *,
         thread_safe: bool = False,
     ) -> None:
-        self.changed: Callable[[], object] = _ignore
-        """Called when ``now`` has changed."""
         self._name = name
         self._make = make
         self._thread_safe = thread_safe
@@ -156,13 +154,11 @@ class CallQueue(Generic[S]):
             self._refuse_if_blocked(name)
             call = _Call(name, job)
             self._calls.append(call)
-            self.changed()
             try:
                 self._wait(call, deadline)
             finally:
                 if call.abandoned is None:
                     self._calls.remove(call)
-                self.changed()
         result: T = call.result()
         return result
 

@@ -93,15 +93,6 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
     return table[1] if table else {}
 
 
-def keep_compute_id(state_path: Path, own: str) -> None:
-    """Write the UUID of the host, unless the file exists; log why it can't be written."""
-    try:
-        with suppress(FileExistsError):
-            files.create(state_path / FILE_NAME, own.encode() + b"\n")
-    except OSError as err:
-        LOG.warning("%s can't be written: %s", state_path / FILE_NAME, files.describe_error(err))
-
-
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make ``value`` the UUID of the host, and of the node that had the host's UUID.
 

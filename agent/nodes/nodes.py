@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.nodes.identity import IdentityError, NodeTable, keep_compute_id
+from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
@@ -20,8 +20,7 @@ from agent.period.traits import identifying_traits, tag_of
 from agent.placement import Breaker
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
-from agent.state.root_file import is_new, saved_roots
-from agent.state.saved_root import SavedRoot
+from agent.state.saved_root import SavedRoot, is_new, saved_roots
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
@@ -162,18 +161,9 @@ class Nodes:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
-    def save_again(self) -> None:
-        """Save identity, nodes, and the state of their roots; a state directory is new."""
-        if self.state_path is not None and self.compute_id:
-            keep_compute_id(self.state_path, self.compute_id)
-        self.table.save()
-        for tracker in self.trackers.values():
-            if tracker.saved is not None:
-                tracker.saved.save_again()
-
     def problems(self) -> list[str]:
         """Return why files of the state directory could not be written."""
-        roots = (tracker.saved.file.problem for tracker in self.trackers.values() if tracker.saved)
+        roots = (tracker.saved.problem for tracker in self.trackers.values() if tracker.saved)
         documents = (self.table.document, self.provider_files.saved)
         root = next(filter(None, roots), "")
         return [text for text in (root, *(each.problem for each in documents)) if text]

@@ -408,7 +408,7 @@ class Tracker:
                 f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
                 "if the next period finds none either"
             )
-        if self.saved is not None and (problem := self.saved.file.problem):
+        if self.saved is not None and (problem := self.saved.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why
         return Report(

@@ -98,6 +98,16 @@ class Document:
             if not self._refused:  # a later version's file stays, and lacks what is known now
                 self.problem = ""
 
+    def remove(self) -> None:
+        """Remove the file; if it can't be removed, the problem says why."""
+        if not self.writing or self._refused:
+            return
+        self._on_disk = None
+        try:
+            files.remove(self.path)
+        except OSError as err:
+            self.problem = f"{self.path} can't be removed: {files.describe_error(err)}"
+
     def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         version = fields.get("version")
         if isinstance(version, int) and version > self.version:

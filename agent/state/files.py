@@ -155,7 +155,6 @@ def _filled(
     scratch: Path, data: bytes, *, durable: bool, mode: int | None = None
 ) -> Iterator[None]:
     """Write a scratch file that the caller renames or links; it is removed afterwards."""
-    scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.unlink(missing_ok=True)
     try:
         with os.fdopen(open_file(scratch, _FRESH), "wb") as file:

@@ -9,7 +9,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,7 @@ class StateDirectory:
 
     path: Path
     problem: str = ""
-    """Text of the last removal, renaming or replacement, until the next start; otherwise empty."""
+    """Empty while the directory is there."""
     _descriptor: int | None = None
 
     @classmethod
@@ -78,41 +78,26 @@ class StateDirectory:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def renew(self, save: Callable[[], object]) -> None:
-        """Create and lock the directory again if another one, or none, has its name.
-
-        ``save`` writes what has to be there at the next start.
-        """
+    def check(self) -> None:
+        """Note, and log once, that the directory was removed, renamed or replaced."""
+        before, self.problem = self.problem, ""
         if self._is_there():
             return
-        try:
-            descriptor = lock_directory(self.path)
-        except InUse as err:
-            self._note(f"another directory has its name, and {err}")
-            return
-        if descriptor is None:
-            self._note("it can't be created again, so nothing is saved")
-            return
-        self.close()
-        self._descriptor = descriptor
-        self._note(
-            "it has this host's identity again; stop compute-agent, move back the former directory "
-            "if there is one, start compute-agent"
+        self.problem = (
+            f"state_path {self.path} was removed, renamed or replaced: nothing is saved for the "
+            "next start; stop compute-agent, put the directory back if it still exists, start "
+            "compute-agent"
         )
-        save()
+        if not before:
+            LOG.warning("%s", self.problem)
 
     def _is_there(self) -> bool:
+        if self._descriptor is None:
+            return True  # it could not be created: writes report why
         try:
-            found = self.path.stat()
+            return os.path.samestat(self.path.stat(), os.fstat(self._descriptor))
         except OSError:
             return False
-        return self._descriptor is not None and os.path.samestat(found, os.fstat(self._descriptor))
-
-    def _note(self, what: str) -> None:
-        problem = f"state_path {self.path} was removed, renamed or replaced: {what}"
-        if problem != self.problem:
-            LOG.warning("%s", problem)
-        self.problem = problem
 
 
 @contextmanager

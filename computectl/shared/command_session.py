@@ -11,8 +11,7 @@ from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
 from agent.placement import adapter_from_conf
 from agent.reporting.status import FILE_NAME as STATUS_FILE
 from agent.state.lock import InUse, lock_directory
-from agent.state.root_file import saved_roots
-from agent.state.saved_root import SavedRoot
+from agent.state.saved_root import SavedRoot, saved_roots
 from computectl.shared.errors import CommandError
 from reportclient.http import API, LIMIT, PlacementAPI
 

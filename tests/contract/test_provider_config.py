@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
 from reportclient.testing.fake_placement import FakePlacement

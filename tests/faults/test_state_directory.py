@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.state import root_file
-from agent.state.root_file import RootFile, root_path
+from agent.state.document import Document
+from agent.state.saved_root import root_path
 from tests.faults.site import Site
 
 pytestmark = pytest.mark.faults
@@ -139,20 +139,18 @@ def test_one_that_it_may_not_even_read_ends_the_start_so_that_systemd_tries_agai
     site.converges()
 
 
-def test_a_later_version_wrote_what_is_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_version_wrote_what_is_kept(site: Site) -> None:
     """After a downgrade: its file is left alone, and nothing new is claimed until it is gone."""
     site.begin()
     site.agent.kill()
-    journal = root_path(site.agent.state_path, site.root)
-    with monkeypatch.context() as version:
-        version.setattr(root_file, "VERSION", 99)
-        assert RootFile(journal).replace({})
-    later = journal.read_bytes()
+    path = root_path(site.agent.state_path, site.root)
+    Document(path, version=99).save({})
+    later = path.read_bytes()
     site.agent.start()
     site.change()
     site.agent.until_logged("a later compute-agent wrote it")
-    assert journal.read_bytes() == later
-    journal.unlink()
+    assert path.read_bytes() == later
+    path.unlink()
     site.converges()
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
 
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 8}}}"
 
 
-@pytest.mark.parametrize("name", ["root", "service.json", "driver-calls", "provider-config.json"])
+@pytest.mark.parametrize("name", ["root", "service.json", "provider-config.json"])
 def test_a_directory_in_the_place_of_a_file_is_named(
     placement: RealPlacement, tmp_path: Path, name: str
 ) -> None:

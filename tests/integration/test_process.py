@@ -205,6 +205,7 @@ def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driv
     stuck.until_logged("stuck now")
     assert stuck.stop() == 1
     assert "Not stopped after graceful_shutdown_timeout (1 s): exiting now" in stuck.log
+    assert "in update_provider_tree" in stuck.log, "where it hangs"
 
 
 def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement) -> None:

@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 from agent.reporting.status import ENDED, started_at
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from tests.servers.agent import AgentProcess
 from tests.waiting import eventually
 

@@ -12,7 +12,7 @@ from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from tests.integration.switched import (
     OPTIONS,
     has_trait,

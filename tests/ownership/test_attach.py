@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from agent.state.root_file import RootFile, root_path
+from agent.state.saved_root import SavedRoot
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 from tests import agents
 from tests.agents import Small
 
@@ -349,8 +350,9 @@ def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, 
     agent.driver.body = cards()
     agent.writes(), agent.writes()
     (outside,) = set(owned.store.providers) - {THEIRS, own_uuid(AGGREGATE, NODE)}
-    file = RootFile(root_path(tmp_path, THEIRS))
-    assert file.replace({key: one for key, one in file.read().items() if key[0] != "view"})
+    saved = SavedRoot.in_directory(tmp_path, THEIRS)
+    saved.load()
+    saved.save(THEIRS, View())
     agent.restart()
     for _ in range(6):
         agent.writes()

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent.state.root_file import RootFile, root_path
-from agent.state.saved_root import LEDGER, REMOVED, documents_of_kind
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
@@ -278,11 +276,3 @@ def test_a_child_below_a_removed_one_that_is_not_reported_either_goes_too(beside
     for _ in range(8):
         assert beside.period().ok
     assert len(beside.placement.store.providers) == 1
-
-
-def test_an_earlier_version_reads_what_is_kept(host) -> None:
-    """What is remembered of the removed is no part of a ledger's documents."""
-    removed(host)
-    kept = RootFile(root_path(host.state, host.root)).read()
-    assert set(documents_of_kind(REMOVED, kept)) == {host.root, DEVICE}
-    assert set(documents_of_kind(LEDGER, kept)) == {"seen", host.root}

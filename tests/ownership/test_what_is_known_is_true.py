@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from drivers.api import ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.state.root_file import root_path
+from agent.state.saved_root import root_path
 from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport

@@ -12,11 +12,13 @@ import pytest
 
 from agent.period.traits import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
-from agent.state.root_file import RootFile, saved_roots
+from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 from tests.agents import Agent, Placement, door_to
+from tests.full_disk import full_disk
 from tests.ownership.world import Door
 from tests.waiting import eventually
 
@@ -369,15 +371,9 @@ def test_a_node_that_vanished_while_the_driver_named_none_goes_too(placement) ->
     assert not there(placement, "goes")
 
 
-@pytest.mark.parametrize("outdated", [False, True])
-def test_a_node_that_vanished_while_the_agent_was_down_goes_too(
-    placement, tmp_path, outdated: bool
-) -> None:
-    """Also where only Placement knows of it, since a disk was full when it was last written to."""
+def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_path) -> None:
     driver = Rack("stays", "goes")
     Service(placement, driver, state=tmp_path).calls()
-    if outdated:
-        (tmp_path / f"outdated-{uuid_of('goes')}").touch()
     driver.names = ["stays"]
     service = Service(placement, driver, state=tmp_path)
     service.calls()
@@ -404,17 +400,15 @@ def test_a_node_that_comes_back_after_a_restart_and_a_switch_is_not_removed(
 
 
 def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
-    placement, tmp_path, monkeypatch
+    placement, tmp_path
 ) -> None:
     """The agent ends before the node may go, and knows by then what was its own."""
     driver = Rack("stays", "goes")
     service = Service(placement, driver, state=tmp_path)
     service.calls()
     driver.children = {"goes"}
-    with monkeypatch.context() as full:
-        for name in ("save", "replace"):
-            full.setattr(RootFile, name, lambda *_: False)
-        service.calls()
+    with full_disk():
+        service.period(60.0)
     driver.names = ["stays"]
     service.calls()
     service = Service(placement, driver, state=tmp_path)
@@ -431,7 +425,9 @@ def test_a_node_that_never_had_a_provider_is_forgotten_without_a_word(
     service = Service(placement, driver, state=tmp_path)
     service.calls()
     placement.stranger.send("DELETE", f"/resource_providers/{uuid_of('goes')}")
-    (tmp_path / f"outdated-{uuid_of('goes')}").touch()
+    saved = SavedRoot.in_directory(tmp_path, uuid_of("goes"))
+    saved.load()
+    saved.save(uuid_of("goes"), View())
     driver.names = ["stays"]
     with caplog.at_level("INFO"):
         Service(placement, driver, state=tmp_path).calls()

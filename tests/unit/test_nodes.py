@@ -282,11 +282,11 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
         error = OSError(errno.EIO, "Input/output error")
         unreadable.setattr(files, "read", Mock(side_effect=error))
         file.load()
-        assert "Input/output error" in file.file.problem
+        assert "Input/output error" in file.problem
         assert not file.load_again()
     assert not file.save_ledger(Ledger(begun=True))
     assert _kept_in(tmp_path) == ledger
-    assert file.load_again() and file.ledger == ledger and not file.file.problem
+    assert file.load_again() and file.ledger == ledger and not file.problem
     assert file.save_ledger(replace(ledger, begun=True))
 
 
@@ -299,7 +299,7 @@ def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     with full_disk():
         for _ in range(2):
             file.save_ledger(ledger)
-        assert "No space left" in file.file.problem
+        assert "No space left" in file.problem
     file.save_ledger(ledger)
-    assert not file.file.problem
+    assert not file.problem
     assert _kept_in(tmp_path) == ledger

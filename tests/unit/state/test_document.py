@@ -18,7 +18,7 @@ FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
 
 
 def document(tmp_path: Path, **more: Any) -> Document:
-    return Document(tmp_path / "state" / "kept.json", **more)
+    return Document(tmp_path / "kept.json", **more)
 
 
 def same(found: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,7 +62,6 @@ def test_no_flipped_bit_gives_something_else(tmp_path: Path, bits: int) -> None:
 )
 def test_what_is_no_document_is_damage_and_can_be_moved_away(tmp_path: Path, data: bytes) -> None:
     one = document(tmp_path)
-    one.path.parent.mkdir()
     one.path.write_bytes(data)
     with pytest.raises(Damaged, match=str(one.path)):
         one.read(same)
@@ -91,14 +90,13 @@ def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path)
 
 def test_what_can_not_be_read_is_no_damage(tmp_path: Path) -> None:
     one = document(tmp_path)
-    one.path.mkdir(parents=True)
+    one.path.mkdir()
     with pytest.raises(Unreadable, match=r"kept\.json can't be read"):
         one.read(same)
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     one = document(tmp_path)
-    one.path.parent.mkdir()
     os.mkfifo(one.path)
     with pytest.raises(Unreadable, match="is not a regular file"):
         one.read(same)
@@ -130,7 +128,6 @@ def test_no_link_is_followed_when_it_is_written(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     one = document(tmp_path)
-    one.path.parent.mkdir()
     one.path.symlink_to(victim)
     one.path.with_name(".kept.json").symlink_to(victim)
     one.save(FIELDS)

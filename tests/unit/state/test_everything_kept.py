@@ -16,10 +16,8 @@ from agent.registry.checks import Report
 from agent.registry.errors import RegistryError
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
-from agent.state.driver_calls import DriverCalls
 from agent.state.driver_store import DriverStore
-from agent.state.root_file import RootFile, root_path
-from agent.state.saved_root import SavedRoot
+from agent.state.saved_root import SavedRoot, root_path
 from agent.switching.host_status import saved_status, status_document
 from agent.switching.machine import ServiceStatus
 from drivers.driver import InMemory
@@ -100,18 +98,6 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
     assert (tmp_path / name).exists()
 
 
-def outdated(state: Path) -> None:
-    """The mark of a view that could not be saved."""
-    saved = SavedRoot.in_directory(state, ROOT)
-    saved.file.is_unread = False
-    saved.file.path.mkdir()
-    saved.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
-
-
-def calls(state: Path) -> None:
-    DriverCalls(state / "driver-calls", []).watch()
-
-
 def identity(state: Path) -> None:
     try:
         compute_id(state)
@@ -125,8 +111,6 @@ def records(state: Path) -> None:
 
 
 OTHERS = {
-    f"outdated-{ROOT}": outdated,
-    "driver-calls": calls,
     "compute_id": identity,
     "record.json": records,
     "record.json.lock": records,
@@ -147,19 +131,6 @@ def test_a_link_in_place_of_a_file_is_never_followed(tmp_path: Path, name: str) 
         use(state)
         shutil.rmtree(state)
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"there": "precious"}
-
-
-@pytest.mark.parametrize("kind", ["view", "ledger"])
-def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: str) -> None:
-    """Added to, it would be of no use at each start for ever."""
-    root(tmp_path)
-    file = RootFile(root_path(tmp_path, ROOT))
-    assert file.replace({**file.read(), (kind, "of another version"): ["?"]})
-    broken = SavedRoot.in_directory(tmp_path, ROOT)
-    assert not broken.load().generations or not broken.ledger.begun
-    root(tmp_path)
-    healed = SavedRoot.in_directory(tmp_path, ROOT)
-    assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
 
 
 @pytest.mark.parametrize("name", ["other/../x", "../x", "/x", "a/b", "", "a\0b", "a" * 201])
