@@ -262,6 +262,8 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
             "= rpc and transport_url, or remove the option"
         )
     refresh = conf.compute.resource_provider_association_refresh
+    if not conf.state_path:
+        raise ValueError("state_path is empty: set a directory, or leave the option out")
     if not conf.host.strip():
         raise ValueError("host is empty: name this service, or leave the option out")
     if not conf.compute.owner_trait:

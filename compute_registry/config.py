@@ -18,7 +18,7 @@ from agent.state.files import describe_error, replace
 from compute_registry.broker_users import commands
 
 PROG = "compute-registry"
-SHARED = frozenset({"state-path", "transport_url", "control_exchange"})
+SHARED = frozenset({"transport_url", "control_exchange"})
 """Options of [DEFAULT] that an agent has, too."""
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.StrOpt(

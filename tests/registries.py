@@ -1,7 +1,8 @@
-"""The one builder of a registry for tests: a host's document; a fleet's store, over any database."""
+"""The one builder of records for tests: a single host's service; a fleet's store, over any database."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,11 +16,12 @@ from agent.bus import messaging
 from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_record import HostRecord
-from agent.state.document import Document
+from agent.reporting.status import ServiceFacts, StatusFile
 from compute_registry.database.fleet_database import FleetDatabase, R, add_functions
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import SqlRegistry, TransactionListener
+from computectl.reading.services import OwnService
+from computectl.shared.command_session import Session
 from tests.servers.rabbitmq import RabbitMQ
 
 FILE = "registry.sqlite"
@@ -30,17 +32,17 @@ def url_in(directory: Path) -> str:
     return f"sqlite:///{directory / FILE}"
 
 
-def host_record(state_path: Path) -> HostRecord:
-    """The registry of one host, as its agent and its commands open it."""
-    return HostRecord(state_path)
+def own_service(config: Path) -> OwnService:
+    """The service of a host without a registry, as its commands have it."""
+    return OwnService(Session.from_config_files([str(config)], ()))
 
 
-def ended(record: HostRecord) -> None:
-    """Its agent's process runs no more."""
-    document = Document(record.path)
-    fields = document.read(dict)
-    assert fields is not None
-    document.save({**fields, "pid": 2**30})  # above the kernel's largest
+def reported(state_path: Path, host: str = "host1", **facts: Any) -> StatusFile:
+    """What an agent, which is this process, has saved about itself."""
+    state_path.mkdir(exist_ok=True)
+    file = StatusFile(state_path, host, 60.0, time.time, lambda: ServiceFacts(**facts))
+    file([])
+    return file
 
 
 def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistry:

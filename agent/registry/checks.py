@@ -83,7 +83,7 @@ class Report:
 
     host: str
     address: str
-    """From :func:`agent.registry.access.agent_address`.  It has to be the same after a restart of
+    """From :func:`agent.switching.heartbeat.agent_address`.  It has to be the same after a restart of
     the agent: with another one the restarted agent is refused until the old one counts as down."""
     rpc_version: str | None = None
     roots: tuple[str, ...] = ()

@@ -1,14 +1,18 @@
 """The registry over RPC, for agents and operators: no database, no credentials for one."""
 
+import socket
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from agent.bus.caller import NOBODY, Caller
 from agent.bus.errors import CallRefused, MessagingError, Sign
 from agent.bus.messaging import RpcClient, Target
+from agent.bus.signing import Operator, signed
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import RegistryUnavailable, SignatureRefused
+from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0
@@ -111,3 +115,33 @@ class RegistryClient:
         except MessagingError as err:
             raise RegistryUnavailable(f"compute-registry: {err}") from err
         return wire.value_of(answer) if answered else None
+
+
+def open_registry(
+    settings: RegistrySettings,
+    transport: Any,
+    caller: Caller | None = None,
+    *,
+    host: str = "",
+    command_on: str = "",
+) -> RegistryClient:
+    """Return the registry for an agent or a command.
+
+    ``caller`` is for the log of compute-registry, by default the agent of this machine.  ``host``:
+    an agent's host, whose key signs its calls.  ``command_on``: the host on which a command runs;
+    without a master key its calls are signed with that host's key, and have the permissions of its
+    agent.
+
+    :raises RegistryUnavailable: there is no message bus: ``transport`` is ``None``.
+    """
+    if transport is None:
+        raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
+    ours = caller or Caller(user="compute-agent", where=socket.gethostname())
+    return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host, command_on))
+
+
+def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
+    if settings.master_key and not (host and settings.host_key):
+        return Operator(settings.master_key).sign
+    own = host or command_on
+    return partial(signed, [settings.host_key], own) if settings.host_key and own else None

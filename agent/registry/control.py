@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
-from agent.registry.access import Registry
 from agent.registry.checks import StatusChange
 from agent.registry.errors import Attached, Changed, Unreadable
-from agent.registry.record import DOWN_AFTER, ServiceRecord
+from agent.registry.record import DOWN_AFTER, Records, ServiceRecord
 from reportclient.plain_text import plain
 
 if TYPE_CHECKING:  # it loads oslo.messaging
@@ -58,7 +57,7 @@ class Switched:
 class Control:
     """Changes records and calls agents; ``compute_api`` is ``None`` without a message bus."""
 
-    registry: Registry
+    registry: Records
     compute_api: ComputeAgentAPI | None
     down_after: float = DOWN_AFTER
 
@@ -143,7 +142,7 @@ class Control:
         return switched
 
 
-def delete_record(registry: Registry, host: str) -> None:
+def delete_record(registry: Records, host: str) -> None:
     """Delete the record that a host has now, and none that is created later.
 
     :raises RegistryError: it could not be deleted.
@@ -182,7 +181,7 @@ def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -
     if not record.is_up(down_after):
         return f"{record.host} is down; its agent applies the record when it starts"
     if not bus:
-        return f"no message bus is configured; {LATER}"
+        return "no message bus is configured; its agent applies the record within a second"
     version = _version(record.rpc_version)
     if version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"

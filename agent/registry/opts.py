@@ -1,7 +1,6 @@
 """The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -9,15 +8,13 @@ from oslo_config import cfg
 from agent.metrics import opts as metrics_opts
 
 GROUP = "registry"
-RECORD = "record.json"
-"""The file in ``state_path`` with the record of a single host."""
 
 REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
         "access",
         default="direct",
         choices=[
-            ("direct", "a file in state_path, for a single host"),
+            ("direct", "no registry: service.json in state_path, for a single host"),
             ("rpc", "call compute-registry over transport_url, for fleets"),
         ],
         help="Where compute-agent and computectl find the service records. compute-registry "
@@ -143,8 +140,6 @@ class RegistrySettings:
     """The options of [registry]; times in seconds; ``rest_port`` is ``None`` without REST."""
 
     access: str
-    state_path: Path
-    """The directory of the record of a single host."""
     connection: str
     down_after: float
     report_interval: float
@@ -170,10 +165,7 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"[registry] report_interval ({group.report_interval}) has to be below "
             f"service_down_time ({group.service_down_time}), or no service counts as up"
         )
-    if not conf.state_path:
-        raise RegistryConfigError("state_path is empty: set a directory, or remove the option")
     converted: dict[str, Any] = {
-        "state_path": Path(conf.state_path).absolute(),
         "down_after": float(group.service_down_time),
         "report_interval": float(group.report_interval),
         "rest_port": group.rest_port or None,

@@ -1,4 +1,4 @@
-"""Service records.  Pure, and reads no clock.
+"""Service records, and the registries that have them.  Pure, and reads no clock.
 
 Whether a service is up follows from ``silent_for``, which the registry's database computes with its
 own clock when it reads the record.  So clocks of different hosts are never compared.
@@ -6,8 +6,9 @@ own clock when it reads the record.  So clocks of different hosts are never comp
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
-from agent.registry.checks import AUTO
+from agent.registry.checks import AUTO, Report, StatusChange
 from reportclient.plain_text import ago, plain
 
 BINARY = "nova-compute"
@@ -90,6 +91,34 @@ class ServiceRecord:
     def is_auto(self) -> bool:
         """Whether the agent disabled it automatically, and may enable it again."""
         return self.disabled and (self.disabled_reason or "").startswith(AUTO)
+
+
+class Records(Protocol):
+    """Service records by host; :class:`agent.registry.client.RegistryClient` describes all this."""
+
+    def list_services(self) -> list[ServiceRecord]:
+        """Return all records, sorted by host."""
+
+    def get_service(self, host: str) -> ServiceRecord:
+        """Return the record of a host."""
+
+    def set_status(self, change: StatusChange) -> ServiceRecord:
+        """Disable or enable a host."""
+
+    def set_forced_down(
+        self, host: str, *, forced_down: bool, expected_version: int | None = None
+    ) -> ServiceRecord:
+        """Force a service down, or take that back."""
+
+    def delete(self, host: str, *, uuid: str | None = None) -> None:
+        """Delete a record."""
+
+
+class Registry(Records, Protocol):
+    """A registry to which agents report."""
+
+    def heartbeat(self, report: Report) -> ServiceRecord | None:
+        """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 
 
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:

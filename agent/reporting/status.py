@@ -56,6 +56,8 @@ class ServiceFacts:
     """Whether the roots belong to another service."""
     hypervisor: str | None = None
     """Why the connection to the hypervisor is lost; ``None`` if it is not."""
+    roots: tuple[str, ...] = ()
+    """The UUIDs of the root providers."""
 
     @property
     def broker(self) -> str | None:
@@ -123,6 +125,18 @@ class AgentStatus:
     first_due: float | None = None
     """When the first report is due; ``None`` once there is one."""
 
+    def problems(self) -> list[str]:
+        """Return the conditions that are errors or degraded, and the failed checks without any.
+
+        The registry, which gets this, knows whether it serves the host.
+        """
+        if not self.nodes:
+            return []
+        severe = Severity.ERROR, Severity.DEGRADED
+        conditions = (text for node in self.nodes for text in node.texts(*severe))
+        own = (str(each) for each in self.checks if not each.ok and each.name in _OWN)
+        return list(dict.fromkeys(chain(own, conditions)))
+
     def stuck(self, now: float) -> str | None:
         """Return a text if the agent is stuck, else ``None``."""
         age = max(0.0, now - max(self.updated, self.first_due or 0.0))
@@ -179,16 +193,8 @@ class StatusFile:
         )
 
     def problems(self) -> list[str]:
-        """Return the conditions that are errors or degraded, and the failed checks without any.
-
-        The registry, which gets this, knows whether it serves the host.
-        """
-        if self.written is None or not self.written.nodes:
-            return []
-        severe = Severity.ERROR, Severity.DEGRADED
-        conditions = (text for node in self.written.nodes for text in node.texts(*severe))
-        own = (str(each) for each in self.written.checks if not each.ok and each.name in _OWN)
-        return list(dict.fromkeys(chain(own, conditions)))
+        """Return :meth:`AgentStatus.problems` of the last status; empty before there is one."""
+        return self.written.problems() if self.written is not None else []
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
@@ -263,7 +269,7 @@ def from_json(data: Any) -> AgentStatus:
     numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
     if not numbers or not isinstance(data["interval"], int | float | None):
         raise ValueError("pid, updated or interval is not a number")
-    nodes = []
+    nodes, service = [], data["service"]
     for node in data["nodes"]:
         if not isinstance(node["took"], dict):
             raise TypeError("took is not an object")
@@ -277,7 +283,7 @@ def from_json(data: Any) -> AgentStatus:
         AgentStatus,
         data,
         nodes=tuple(nodes),
-        service=_record(ServiceFacts, data["service"]),
+        service=_record(ServiceFacts, service, roots=tuple(service.get("roots", ()))),
         checks=tuple(_record(Check, check) for check in data["checks"]),
     )
 

@@ -1,4 +1,4 @@
-"""Files of the state directory: replaced atomically or appended to, synced, never through a link.
+"""Files of the state directory: replaced atomically, synced, never through a link.
 
 Each is a regular file of the directory's owner, or is refused: commands are often run by root, and
 that owner, whose service may have been taken over, must not lead root to another file.
@@ -105,12 +105,6 @@ def open_file(path: Path, flags: int) -> int:
     return descriptor
 
 
-def touch(path: Path) -> None:
-    """Create an empty file, unless it exists."""
-    with contextlib.suppress(FileExistsError):
-        os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-
-
 def _require_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
@@ -170,24 +164,3 @@ def _filled(
             scratch.unlink(missing_ok=True)
     if durable:
         sync_directory(scratch.parent)
-
-
-def append(path: Path, data: bytes, size: int) -> None:
-    """Append ``data`` to a file of ``size`` bytes and sync it; on an error the file is as before.
-
-    :raises FileNotFoundError: there is no file of this size.
-    """
-    descriptor = open_file(path, os.O_WRONLY)
-    try:
-        if os.fstat(descriptor).st_size != size:
-            raise FileNotFoundError(errno.ENOENT, "was changed by somebody else", str(path))
-        try:
-            written = 0
-            while written < len(data):
-                written += os.pwrite(descriptor, data[written:], size + written)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-    finally:
-        os.close(descriptor)

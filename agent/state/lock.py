@@ -1,6 +1,6 @@
 """Locks: one process for each state directory, and one at a time that changes a file of it.
 
-The lock of the process is on the directory itself: it can be taken on a full disk.  The kernel
+They are on the directory and on the file themselves: they can be taken on a full disk.  The kernel
 releases locks however the process ends.
 """
 
@@ -102,30 +102,45 @@ class StateDirectory:
 
 @contextmanager
 def lock_file(path: Path, within: float) -> Iterator[None]:
-    """Hold the lock of a file, ``NAME.lock`` beside it, within this context.
+    """Hold the lock of a file within this context; its holder may replace it once.
 
-    ``within``: seconds to wait for another process.
+    ``within``: seconds to wait for another process.  A file that does not exist is not locked.
 
-    :raises OSError: the lock can't be opened, or another process holds it for longer.
+    :raises OSError: the file can't be opened, or another process holds the lock for longer.
     """
-    lock, give_up = path.with_name(f"{path.name}.lock"), time.monotonic() + within
+    give_up = time.monotonic() + within
     try:
-        descriptor = files.open_file(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        descriptor = files.open_file(lock, os.O_RDWR)
+        while (descriptor := _lock_now(path)) is None:
+            if time.monotonic() > give_up:
+                text = f"is locked by another process for over {within:g} s"
+                raise OSError(errno.EWOULDBLOCK, text, str(path))
+            time.sleep(LOOK_EVERY)
+    except FileNotFoundError:
+        yield
+        return
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    text = f"is held by another process for over {within:g} s"
-                    raise OSError(errno.EWOULDBLOCK, text, str(lock)) from None
-                time.sleep(LOOK_EVERY)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock_now(path: Path) -> int | None:
+    """Return the descriptor that holds the lock of a file.
+
+    ``None`` if another process holds it, or has replaced the file meanwhile.
+    """
+    descriptor = files.open_file(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 def _holder(inode: int) -> str:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from agent import version
 from agent.loop import in_thread
-from agent.registry.access import Registry
-from agent.registry.checks import Report, StatusChange, degraded_text
+from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
-from agent.registry.record import ServiceRecord
+from agent.registry.record import Registry, ServiceRecord
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
 from reportclient.plain_text import error_text
@@ -35,6 +36,8 @@ EARLIEST_BEAT, LATEST_BEAT = 0.8, 1.2
 
 FEWEST_UNANSWERED, MOST_UNANSWERED = 4, 12
 """Limits of the random number of heartbeats over RPC between two that have to be answered."""
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 WARNINGS = {
     Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
@@ -241,3 +244,15 @@ class Heartbeat:
                 "The registry does not answer, this host keeps its last known status: %s", err
             )
         self.status.registry_lost = str(err)
+
+
+def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:
+    """Return the address of an agent: machine name, boot id and state directory.
+
+    It is the same after a restart of the agent.  The boot id tells cloned machines apart.
+    """
+    try:
+        boot = (root / BOOT_ID.lstrip("/")).read_text(encoding="ascii").strip()
+    except OSError:
+        boot = "?"
+    return f"{socket.gethostname()} (boot {boot}, {state_path.absolute()})"[:LONGEST]

@@ -4,30 +4,38 @@ Any thread may report an event.  The new status is saved to disk first; then a j
 which alone writes to Placement, sets or removes the trait, and retries soon if it can't.  A job
 writes the status at the time it runs, so the order of jobs does not matter.
 
-The status is saved in ``service.json``, for restarts while the registry is away.
+The status is saved in ``service.json``: for restarts while the registry is away, and, on a host
+without a registry, as the only record of the status.  There commands change the document, too, so
+that each change is made under its lock.
 """
 
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agent.loop import Loop
-from agent.registry.checks import AUTO, LONGEST, one_line
+from agent.registry.checks import AUTO, LONGEST, StatusChange, one_line
+from agent.registry.errors import RecordUnusable
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report, with_agents_step
-from agent.state.document import Document, Unusable
+from agent.state import files
+from agent.state.document import Damaged, Document, Unusable
+from agent.state.lock import lock_file
 from agent.switching.machine import (
     REASON_FOUND,
+    UNTOUCHED,
     Event,
     ServiceStatus,
     after,
     after_call,
     after_record,
+    with_next_version,
 )
 from reportclient.schedule import doubled
 
@@ -36,6 +44,8 @@ LOG = logging.getLogger("compute_agent.registry")
 VERSION_5, VERSION_6 = "5.13", "6.5"
 """The versions of Nova's compute RPC API that are answered."""
 FILE_NAME = "service.json"
+LOCKED_WITHIN = 10.0
+"""Seconds to wait for another process that changes the document."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0
@@ -68,9 +78,29 @@ def saved_status(document: Document) -> ServiceStatus:
     return document.read(_parsed) or ServiceStatus()
 
 
+def change_saved_status(state_path: Path, change: StatusChange) -> None:
+    """Disable or enable a host without a registry; its agent follows, or starts with that.
+
+    :raises RecordUnusable: the document can't be read or written.
+    """
+    document = status_document(state_path)
+    try:
+        with lock_file(document.path, LOCKED_WITHIN):
+            version = saved_status(document).record_version
+            status = ServiceStatus(change.disabled, change.reason, version, acknowledged=False)
+            document.save(asdict(with_next_version(status)))
+    except Unusable as err:
+        raise RecordUnusable(str(err)) from err
+    except OSError as err:
+        why = files.describe_error(err)
+        raise RecordUnusable(f"{document.path} can't be written: {why}") from err
+
+
 def _parsed(fields: Mapping[str, Any]) -> ServiceStatus:
     if not isinstance(fields["disabled"], bool | None):
         raise TypeError(f"disabled is {fields['disabled']!r}")
+    if not isinstance(fields["record_version"], int | None):
+        raise TypeError(f"record_version is {fields['record_version']!r}")
     return ServiceStatus(**{name: fields[name] for name in asdict(ServiceStatus())})
 
 
@@ -82,6 +112,8 @@ class HostStatus:
     """``service.json``."""
     loop: Loop
     write: Write
+    alone: bool = False
+    """Whether there is no registry: then ``service.json`` is the record of this host."""
     longest_retry: float = LONGEST_RETRY
     spread: Callable[[], float] = lambda: 0.0
     """Returns the seconds over which the hosts of a fleet follow changes of their records."""
@@ -102,24 +134,70 @@ class HostStatus:
     """Called in the loop's thread after each period."""
     _tries: int = 0
     _retry_is_set: bool = False
+    _is_unread: bool = False
+    """Whether the document could not be read, and the status was not changed since."""
 
     def load_status(self) -> None:
-        """Load the saved status; a file that can't be read counts as missing, and is a problem."""
+        """Load the saved status.
+
+        A document that can't be read now is a problem, and the status is unknown.
+        """
         try:
-            self.current = saved_status(self.document)
+            saved = self._read_saved()
         except Unusable as err:
-            LOG.warning("This host's status is unknown until the registry answers: %s", err)
-            self.document.problem = str(err)
+            if self.document.problem != str(err):
+                LOG.warning("The status of this host is unknown: %s", err)
+            self._is_unread, self.document.problem = True, str(err)
+            return
+        self._is_unread, self.document.problem = False, ""
+        self.current = saved or ServiceStatus()
+        if self.alone and self.disabled is None:
+            self.current = ServiceStatus(record_version=UNTOUCHED)
+
+    def follow_saved(self) -> None:
+        """On a host without a registry: take over the status that a command has saved last."""
+        with self.lock:
+            if self._is_unread:
+                self.load_status()
+                return
+            try:
+                saved = self._read_saved()
+            except Unusable:  # the next change of the status reports it
+                return
+            if saved is None:
+                self._keep(self.current)  # the document was lost
+            elif saved != self.current and _version(saved) >= _version(self.current):
+                self.current = saved
+                LOG.info("This host is %s, as a command has saved", saved)
+                self._note_decision()
+                self.loop.post(self._write_trait)
+
+    def _read_saved(self) -> ServiceStatus | None:
+        """Return the saved status; ``None`` without a document; a damaged one is set aside.
+
+        :raises Unusable: the document can't be read now, or a later version wrote it.
+        """
+        try:
+            return self.document.read(_parsed)
+        except Damaged as err:
+            LOG.warning("%s%s; it is made again", err, files.set_aside(self.document.path))
+            return None
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the locks of the status, which begins with what a command has saved last."""
+        with ExitStack() as held:
+            held.enter_context(self.lock)
+            if self.alone:
+                with suppress(OSError):  # a command that hangs delays a change, and prevents none
+                    held.enter_context(lock_file(self.document.path, LOCKED_WITHIN))
+                self.follow_saved()
+            yield
 
     @property
     def disabled(self) -> bool | None:
         """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
         return self.current.disabled
-
-    def save_again(self) -> None:
-        """Save the status: the file is gone."""
-        with self.lock:
-            self._keep(self.current)
 
     # -- events
 
@@ -134,7 +212,7 @@ class HostStatus:
         if version is None:
             self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
         else:
-            with self.lock:
+            with self._changing():
                 changed = after_call(self.current, disabled=disabled, version=version)
                 if changed is not self.current:
                     self._keep(changed)
@@ -143,6 +221,8 @@ class HostStatus:
 
     def recheck(self) -> Future[list[Report]]:
         """Have the record read again, and write the trait; the future: see :meth:`switch`."""
+        if self.alone:
+            self.follow_saved()
         self._note_decision()
         return self.loop.submit(self._write_trait)
 
@@ -167,8 +247,9 @@ class HostStatus:
 
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
-        if self.document.problem:
-            self.save_again()
+        if self.document.problem and not self._is_unread:
+            with self.lock:
+                self._keep(self.current)
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
         if has_trait is not None:
@@ -222,10 +303,11 @@ class HostStatus:
         return tuple(Condition(text, part) for part, text in wrong.items() if text)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
-        with self.lock:
+        with self._changing():
             new = after(self.current, event, reason)
             if new is self.current:
                 return False
+            new = with_next_version(new) if self.alone else new
             self._keep(new)
             level, text = LOG_LINES[event]
             LOG.log(level, text, new)
@@ -233,7 +315,7 @@ class HostStatus:
 
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
-        self.current = status
+        self.current, self._is_unread = status, False
         self.document.save_or_warn(
             asdict(status), "the status of this host would be lost at a restart"
         )
@@ -272,6 +354,10 @@ class HostStatus:
         self._retry_is_set = False
         if self.waiting is not None:
             self._write_trait(again=True)
+
+
+def _version(status: ServiceStatus) -> int:
+    return status.record_version or 0
 
 
 def _write_error(report: Report) -> str | None:

@@ -6,10 +6,13 @@ registry's record or this agent's status holds.
 After each change of state the status is saved in ``service.json``, sent to the registry with
 the next heartbeat, and the trait is written to the roots (unless it was found there).  A
 status is acknowledged if it came from the registry, or once the registry has it.
+
+Without a registry ``service.json`` is the record of the host: ``record_version`` counts its
+changes, by the agent and by commands.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from agent.registry.checks import AUTO
@@ -96,6 +99,11 @@ def after(status: ServiceStatus, event: Event, reason: str | None = None) -> Ser
     return ServiceStatus(
         disabled, reason, status.record_version, acknowledged=False, by_program=by_program
     )
+
+
+def with_next_version(status: ServiceStatus) -> ServiceStatus:
+    """Return a changed status of a host without a registry: of two the later one holds."""
+    return replace(status, record_version=(status.record_version or 0) + 1)
 
 
 def after_call(status: ServiceStatus, *, disabled: bool, version: int) -> ServiceStatus:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.bus.signing import AgentPermissions
 from agent.loop import Loop
 from agent.opts import Settings
-from agent.registry.access import Registry, agent_address, open_registry
-from agent.registry.opts import RECORD, RegistrySettings
-from agent.registry.permission import AgentPermissions
+from agent.registry.opts import RegistrySettings
+from agent.registry.record import Registry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
-from agent.switching.heartbeat import Heartbeat
+from agent.switching.heartbeat import Heartbeat, agent_address
 from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
 from agent.switching.hypervisor import Hypervisor
 
@@ -29,10 +27,8 @@ LOG = logging.getLogger("compute_agent.registry")
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the saved status holds."""
 
-FACTS_EVERY = 5.0
-"""Seconds between two looks at the service's facts."""
 LOOK_EVERY = 1.0
-"""Seconds between two looks whether a command has changed the record of a single host."""
+"""Seconds between two looks at the service's facts, and at what a command has saved."""
 
 
 @dataclass(slots=True)
@@ -48,18 +44,15 @@ class Switching:
     """``None`` without a message bus."""
     on_facts: Callable[[], object] = lambda: None
     """Called in the loop's thread when the facts have changed between periods."""
-    record: Path | None = None
-    """The document of the record of a single host; ``None`` in a fleet."""
     _facts: ServiceFacts | None = None
     _answers: bool = False
     """Whether the RPC server was started."""
-    _record_seen: int | None = None
-    """The document's inode, which each change replaces."""
 
     def read_once(self) -> None:
         """Load the saved status and read the record, for a run of a single period."""
         self.status.load_status()
-        self.heartbeat.read_once()
+        if not self.status.alone:
+            self.heartbeat.read_once()
 
     def start(self) -> None:
         """Get the record before the first period, if the registry answers; answer calls.
@@ -67,28 +60,28 @@ class Switching:
         While another agent seems to have this host's name, calls are that agent's to answer.
         """
         self.status.load_status()
-        self.heartbeat.start()
-        if not self.heartbeat.answered.wait(STATUS_WITHIN):
-            LOG.warning("Starting without an answer of the registry, with the last known status")
+        if not self.status.alone:
+            self.heartbeat.start()
+            if not self.heartbeat.answered.wait(STATUS_WITHIN):
+                LOG.warning(
+                    "Starting without an answer of the registry, with the last known status"
+                )
         if self.service.nodes.rules.attached:
             LOG.info(
                 "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
             )
         else:
             if self.server is None:
-                LOG.info(
-                    "transport_url is not set: no RPC; heartbeats read the status in the service "
-                    "record"
-                )
+                LOG.info("transport_url is not set: no RPC")
             self.hypervisor.watch(self.service.nodes.drivers)
             self._answer_calls()
-        self.status.loop.post(self.watch_facts)
-        if self.record is not None:
-            self.status.loop.post(self.watch_record)
+        self.status.loop.post(self.watch)
 
-    def watch_facts(self) -> None:
-        """Note facts that changed between periods: the broker was lost, or is back."""
-        self.status.loop.later(FACTS_EVERY, self.watch_facts)
+    def watch(self) -> None:
+        """Note what changed between periods: a command saved a status, the broker was lost."""
+        self.status.loop.later(LOOK_EVERY, self.watch)
+        if self.status.alone:
+            self.status.follow_saved()
         self._answer_calls()
         facts = self.facts()
         if facts != self._facts:
@@ -103,24 +96,14 @@ class Switching:
         self._answers = True
         self.server.start()
 
-    def watch_record(self) -> None:
-        """Read the record as soon as a command has changed it: no registry calls a single host."""
-        if self.record is None:
-            return
-        self.status.loop.later(LOOK_EVERY, self.watch_record)
-        with suppress(OSError):  # without it the next heartbeat makes it again
-            inode = self.record.stat().st_ino
-            if inode != self._record_seen:
-                self.heartbeat.wake.set()
-            self._record_seen = inode
-
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
         self.status.longest_retry = settings.interval or LONGEST_RETRY
         if self.server is not None:
             self.server.permit = _permit(settings)
-        every = settings.registry.report_interval
-        self.heartbeat.follow(partial(self.connect, settings.registry), every)
+        if not self.status.alone:
+            every = settings.registry.report_interval
+            self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
     def stop(self) -> None:
         """Stop in bounded time."""
@@ -140,6 +123,7 @@ class Switching:
             rpc=rpc,
             attached=self.service.nodes.rules.attached,
             hypervisor="; ".join(self.hypervisor.lost.values()) or None,
+            roots=tuple(self.service.nodes.roots()),
         )
 
 
@@ -149,6 +133,7 @@ def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
         status_document(settings.state_path),
         loop,
         write,
+        settings.registry.access == "direct",
         settings.interval or LONGEST_RETRY,
     )
 
@@ -156,6 +141,12 @@ def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
 def _permit(settings: Settings) -> AgentPermissions | None:
     key = settings.registry.host_key
     return AgentPermissions(key, settings.host) if key else None
+
+
+def _connect(settings: RegistrySettings, *, transport: Any, host: str) -> Registry:
+    from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging
+
+    return open_registry(settings, transport, host=host)
 
 
 def switching(
@@ -166,7 +157,7 @@ def switching(
     ``transport``: ``None`` for no RPC.
     """
     attached = settings.rules.attached
-    connect = partial(open_registry, transport=transport, host=settings.host)
+    connect = partial(_connect, transport=transport, host=settings.host)
     server: RpcServer | None = None
     heartbeat = Heartbeat(
         partial(connect, settings.registry),
@@ -188,7 +179,7 @@ def switching(
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop, lost_nodes=service.nodes.lost)
     status.spread = lambda: settings.spread(heartbeat.hosts)
-    status.on_decided, status.on_period = heartbeat.wake.set, hypervisor.enable_if_due
-    alone = settings.registry.access == "direct"
-    record = settings.state_path / RECORD if alone else None
-    return Switching(status, hypervisor, heartbeat, service, connect, server, record=record)
+    # Without a registry nobody waits for one.
+    status.on_decided = status.registered.set if status.alone else heartbeat.wake.set
+    status.on_period = hypervisor.enable_if_due
+    return Switching(status, hypervisor, heartbeat, service, connect, server)

@@ -176,8 +176,8 @@ def saved_disabled(session: Session) -> tuple[bool | None, list[Condition]]:
         return saved_status(status_document(session.settings.state_path)).disabled, []
     except Unusable as err:
         text = (
-            f"whether this host is disabled is not known: {err}; compute-agent "
-            "rewrites the file when the registry answers"
+            f"whether this host is disabled is not known: {err}; compute-agent replaces a damaged "
+            "file"
         )
         return None, [Condition(text)]
 

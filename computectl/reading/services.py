@@ -4,20 +4,35 @@ import os
 import pwd
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.registry.access import Registry, open_registry
+from agent.registry.checks import StatusChange, degraded_text, require_host
 from agent.registry.control import Control
+from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.placement_roots import PlacementRoots
-from agent.registry.record import ServiceRecord
+from agent.registry.record import Records, ServiceRecord
 from agent.reporting.reports import with_agents_step
+from agent.reporting.status import FILE_NAME, SERVING
+from agent.state import files
+from agent.state.document import Unusable
+from agent.switching.heartbeat import agent_address
+from agent.switching.host_status import (
+    VERSION_6,
+    change_saved_status,
+    saved_status,
+    status_document,
+)
 from computectl.shared.command_session import Session
+from computectl.shared.errors import CommandError
+from computectl.status import ObservedStatus, observed_status
 from reportclient.errors import PlacementError
 
 
@@ -31,6 +46,108 @@ class Observed:
     """Sentences about what the command did."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnService:
+    """The service of a host without a registry, by the files of its agent; see :class:`Records`.
+
+    ``service.json`` has its status, ``status.json`` what is known of the agent.
+    """
+
+    session: Session
+
+    def list_services(self) -> list[ServiceRecord]:
+        """Return the record; nothing if no agent has run here."""
+        record = self._record()
+        return [] if record is None else [record]
+
+    def get_service(self, host: str) -> ServiceRecord:
+        """Return the record.  :raises UnknownHost: it is another host, or no agent has run here."""
+        require_host(host)
+        record = self._record()
+        if record is None or record.host != host:
+            raise UnknownHost(f"no service has the host name {host}")
+        return record
+
+    def set_status(self, change: StatusChange) -> ServiceRecord:
+        """Save the status.  :raises RecordUnusable: that is not possible."""
+        self.get_service(change.host)
+        change_saved_status(self.session.settings.state_path, change)
+        return self.get_service(change.host)
+
+    def set_forced_down(
+        self,
+        host: str,
+        *,
+        forced_down: bool,  # noqa: ARG002
+        expected_version: int | None = None,  # noqa: ARG002
+    ) -> ServiceRecord:
+        """:raises InputRefused: there is nobody who would see it."""
+        raise InputRefused(
+            f"{host} has no registry ([registry] access = direct) that could count it as down"
+        )
+
+    def delete(self, host: str, *, uuid: str | None = None) -> None:  # noqa: ARG002
+        """Remove the files of an agent that does not run.  :raises StillUp: it runs."""
+        record = self.get_service(host)
+        if record.is_up():
+            raise StillUp(f"{host} is up, at {record.address}: stop its agent")
+        state = self.session.settings.state_path
+        for path in (status_document(state).path, state / FILE_NAME):
+            try:
+                files.remove(path)
+            except OSError as err:
+                why = files.describe_error(err)
+                raise RecordUnusable(f"{path} can't be removed: {why}") from err
+
+    def _record(self) -> ServiceRecord | None:
+        settings, agent = self.session.settings, self._agent()
+        document = status_document(settings.state_path)
+        try:
+            saved = saved_status(document)
+        except Unusable as err:
+            raise RecordUnusable(str(err)) from err
+        changed_at = _changed_at(document.path)
+        if agent is None and changed_at is None:
+            return None
+        record = ServiceRecord(
+            1,
+            self.session.compute_id() or "",
+            settings.host,
+            disabled=bool(saved.disabled),
+            disabled_reason=saved.reason,
+            disabled_at=changed_at if saved.disabled else None,
+            address=agent_address(settings.state_path),
+            version=saved.record_version or 1,
+            attached=settings.rules.attached,
+        )
+        if agent is None:
+            return record
+        written = agent.written
+        return replace(
+            record,
+            last_seen=datetime.fromtimestamp(agent.now if agent.alive else written.updated, UTC),
+            silent_for=0.0 if agent.alive else None,
+            rpc_version=VERSION_6 if written.service.rpc == SERVING else None,
+            roots=written.service.roots,
+            agent_version=written.agent_version,
+            degraded=degraded_text(written.problems()),
+        )
+
+    def _agent(self) -> ObservedStatus | None:
+        try:
+            return observed_status(self.session)
+        except CommandError:
+            return None
+
+
+def _changed_at(path: Path) -> datetime | None:
+    """Return when a file was replaced last; ``None`` if there is none."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
 class Services:
     """The configured registry and the agents' RPC, opened when first used."""
 
@@ -39,8 +156,15 @@ class Services:
         self._settings = session.settings.registry
 
     @cached_property
-    def registry(self) -> Registry:
-        """Return the registry.  :raises RegistryError: it can't be opened."""
+    def registry(self) -> Records:
+        """Return the registry, or this host's own service.
+
+        :raises RegistryError: the registry can't be opened.
+        """
+        if self._settings.access == "direct":
+            return OwnService(self._session)
+        from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging is slow
+
         ours = self._session.settings.host
         return open_registry(self._settings, self._transport, self.caller, command_on=ours)
 

@@ -15,14 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from agent.registry.access import open_registry
-from agent.registry.checks import Report
-from computectl.shared.command_session import Session
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import Here
 from tests.integration.author import Author
 from tests.integration.fleet import load_fleet
 from tests.integration.transcripts import files
+from tests.registries import reported
 from tests.servers.placement import RealPlacement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -63,10 +61,7 @@ class Host:
         assert self.host.agent().code == 0
 
     def record(self) -> None:
-        settings = Session.from_config_files([str(self.host.config)], ()).settings.registry
-        open_registry(settings, None).heartbeat(
-            Report("host1", "here", "6.5", [self._uuid("host1")])
-        )
+        reported(self.host.directory / "state", roots=(self._uuid("host1"),))
 
     def allocate(self) -> None:
         for cpus, memory in ((100, 98304), (12, 16384)):

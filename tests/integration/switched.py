@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.bus import messaging
-from agent.registry.access import Registry
-from agent.registry.record import ServiceRecord
-from tests.registries import host_record
+from agent.registry.record import Records, ServiceRecord
+from tests.registries import own_service
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.waiting import eventually as eventually
@@ -25,9 +24,9 @@ def options(url: str = "", more: str = "", *, report_interval: int = 1) -> str:
     return f"{OPTIONS}{bus}[registry]\nreport_interval = {report_interval}\n{more}"
 
 
-def registry_of(agent: AgentProcess) -> Registry:
-    """The agent's own, opened beside it, as computectl does."""
-    return host_record(agent.state_path)
+def registry_of(agent: AgentProcess) -> Records:
+    """The host's own, as computectl has it."""
+    return own_service(agent.config)
 
 
 def record_of(agent: AgentProcess) -> ServiceRecord:
@@ -35,7 +34,7 @@ def record_of(agent: AgentProcess) -> ServiceRecord:
 
 
 def is_known(agent: AgentProcess) -> bool:
-    """Whether its first heartbeat has made its record."""
+    """Whether the agent has said that it runs."""
     return [each.host for each in registry_of(agent).list_services()] == ["testhost"]
 
 

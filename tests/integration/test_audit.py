@@ -211,8 +211,7 @@ def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placem
 
 
 def test_a_registry_of_one_host_can_not_tell_orphans(host, placement) -> None:
-    record = registries.host_record(host.directory / "state")
-    record.heartbeat(checks.Report("host1", "a", "6.5", [root(placement, "host1", NODE)]))
+    registries.reported(host.directory / "state", roots=(root(placement, "host1", NODE),))
     root(placement, "host2", NODE)
     said = host.ctl("audit", "--all")
     assert said.code == 2

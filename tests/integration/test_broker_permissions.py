@@ -18,11 +18,10 @@ from agent.bus.errors import MessagingError, NotPermitted, RemoteFault
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
-from agent.bus.signing import Operator, host_key, signed
+from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import SignatureRefused
-from agent.registry.permission import AgentPermissions
 from compute_registry.broker_users import commands
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ

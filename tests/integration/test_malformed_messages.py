@@ -12,10 +12,9 @@ import pytest
 from kombu import Connection
 
 from agent.bus.rpcapi import ComputeAgentAPI
-from agent.bus.signing import Operator, host_key, signed
+from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.permission import AgentPermissions
 from agent.reporting.logs import REASONS
 from tests.malformed import enveloped, messages
 from tests.servers.rabbitmq import RabbitMQ

@@ -14,7 +14,6 @@ import pytest
 from agent import version
 from agent.nodes.identity import FILE_NAME
 from tests.kit.installed import install
-from tests.registries import host_record
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
@@ -240,9 +239,9 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.until_logged("set 1 inventory (", times=1)  # nobody asked for a period after that
     assert json.loads((agent.state_path / "status.json").read_text())["interval"] == 1.0
     agent.until_logged("registry.report_interval changed from [3600] to [1]", times=1)
-    record = host_record(agent.state_path).path
-    record.unlink()
-    eventually(record.exists)  # each heartbeat writes what the record lacks
+    status = agent.state_path / "service.json"
+    status.unlink()
+    eventually(status.exists)  # the agent writes what is lost
 
 
 def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(

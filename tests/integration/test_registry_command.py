@@ -96,10 +96,9 @@ def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
 def test_without_a_message_bus_the_agent_is_left_to_look(
     host: AgentHost, placement: RealPlacement
 ) -> None:
-    record = registries.host_record(host.directory / "state")
-    record.heartbeat(Report("host1", "a", "6.5", [root(placement, "host1", "COMPUTE_NODE")]))
+    registries.reported(host.directory / "state", roots=(root(placement, "host1", "COMPUTE_NODE"),))
     said = host.ctl("service", "disable", "host1")
-    assert "at its next heartbeat (not called: no message bus is configured)" in said.text
+    assert "within a second (not called: no message bus is configured)" in said.text
     assert f"has {TRAIT} on 0 of 1 root: its agent has not applied the record yet" in said.text
 
 
@@ -162,8 +161,8 @@ def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) 
 
 
 def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:
-    record = registries.host_record(host.directory / "state")
-    record.heartbeat(Report("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"]))
+    roots = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca",)
+    registries.reported(host.directory / "state", roots=roots)
     host.url = "http://127.0.0.1:1"
     host.configure()
     said = host.ctl("service", "list")
@@ -181,10 +180,10 @@ def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
     assert "computectl service show host1 shows whether the record was changed" in err
 
 
-def test_a_record_that_cant_be_read_is_said(host: AgentHost) -> None:
-    registries.host_record(host.directory / "state").path.write_bytes(b"{")
+def test_a_status_that_cant_be_read_is_said(host: AgentHost) -> None:
+    (host.directory / "state" / "service.json").write_bytes(b"{")
     err = one_line(host.ctl("service", "list"), 1)
-    assert "record.json is damaged" in err and "which replaces a damaged file" in err
+    assert "service.json is damaged" in err and "which replaces a damaged file" in err
 
 
 # -- beside an agent, a broker and compute-registry

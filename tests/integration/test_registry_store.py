@@ -21,7 +21,6 @@ from agent.bus import messaging
 from agent.bus.caller import Caller
 from agent.bus.server import RpcServer
 from agent.registry import wire
-from agent.registry.access import Registry
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import (
@@ -35,7 +34,7 @@ from agent.registry.errors import (
     UnknownHost,
     Unreadable,
 )
-from agent.registry.record import DOWN_AFTER
+from agent.registry.record import DOWN_AFTER, Registry
 from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, METADATA, SERVICES
 from compute_registry.endpoint import RegistryEndpoint

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from agent.registry.checks import Report, StatusChange
-from agent.registry.host_record import HostRecord
+from agent.registry.checks import StatusChange
 from agent.switching.host_status import status_document
-from agent.switching.machine import ServiceStatus
+from computectl.reading.services import OwnService
 from tests.integration.agent_host import AgentHost
-from tests.registries import host_record
+from tests.registries import own_service, reported
 from tests.servers.placement import RealPlacement
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
@@ -27,18 +25,16 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 
 @pytest.fixture
-def registry(host: AgentHost) -> HostRecord:
-    found = host_record(host.directory / "state")
-    found.heartbeat(Report("host1", "an agent", None, []))
-    return found
+def service(host: AgentHost) -> OwnService:
+    return own_service(host.config)
 
 
 def root_of(host: AgentHost) -> str:
     return host.compute_id.read_text().strip()
 
 
-def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: HostRecord) -> None:
-    registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
+def test_the_status_says_who_disabled_it_and_why(host: AgentHost, service: OwnService) -> None:
+    service.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     assert host.agent().code == 0
     drawn = host.ctl("status").out
     assert "  service: disabled (new disks); calls over RPC: none\n" in drawn
@@ -48,30 +44,24 @@ def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: Host
 
 
 def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
-    host_record(host.directory / "state").path.mkdir()
-    assert host.agent().code == 0
-    said = host.ctl("status")
-    assert "which keeps its last status: " in said.text
-    (row,) = host.ctl("status", "-f", "json").json()
-    assert "record.json" in row["service"]["registry"]
+    reported(host.directory / "state", registry="nobody answers")
+    assert "which keeps its last status: nobody answers" in host.ctl("status").text
 
 
 def test_a_plan_foresees_what_the_status_asks_for(
-    host: AgentHost, registry: HostRecord, placement: RealPlacement
+    host: AgentHost, service: OwnService, placement: RealPlacement
 ) -> None:
-    document = status_document(host.directory / "state")
-    document.save(asdict(ServiceStatus(disabled=True, reason="new disks", record_version=2)))
+    service.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
     assert TRAIT in row["body"]["traits"]
     assert TRAIT not in placement.stranger.traits(root_of(host)), "a plan only looks"
-    registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     mark = placement.mark()
     assert host.agent().code == 0
     writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]
     assert writes == [f"{row['method']} {row['path']}"], "the period does what the plan said"
     assert "nothing would change" in host.ctl("plan").out
-    document.save(asdict(ServiceStatus(disabled=False, record_version=3)))
+    service.set_status(StatusChange("host1", disabled=False))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert TRAIT not in row["body"]["traits"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
-from agent.registry.access import agent_address
 from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
+from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
 from compute_registry.database.fleet_database import FleetDatabase

@@ -147,7 +147,6 @@ MAY_BE_LATE = {
     "agent/main.py": ("agent",),
     "agent/provider_config/entries.py": ("jsonschema", "drivers"),
     "agent/switching/switching.py": ("agent",),
-    "agent/registry/access.py": ("agent",),
     "compute_registry/service.py": ("agent", "compute_registry"),
     "compute_registry/database/*": ("compute_registry",),
 }

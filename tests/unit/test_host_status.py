@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import queue
 import threading
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,9 +23,16 @@ from agent.registry.checks import StatusChange
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
+from agent.state import files
 from agent.state.document import Document, Unusable
+from agent.state.lock import lock_file
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
-from agent.switching.host_status import HostStatus, saved_status, status_document
+from agent.switching.host_status import (
+    HostStatus,
+    change_saved_status,
+    saved_status,
+    status_document,
+)
 from agent.switching.hypervisor import MEMORY, STEADY, Hypervisor
 from agent.switching.machine import REASON_FOUND, ServiceStatus, State, Verdict, verdict
 from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
@@ -212,7 +221,8 @@ def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
         saved_status(world.status.document)
     again = World(world.directory)
     assert again.status.disabled is None
-    assert f"unknown until the registry answers: {unusable.value}" in caplog.text
+    aside = f"{world.status.document.path}.damaged"
+    assert f"{unusable.value}, it is now {aside}; it is made again" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\0", '{"version": 1}'])
@@ -253,6 +263,115 @@ def test_what_a_disk_did_not_take_is_kept_once_it_does(world) -> None:
     world.status.period_done([], None)
     assert not world.status.conditions()
     assert saved_status(status_document(world.directory)).disabled
+
+
+# -- without a registry
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> World:
+    return alone_in(tmp_path)
+
+
+def alone_in(directory: Path) -> World:
+    """A host whose ``service.json`` is its record."""
+    world = World(directory)
+    world.status.alone = True
+    world.status.load_status()
+    return world
+
+
+def command(world: World, reason: str | None = "new disks", *, disabled: bool = True) -> None:
+    change_saved_status(world.directory, StatusChange(HOST, disabled=disabled, reason=reason))
+
+
+@pytest.mark.parametrize("has_trait", [True, False])
+def test_alone_the_first_status_is_that_of_the_trait(alone: World, has_trait: bool) -> None:
+    alone.status.adopt_trait(has_trait=has_trait)
+    assert alone_in(alone.directory).known.disabled is has_trait
+    alone.status.adopt_trait(has_trait=not has_trait)
+    assert alone.known.disabled is has_trait, "only once"
+
+
+def test_alone_each_change_has_the_next_version(alone: World) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    alone.status.switch(disabled=True)
+    command(alone)
+    alone.status.follow_saved()
+    alone.status.switch(disabled=False)
+    assert alone.known.record_version == 5
+
+
+def test_alone_an_agent_that_was_stopped_starts_with_what_a_command_saved(alone: World) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    command(alone)
+    assert alone_in(alone.directory).known.reason == "new disks"
+
+
+def test_alone_a_loss_right_after_a_command_leaves_the_operators_decision(alone: World) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    command(alone)
+    alone.told("libvirtd is gone")
+    alone.told(None)
+    alone.step(3600)
+    assert alone.placement and alone.known.reason == "new disks"
+
+
+def test_alone_a_call_that_waited_is_answered_by_what_a_command_saved(alone: World) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    command(alone)
+    assert _called(alone, True, context={WAITED: True}) == "disabled"
+
+
+@pytest.mark.parametrize("data", [None, b"{"])
+def test_alone_a_lost_status_is_saved_again(alone: World, data: bytes | None) -> None:
+    alone.status.switch(disabled=True, reason="new disks")
+    path = alone.status.document.path
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
+    alone.status.follow_saved()
+    assert alone_in(alone.directory).known == alone.known
+
+
+def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
+    alone: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone.status.switch(disabled=True, reason="new disks")
+    saved = alone.known
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(files, "read", Mock(side_effect=OSError(errno.EIO, "I/O error")))
+        again = alone_in(alone.directory)
+        again.status.adopt_trait(has_trait=False)
+        again.status.period_done([], False)
+        assert again.known.disabled is None
+        (condition,) = again.status.conditions()
+        assert "I/O error" in condition.text
+    again.status.follow_saved()
+    assert again.known == saved and not again.status.conditions()
+
+
+def test_alone_what_a_full_disk_did_not_take_is_not_overturned_by_what_it_has(
+    alone: World,
+) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    with full_disk():
+        alone.status.switch(disabled=True)
+        alone.status.follow_saved()
+    alone.status.follow_saved()
+    assert alone.known.disabled
+    alone.status.period_done([], None)
+    assert alone_in(alone.directory).known.disabled
+
+
+def test_alone_a_command_that_holds_the_lock_delays_no_change_for_ever(
+    alone: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone.status.adopt_trait(has_trait=False)
+    monkeypatch.setattr("agent.switching.host_status.LOCKED_WITHIN", 0.0)
+    with lock_file(alone.status.document.path, 0.0):
+        alone.status.switch(disabled=True)
+    assert alone_in(alone.directory).known.disabled
 
 
 # -- tried again

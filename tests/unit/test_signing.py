@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from agent.bus.errors import NotPermitted, Sign
-from agent.bus.signing import Operator, host_key, signed
+from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.registry import wire
-from agent.registry.permission import AgentPermissions
 from compute_registry.endpoint import RegistryPermissions
 
 MASTER = "a long random text"

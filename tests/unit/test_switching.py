@@ -1,4 +1,4 @@
-"""The parts that switch this host, put together as the agent does, over a registry in a file."""
+"""The parts that switch this host, put together as the agent does, with a registry and alone."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
-from agent.registry.access import agent_address
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import Changed, RegistryUnavailable
-from agent.registry.host_record import HostRecord
 from agent.registry.opts import RegistrySettings
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching import switching as module
-from agent.switching.host_status import LONGEST_RETRY, VERSION_5, VERSION_6
-from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
-from tests.registries import host_record, registry_at
+from agent.switching.heartbeat import agent_address
+from agent.switching.host_status import (
+    LONGEST_RETRY,
+    VERSION_5,
+    VERSION_6,
+    change_saved_status,
+)
+from agent.switching.switching import LOOK_EVERY, Switching, host_status, switching
+from compute_registry.store import SqlRegistry
+from tests.registries import registry_at
 from tests.servers import records
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
@@ -65,8 +70,7 @@ class Server:
 
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
     records = RegistrySettings(
-        access="direct",
-        state_path=directory,
+        access="rpc",
         connection="",
         down_after=60.0,
         report_interval=12.0,
@@ -98,13 +102,24 @@ def parts(used: Settings, transport: object = None) -> Switching:
     return made
 
 
+def in_fleet(used: Settings) -> Switching:
+    """The same, with a registry in the state directory."""
+    made = parts(used)
+    made.heartbeat.connect = lambda: registry_at(used.state_path)
+    return made
+
+
+def alone(directory: Path) -> Switching:
+    return parts(settings(directory, access="direct"))
+
+
 @pytest.mark.parametrize("attached", [False, True])
 def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
     tmp_path: Path, attached: bool
 ) -> None:
-    made = parts(settings(tmp_path, attached=attached))
+    made = in_fleet(settings(tmp_path, attached=attached))
     made.start()
-    record = host_record(tmp_path).get_service(HOST)
+    record = registry_at(tmp_path).get_service(HOST)
     assert (record.roots, record.attached) == ((ROOT,), attached)
     assert record.address == agent_address(tmp_path)
     assert record.rpc_version is None
@@ -112,13 +127,12 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
 
 def test_a_saved_status_is_reported_at_the_start_and_a_record_is_followed(tmp_path: Path) -> None:
     parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
-    parts(settings(tmp_path)).start()
-    record = host_record(tmp_path).get_service(HOST)
-    assert (record.disabled_reason, record.version) == ("new disks", 2)
+    in_fleet(settings(tmp_path)).start()
+    assert registry_at(tmp_path).get_service(HOST).disabled_reason == "new disks"
     (tmp_path / "service.json").unlink()
-    again = parts(settings(tmp_path))
+    again = in_fleet(settings(tmp_path))
     again.read_once()
-    assert again.facts() == ServiceFacts(disabled=True, reason="new disks", rpc=NO_RPC)
+    assert again.facts() == ServiceFacts(True, "new disks", rpc=NO_RPC, roots=(ROOT,))
 
 
 def test_a_decision_wakes_the_heartbeat_and_a_period_enables_a_host_that_is_back(
@@ -146,21 +160,32 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
     assert "Starting without an answer of the registry" in caplog.text
 
 
-def test_what_a_command_changed_is_read_at_once(tmp_path: Path) -> None:
-    made = parts(settings(tmp_path))
-    now = [0.0]
+def test_without_a_registry_what_a_command_saves_is_followed_within_a_second(
+    tmp_path: Path,
+) -> None:
+    made, now, written = alone(tmp_path), [0.0], []
     made.status.loop.clock = lambda: now[0]
+    made.status.write = lambda disabled, _: written.append(disabled) or ()
     made.start()
-    host_record(tmp_path).set_status(StatusChange(HOST, disabled=True, reason="new disks"))
-    made.status.loop.run_jobs()
-    made.heartbeat.wake.clear()
-    for seconds, wakes in ((1.0, False), (2.0, True), (3.0, False)):
-        if wakes:
-            host_record(tmp_path).set_status(StatusChange(HOST, disabled=False))
-        now[0] = seconds
-        made.status.loop.run_jobs()
-        assert made.heartbeat.wake.is_set() is wakes
-        made.heartbeat.wake.clear()
+    made.status.adopt_trait(has_trait=False)
+    for disabled in (True, False):
+        change_saved_status(tmp_path, StatusChange(HOST, disabled=disabled))
+        for _ in range(2):
+            now[0] += LOOK_EVERY
+            made.status.loop.run_jobs()
+            made.status.loop.run_jobs()
+        assert made.facts().disabled is disabled
+    assert written == [True, False]
+
+
+def test_without_a_registry_no_heartbeat_is_sent_and_no_answer_waited_for(tmp_path: Path) -> None:
+    made = alone(tmp_path)
+    made.heartbeat.connect = lambda: pytest.fail("a heartbeat")
+    made.start()
+    made.follow(settings(tmp_path, access="direct"))
+    made.read_once()
+    made.status.switch(disabled=True)
+    assert made.status.in_step(0.0), "a call is answered at once"
 
 
 def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
@@ -177,7 +202,7 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path
     assert "the boot before" in (made.facts().registry or "")
     records.later(fleet.database, 61)
     made.heartbeat.beat()
-    now[0] += FACTS_EVERY
+    now[0] += LOOK_EVERY
     made.status.loop.run_jobs()
     assert (server.calls, made.facts().registry) == (["start"], None)
     assert fleet.get_service(HOST).address == agent_address(tmp_path)
@@ -187,7 +212,7 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path
 def test_the_server_runs_from_start_to_stop_but_not_where_nova_compute_answers(
     tmp_path: Path, attached: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, server = parts(settings(tmp_path, attached=attached)), Server()
+    made, server = in_fleet(settings(tmp_path, attached=attached)), Server()
     made.server = server  # type: ignore[assignment]
     made.start()
     assert server.calls == ([] if attached else ["start"])
@@ -205,7 +230,7 @@ def test_the_server_runs_from_start_to_stop_but_not_where_nova_compute_answers(
 def test_without_a_bus_no_server_is_started_or_stopped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = parts(settings(tmp_path))
+    made = alone(tmp_path)
     made.start()
     made.stop()
     assert "transport_url is not set" in caplog.text
@@ -217,7 +242,7 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     made.status.switch(disabled=True, reason="new disks")
     made.hypervisor.lost = {"one": "gone", "two": "hangs"}
     made.status.registry_lost = "no answer"
-    full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs")
+    full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs", (ROOT,))
     assert made.facts() == full
     made.heartbeat.name_conflict, server.connected = "taken", False
     assert made.facts() == replace(full, registry="taken", rpc="waiting for the message broker")
@@ -226,10 +251,10 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
 def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
     made, told = parts(settings(tmp_path)), []
     made.on_facts = lambda: told.append(made.facts().registry)
-    made.watch_facts()
-    made.watch_facts()
+    made.watch()
+    made.watch()
     made.status.registry_lost = "no answer"
-    made.watch_facts()
+    made.watch()
     assert told == [None, "no answer"]
 
 
@@ -237,17 +262,18 @@ def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
 def test_changed_options_are_followed(
     tmp_path: Path, interval: float | None, longest: float
 ) -> None:
-    made = parts(settings(tmp_path))
+    made = in_fleet(settings(tmp_path))
     made.start()
     assert made.status.longest_retry == 30.0
     assert made.heartbeat.every == 12.0
     (tmp_path / "other").mkdir()
-    changed = replace(settings(tmp_path / "other", report_interval=20.0), interval=interval)
+    made.connect = lambda _: registry_at(tmp_path / "other")
+    changed = replace(settings(tmp_path, report_interval=20.0), interval=interval)
     made.follow(changed)
     assert made.status.longest_retry == longest
     assert made.heartbeat.every == 20.0
     made.heartbeat.beat()
-    assert host_record(tmp_path / "other").get_service(HOST).roots == (ROOT,)
+    assert registry_at(tmp_path / "other").get_service(HOST).roots == (ROOT,)
     assert parts(changed).status.longest_retry == longest
 
 
@@ -318,9 +344,9 @@ def test_a_registry_whose_record_changes_at_each_try_has_answered(
     def changed(*_: object, **__: object) -> None:
         raise Changed("by another caller")
 
-    made = parts(settings(tmp_path))
+    made = in_fleet(settings(tmp_path))
     made.status.switch(disabled=True, reason="new disks")
-    monkeypatch.setattr(HostRecord, "set_status", changed)
+    monkeypatch.setattr(SqlRegistry, "set_status", changed)
     made.heartbeat.beat()
     assert made.heartbeat.answered.is_set() and made.status.registry_lost is None
     assert made.status.disabled is True

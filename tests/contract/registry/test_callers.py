@@ -1,4 +1,4 @@
-"""What a caller may rely on: one host's document, and a fleet's store, over RPC and REST alike."""
+"""What a caller may rely on: a fleet's store, over RPC and REST alike."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from agent.bus import messaging
 from agent.bus.server import RpcServer
 from agent.registry import wire
-from agent.registry.access import Registry
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError, UnknownHost
+from agent.registry.record import Registry
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.web import registry_app
-from tests.registries import ended, host_record, registry_at
+from tests.registries import registry_at
 from tests.servers import records
 from tests.servers.databases import MariaDB
 
@@ -153,11 +153,8 @@ def mariadb() -> Iterator[MariaDB]:
         yield server
 
 
-@pytest.fixture(params=["document", "sqlite", MARIADB])
+@pytest.fixture(params=["sqlite", MARIADB])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "document":
-        yield host_record(tmp_path)
-        return
     where: Path | str = tmp_path
     if request.param == "mariadb":
         where = request.getfixturevalue("mariadb").create(f"r{uuidlib.uuid4().hex[:12]}")
@@ -168,13 +165,9 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture(params=["methods", "rpc", "rest"])
 def world(request: pytest.FixtureRequest, registry: Any) -> Iterator[World]:
-    document = not hasattr(registry, "database")
-
     def falls_silent() -> None:
-        ended(registry) if document else records.later(registry.database, 1000)
+        records.later(registry.database, 1000)
 
-    if document and request.param != "methods":
-        pytest.skip("one host's document is read and changed on that host")
     if request.param == "rpc":
         bus = messaging.transport("kombu+memory://")
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.registry import checks, errors, wire
-from agent.registry.access import agent_address
 from agent.registry.errors import ReasonRefused
 from agent.registry.record import is_alive
+from agent.switching.heartbeat import agent_address
 from tests.unit.registry.fakes import record
 
 

@@ -65,8 +65,6 @@ def of_the_service(tmp_path):
 WRITERS = {
     "replaced": lambda path: files.replace(path, b"x"),
     "created": lambda path: files.create(path, b"x"),
-    "appended to": lambda path: (files.replace(path, b"x"), files.append(path, b"y", 1)),
-    "locked": lambda path: (files.replace(path, b"x"), lock_file(path, 0).__enter__()),
 }
 
 
@@ -81,8 +79,7 @@ def test_what_root_makes_in_the_services_directory_is_the_services(of_the_servic
 USERS = {
     "read": files.read,
     "a document": lambda path: Document(path).read(dict),
-    "appended to": lambda path: files.append(path, b"y", len(SECRET)),
-    "locked": lambda path: lock_file(path.with_suffix(""), 0).__enter__(),
+    "locked": lambda path: lock_file(path, 0).__enter__(),
 }
 SECRET = "root's"
 
@@ -95,7 +92,7 @@ def test_what_leads_root_out_of_the_services_directory_is_refused(
     """The service's user may have planted it, to have root read, write or give away a file."""
     secret = tmp_path_factory.mktemp("root") / "secret"
     secret.write_text(SECRET)
-    planted = of_the_service / "file.lock"
+    planted = of_the_service / "file"
     if link == "soft":
         planted.symlink_to(secret)
     else:
@@ -111,7 +108,7 @@ def test_what_leads_root_out_of_the_services_directory_is_refused(
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("kind", ["soft", "fifo", "directory"])
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path, user, kind):
-    planted, elsewhere = tmp_path / "file.lock", tmp_path / "elsewhere"
+    planted, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
     elsewhere.write_text(SECRET)
     if kind == "soft":
         planted.symlink_to(elsewhere)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from agent.state.lock import InUse, StateDirectory, lock_directory
+from agent.state import files
+from agent.state.lock import InUse, StateDirectory, lock_directory, lock_file
 
 
 def test_a_directory_is_locked_once_and_free_again_after_it(tmp_path: Path) -> None:
@@ -32,6 +34,32 @@ def test_a_lock_leaves_no_file(tmp_path: Path) -> None:
 def test_a_directory_that_can_not_be_made_is_no_matter_of_the_lock(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert lock_directory(tmp_path / "file" / "state") is None
+
+
+# -- one file
+
+
+def test_a_file_is_locked_also_once_its_holder_has_replaced_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("1")
+    with lock_file(path, 0.0):
+        with pytest.raises(OSError, match="is locked by another process"):
+            lock_file(path, 0.0).__enter__()
+        waiting = Thread(target=_replaced, args=[path])
+        waiting.start()
+        files.replace(path, b"2")
+    waiting.join()
+    assert path.read_text() == "23"
+
+
+def _replaced(path: Path) -> None:
+    with lock_file(path, 60.0):
+        files.replace(path, path.read_bytes() + b"3")
+
+
+def test_a_file_that_is_not_there_is_not_locked(tmp_path: Path) -> None:
+    with lock_file(tmp_path / "file", 0.0):
+        assert os.listdir(tmp_path) == []
 
 
 # -- while the agent runs
