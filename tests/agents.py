@@ -137,6 +137,8 @@ class Agent:
 
     def restart(self) -> None:
         """A new process: all that is not in the state directory is gone."""
+        if self.state is not None:
+            self.state.mkdir(parents=True, exist_ok=True)  # as the lock does
         numbered = {f"driver{n}": driver for n, driver in enumerate(self.drivers, 1)}
         named = {**numbered, **self.named}
         loaded = [LoadedDriver.from_driver(name, driver) for name, driver in named.items()]

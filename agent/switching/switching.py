@@ -27,7 +27,7 @@ LOG = logging.getLogger("compute_agent.registry")
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the saved status holds."""
 
-LOOK_EVERY = 1.0
+FACTS_EVERY = 1.0
 """Seconds between two looks at the service's facts, and at what a command has saved."""
 
 
@@ -79,7 +79,7 @@ class Switching:
 
     def watch(self) -> None:
         """Note what changed between periods: a command saved a status, the broker was lost."""
-        self.status.loop.later(LOOK_EVERY, self.watch)
+        self.status.loop.later(FACTS_EVERY, self.watch)
         if self.status.alone:
             self.status.follow_saved()
         self._answer_calls()

@@ -26,10 +26,10 @@ OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
 
 
 def test_a_new_host_gets_a_uuid_and_keeps_it(tmp_path: Path) -> None:
-    first = compute_id(tmp_path / "state")
+    first = compute_id(tmp_path)
     assert UUID(first).version == 4
-    assert compute_id(tmp_path / "state") == first
-    assert os.listdir(tmp_path / "state") == [FILE_NAME]
+    assert compute_id(tmp_path) == first
+    assert os.listdir(tmp_path) == [FILE_NAME]
 
 
 def test_what_nova_wrote_is_read(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from agent.switching.host_status import (
     VERSION_6,
     change_saved_status,
 )
-from agent.switching.switching import LOOK_EVERY, Switching, host_status, switching
+from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
 from compute_registry.store import SqlRegistry
 from tests.registries import registry_at
 from tests.servers import records
@@ -171,7 +171,7 @@ def test_without_a_registry_what_a_command_saves_is_followed_within_a_second(
     for disabled in (True, False):
         change_saved_status(tmp_path, StatusChange(HOST, disabled=disabled))
         for _ in range(2):
-            now[0] += LOOK_EVERY
+            now[0] += FACTS_EVERY
             made.status.loop.run_jobs()
             made.status.loop.run_jobs()
         assert made.facts().disabled is disabled
@@ -202,7 +202,7 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path
     assert "the boot before" in (made.facts().registry or "")
     records.later(fleet.database, 61)
     made.heartbeat.beat()
-    now[0] += LOOK_EVERY
+    now[0] += FACTS_EVERY
     made.status.loop.run_jobs()
     assert (server.calls, made.facts().registry) == (["start"], None)
     assert fleet.get_service(HOST).address == agent_address(tmp_path)

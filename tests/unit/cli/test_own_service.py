@@ -89,6 +89,7 @@ def test_a_change_is_saved_with_the_next_version(service: OwnService, tmp_path: 
     assert (second.disabled_at, second.disabled_reason) == (None, None)
 
 
+@pytest.mark.slow
 def test_commands_and_agent_at_once_lose_no_change(service: OwnService, tmp_path: Path) -> None:
     status = HostStatus(status_document(tmp_path), Loop(lambda: None), lambda *_: (), alone=True)
     status.load_status()

@@ -389,6 +389,7 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     (tmp_path / "a.yaml").write_text(FULL)
+    (tmp_path / "state").mkdir()
     files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
     files.load_files()
     files.read()

@@ -33,9 +33,9 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
     return opts.settings(config.load_config(["--config-file", str(path)]))
 
 
-def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> None:
-    found = load(tmp_path, f"[DEFAULT]\nstate_path = {tmp_path}\n")
-    assert (found.state_path, found.connection) == (tmp_path, "")
+def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
+    found = load(tmp_path, "")
+    assert found.connection == ""
     assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
