@@ -57,8 +57,8 @@ DEFAULT: list[cfg.Opt] = [
         default="",
         secret=True,
         help="URL of the message bus, such as rabbit://user:password@host:5672/. Over it come the "
-        "RPC calls that disable and enable this host. Left out: no RPC; the host follows its "
-        "service record.",
+        "RPC calls that disable and enable this host. Left out: no RPC; without a registry only "
+        "computectl disables and enables it.",
     ),
     cfg.StrOpt(
         "control_exchange",
