@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,8 @@ from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
 from agent.reporting.status import ServiceFacts, StatusFile
+from agent.switching.host_status import status_document
+from agent.switching.machine import UNTOUCHED, ServiceStatus
 from compute_registry.database.fleet_database import FleetDatabase, R, add_functions
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import SqlRegistry, TransactionListener
@@ -40,6 +43,8 @@ def own_service(config: Path) -> OwnService:
 def reported(state_path: Path, host: str = "host1", **facts: Any) -> StatusFile:
     """What an agent, which is this process, has saved about itself."""
     state_path.mkdir(exist_ok=True)
+    if not (document := status_document(state_path)).path.exists():
+        document.save(asdict(ServiceStatus(record_version=UNTOUCHED)))
     file = StatusFile(state_path, host, 60.0, time.time, lambda: ServiceFacts(**facts))
     file([])
     return file

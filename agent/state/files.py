@@ -79,6 +79,7 @@ def create(path: Path, data: bytes) -> None:
     scratch = path.with_name(f".{path.name}.{uuid.uuid4()}")
     with _filled(scratch, data, durable=True):
         os.link(scratch, path)
+        scratch.unlink()
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -148,7 +149,10 @@ def sync_directory(directory: Path) -> None:
 def _filled(
     scratch: Path, data: bytes, *, durable: bool, mode: int | None = None
 ) -> Iterator[None]:
-    """Write a scratch file that the caller renames or links; it is removed afterwards."""
+    """Write a scratch file that the caller renames or links; after an error it is removed.
+
+    Once it is renamed the name may be another process's, which replaces the file again.
+    """
     scratch.unlink(missing_ok=True)
     try:
         with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
@@ -159,8 +163,9 @@ def _filled(
             if durable:
                 os.fsync(file.fileno())
         yield
-    finally:
+    except BaseException:
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
+        raise
     if durable:
         sync_directory(scratch.parent)

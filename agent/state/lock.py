@@ -102,45 +102,31 @@ class StateDirectory:
 
 @contextmanager
 def lock_file(path: Path, within: float) -> Iterator[None]:
-    """Hold the lock of a file within this context; its holder may replace it once.
+    """Hold the lock of a file within this context; its holder may replace the file once.
 
-    ``within``: seconds to wait for another process.  A file that does not exist is not locked.
+    ``within``: seconds to wait for another process.
 
     :raises OSError: the file can't be opened, or another process holds the lock for longer.
     """
     give_up = time.monotonic() + within
-    try:
-        while (descriptor := _lock_now(path)) is None:
-            if time.monotonic() > give_up:
-                text = f"is locked by another process for over {within:g} s"
-                raise OSError(errno.EWOULDBLOCK, text, str(path))
-            time.sleep(LOOK_EVERY)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    while True:
+        with os.fdopen(files.open_file(path, os.O_RDONLY)) as file:
+            if _has_locked(file.fileno(), path):
+                yield
+                return
+        if time.monotonic() > give_up:
+            text = f"is locked by another process for over {within:g} s"
+            raise OSError(errno.EWOULDBLOCK, text, str(path))
+        time.sleep(LOOK_EVERY)
 
 
-def _lock_now(path: Path) -> int | None:
-    """Return the descriptor that holds the lock of a file.
-
-    ``None`` if another process holds it, or has replaced the file meanwhile.
-    """
-    descriptor = files.open_file(path, os.O_RDONLY)
+def _has_locked(descriptor: int, path: Path) -> bool:
+    """Return whether the file is locked now, and was not replaced before it was locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return descriptor
     except BlockingIOError:
-        pass
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
+        return False
+    return os.path.samestat(os.fstat(descriptor), path.stat())
 
 
 def _holder(inode: int) -> str:

@@ -134,40 +134,37 @@ class HostStatus:
     """Called in the loop's thread after each period."""
     _tries: int = 0
     _retry_is_set: bool = False
-    _is_unread: bool = False
-    """Whether the document could not be read, and the status was not changed since."""
+
+    @property
+    def disabled(self) -> bool | None:
+        """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
+        return self.current.disabled
 
     def load_status(self) -> None:
-        """Load the saved status.
+        """Load the saved status; it is unknown if the document can't be read, which is a problem.
 
-        A document that can't be read now is a problem, and the status is unknown.
+        Without a registry a host that has no status yet begins with one, which commands can change.
         """
         try:
-            saved = self._read_saved()
+            self.current = self._read_saved() or self.current
         except Unusable as err:
-            if self.document.problem != str(err):
-                LOG.warning("The status of this host is unknown: %s", err)
-            self._is_unread, self.document.problem = True, str(err)
+            LOG.warning("The status of this host is unknown: %s", err)
+            self.document.problem = str(err)
             return
-        self._is_unread, self.document.problem = False, ""
-        self.current = saved or ServiceStatus()
         if self.alone and self.disabled is None:
-            self.current = ServiceStatus(record_version=UNTOUCHED)
+            self._keep(ServiceStatus(record_version=UNTOUCHED))
 
     def follow_saved(self) -> None:
         """On a host without a registry: take over the status that a command has saved last."""
         with self.lock:
-            if self._is_unread:
-                self.load_status()
-                return
             try:
                 saved = self._read_saved()
-            except Unusable:  # the next change of the status reports it
+            except Unusable:  # a later change of the status reports it
                 return
-            if saved is None:
-                self._keep(self.current)  # the document was lost
-            elif saved != self.current and _version(saved) >= _version(self.current):
-                self.current = saved
+            if saved is None or _version(saved) < _version(self.current):
+                self._keep(self.current)  # it was lost, or the disk was full
+            elif saved != self.current:
+                self.current, self.document.problem = saved, ""
                 LOG.info("This host is %s, as a command has saved", saved)
                 self._note_decision()
                 self.loop.post(self._write_trait)
@@ -186,18 +183,12 @@ class HostStatus:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Hold the locks of the status, which begins with what a command has saved last."""
-        with ExitStack() as held:
-            held.enter_context(self.lock)
+        with self.lock, ExitStack() as held:
             if self.alone:
                 with suppress(OSError):  # a command that hangs delays a change, and prevents none
                     held.enter_context(lock_file(self.document.path, LOCKED_WITHIN))
                 self.follow_saved()
             yield
-
-    @property
-    def disabled(self) -> bool | None:
-        """Whether the host is disabled; ``None`` if unknown: then the trait is left as it is."""
-        return self.current.disabled
 
     # -- events
 
@@ -247,8 +238,8 @@ class HostStatus:
 
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
-        if self.document.problem and not self._is_unread:
-            with self.lock:
+        if self.document.problem and self.disabled is not None:
+            with self._changing():
                 self._keep(self.current)
         if self.waiting is not None and all(_write_error(report) is None for report in reports):
             self.waiting, self._tries = None, 0
@@ -315,7 +306,7 @@ class HostStatus:
 
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
-        self.current, self._is_unread = status, False
+        self.current = status
         self.document.save_or_warn(
             asdict(status), "the status of this host would be lost at a restart"
         )

@@ -4,16 +4,15 @@ import os
 import pwd
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.registry.checks import StatusChange, degraded_text, require_host
+from agent.registry.checks import StatusChange, degraded_text
 from agent.registry.control import Control
 from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.observed_service import ObservedService, observed_services
@@ -31,8 +30,7 @@ from agent.switching.host_status import (
     status_document,
 )
 from computectl.shared.command_session import Session
-from computectl.shared.errors import CommandError
-from computectl.status import ObservedStatus, observed_status
+from computectl.status import observed_status
 from reportclient.errors import PlacementError
 
 
@@ -56,96 +54,65 @@ class OwnService:
     session: Session
 
     def list_services(self) -> list[ServiceRecord]:
-        """Return the record; nothing if no agent has run here."""
-        record = self._record()
-        return [] if record is None else [record]
+        """Return the record.  :raises CommandError: no agent has run here."""
+        return [self.get_service(self.session.settings.host)]
 
     def get_service(self, host: str) -> ServiceRecord:
-        """Return the record.  :raises UnknownHost: it is another host, or no agent has run here."""
-        require_host(host)
-        record = self._record()
-        if record is None or record.host != host:
+        """Return the record.
+
+        :raises UnknownHost: it is another host.
+        :raises RecordUnusable: ``service.json`` can't be read.
+        :raises CommandError: no agent has run here.
+        """
+        settings = self.session.settings
+        if host != settings.host:
             raise UnknownHost(f"no service has the host name {host}")
-        return record
+        agent, document = observed_status(self.session), status_document(settings.state_path)
+        written, service = agent.written, agent.written.service
+        try:
+            status = saved_status(document)
+        except Unusable as err:
+            raise RecordUnusable(str(err)) from err
+        return ServiceRecord(
+            1,
+            self.session.compute_id() or "",
+            host,
+            disabled=bool(status.disabled),
+            disabled_reason=status.reason,
+            disabled_at=_time(document.path.stat().st_mtime) if status.disabled else None,
+            rpc_version=VERSION_6 if service.rpc == SERVING else None,
+            last_seen=_time(agent.now if agent.alive else written.updated),
+            silent_for=0.0 if agent.alive else None,
+            roots=service.roots,
+            address=agent_address(settings.state_path),
+            version=status.record_version or 1,
+            attached=settings.rules.attached,
+            agent_version=written.agent_version,
+            degraded=degraded_text(written.problems()),
+        )
 
     def set_status(self, change: StatusChange) -> ServiceRecord:
         """Save the status.  :raises RecordUnusable: that is not possible."""
-        self.get_service(change.host)
         change_saved_status(self.session.settings.state_path, change)
         return self.get_service(change.host)
 
-    def set_forced_down(
-        self,
-        host: str,
-        *,
-        forced_down: bool,  # noqa: ARG002
-        expected_version: int | None = None,  # noqa: ARG002
-    ) -> ServiceRecord:
+    def set_forced_down(self, host: str, **_: Any) -> ServiceRecord:
         """:raises InputRefused: there is nobody who would see it."""
         raise InputRefused(
             f"{host} has no registry ([registry] access = direct) that could count it as down"
         )
 
-    def delete(self, host: str, *, uuid: str | None = None) -> None:  # noqa: ARG002
+    def delete(self, host: str, **_: Any) -> None:
         """Remove the files of an agent that does not run.  :raises StillUp: it runs."""
-        record = self.get_service(host)
-        if record.is_up():
-            raise StillUp(f"{host} is up, at {record.address}: stop its agent")
+        if self.get_service(host).is_up():
+            raise StillUp(f"{host} is up: stop its agent")
         state = self.session.settings.state_path
         for path in (status_document(state).path, state / FILE_NAME):
-            try:
-                files.remove(path)
-            except OSError as err:
-                why = files.describe_error(err)
-                raise RecordUnusable(f"{path} can't be removed: {why}") from err
-
-    def _record(self) -> ServiceRecord | None:
-        settings, agent = self.session.settings, self._agent()
-        document = status_document(settings.state_path)
-        try:
-            saved = saved_status(document)
-        except Unusable as err:
-            raise RecordUnusable(str(err)) from err
-        changed_at = _changed_at(document.path)
-        if agent is None and changed_at is None:
-            return None
-        record = ServiceRecord(
-            1,
-            self.session.compute_id() or "",
-            settings.host,
-            disabled=bool(saved.disabled),
-            disabled_reason=saved.reason,
-            disabled_at=changed_at if saved.disabled else None,
-            address=agent_address(settings.state_path),
-            version=saved.record_version or 1,
-            attached=settings.rules.attached,
-        )
-        if agent is None:
-            return record
-        written = agent.written
-        return replace(
-            record,
-            last_seen=datetime.fromtimestamp(agent.now if agent.alive else written.updated, UTC),
-            silent_for=0.0 if agent.alive else None,
-            rpc_version=VERSION_6 if written.service.rpc == SERVING else None,
-            roots=written.service.roots,
-            agent_version=written.agent_version,
-            degraded=degraded_text(written.problems()),
-        )
-
-    def _agent(self) -> ObservedStatus | None:
-        try:
-            return observed_status(self.session)
-        except CommandError:
-            return None
+            files.remove(path)
 
 
-def _changed_at(path: Path) -> datetime | None:
-    """Return when a file was replaced last; ``None`` if there is none."""
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return None
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 class Services:

@@ -57,11 +57,6 @@ def _replaced(path: Path) -> None:
         files.replace(path, path.read_bytes() + b"3")
 
 
-def test_a_file_that_is_not_there_is_not_locked(tmp_path: Path) -> None:
-    with lock_file(tmp_path / "file", 0.0):
-        assert os.listdir(tmp_path) == []
-
-
 # -- while the agent runs
 
 
