@@ -181,6 +181,7 @@ def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
 
 
 def test_a_status_that_cant_be_read_is_said(host: AgentHost) -> None:
+    registries.reported(host.directory / "state")
     (host.directory / "state" / "service.json").write_bytes(b"{")
     err = one_line(host.ctl("service", "list"), 1)
     assert "service.json is damaged" in err and "which replaces a damaged file" in err
