@@ -83,8 +83,9 @@ class Report:
 
     host: str
     address: str
-    """From :func:`agent.switching.heartbeat.agent_address`.  It has to be the same after a restart of
-    the agent: with another one the restarted agent is refused until the old one counts as down."""
+    """From :func:`agent.switching.heartbeat.agent_address`.  It has to be the same after a restart
+    of the agent: with another one the restarted agent is refused until the old one counts as down.
+    """
     rpc_version: str | None = None
     roots: tuple[str, ...] = ()
     """The UUIDs of the root providers; sorted, and each once, whatever the caller gave."""

@@ -101,6 +101,7 @@ def test_a_trait_that_was_written_is_told_by_the_status() -> None:
 
 def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
     service, heard = service_of(Report("node"))
+    service.status.current = ServiceStatus(disabled=False)
     service.status.document.problem = "it is tried again in each period"
     service.period()
     assert any("none/service.json can't be written" in text for text in heard[-1][0].texts())

@@ -44,7 +44,7 @@ def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: 
 
 
 def test_another_users_file_is_no_matter_of_compute_registry() -> None:
-    lost = RecordUnusable("/var/lib/x/record.json can't be read: Permission denied")
+    lost = RecordUnusable("/var/lib/x/service.json can't be read: Permission denied")
     assert "the user of compute-agent" in as_command_error(lost, "a.conf").next_step
     away = RegistryUnavailable("compute-registry: no answer")
     assert "is compute-registry up" in as_command_error(away, "a.conf").next_step
