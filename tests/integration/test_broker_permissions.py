@@ -23,7 +23,6 @@ from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.errors import SignatureRefused
 from compute_registry.broker_users import commands
-from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RecordingAgent, RegistryProcess, recording_agent
 from tests.waiting import eventually
@@ -187,10 +186,3 @@ def test_whoever_gets_a_call_of_another_host_can_not_answer_it(
             calling.result(60)
     assert agent.asked == [True]
     server.stop(5)
-
-
-def test_the_page_shows_what_the_command_prints() -> None:
-    page = (REPOSITORY / "docs" / "security.rst").read_text().partition(":name: rabbitmq-users")[2]
-    block = page.partition("\n\n")[2].partition("\n\n")[0].replace("\\\n", " ")
-    shown = [shlex.split(line) for line in block.splitlines()]
-    assert shown == [shlex.split(line) for line in commands(["host1"], "nova", "/")]

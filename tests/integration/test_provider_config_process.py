@@ -143,10 +143,6 @@ class Story:
             "    - CUSTOM_SLOT: {total: 0}\n"
         )
 
-    def twice(self) -> None:
-        for name in ("a", "b"):
-            (self.files / f"{name}.yaml").write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD"))
-
     def good(self) -> None:
         for path in self.files.iterdir():
             path.unlink()
@@ -171,11 +167,11 @@ def story(placement: RealPlacement, tmp_path: Path) -> Story:
 
 
 def test_every_command_says_what_the_document_says(story: Story) -> None:
-    deeds = {name: getattr(story, name) for name in ("slip", "twice", "good")}
+    deeds = {name: getattr(story, name) for name in ("slip",)}
     written, real = Uuids(), Uuids()
     for command, output in replayed(DOCUMENT, deeds, story.run):
         assert real.numbered(output) == written.numbered(command.output), command.words
-    assert len(list(steps(DOCUMENT))) > 6
+    assert len(list(steps(DOCUMENT))) == 3
 
 
 def test_the_example_is_the_one_in_the_document_and_is_applied(

@@ -27,13 +27,6 @@ def test_a_hypervisor_gets_few_packages() -> None:
     assert not names & ELSEWHERE
 
 
-def test_the_page_says_what_the_largest_are_for() -> None:
-    table = PAGE.read_text().partition("What it installs\n")[2]
-    listed = re.findall(r"^``([\w.-]+)`` +[\d.]+ +\S", table, re.MULTILINE)
-    assert len(listed) == 10
-    assert set(listed) <= set(list(packages_of("libvirt"))[:15]), "their sizes differ a little"
-
-
 def test_a_source_distribution_has_the_folders_of_the_readme() -> None:
     texts = ((REPOSITORY / name).read_text() for name in ("README.rst", "setup.cfg", "MANIFEST.in"))
     readme, setup, manifest = texts
