@@ -167,9 +167,8 @@ def story(placement: RealPlacement, tmp_path: Path) -> Story:
 
 
 def test_every_command_says_what_the_document_says(story: Story) -> None:
-    deeds = {name: getattr(story, name) for name in ("slip",)}
     written, real = Uuids(), Uuids()
-    for command, output in replayed(DOCUMENT, deeds, story.run):
+    for command, output in replayed(DOCUMENT, {"slip": story.slip}, story.run):
         assert real.numbered(output) == written.numbered(command.output), command.words
     assert len(list(steps(DOCUMENT))) == 3
 
@@ -219,7 +218,8 @@ def test_check_lists_errors_and_warnings_for_programs(story: Story) -> None:
 
 
 def test_check_without_a_name_looks_where_the_agent_looks(story: Story) -> None:
-    story.twice()
+    for name in ("a", "b"):
+        (story.files / f"{name}.yaml").write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD"))
     said = story.host.ctl("provider-config", "check")
     assert said.code == 2
     assert f"{story.files}/b.yaml:3: " in said.err
