@@ -33,7 +33,7 @@ LINES = {
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "30 files and 144 functions", "37 files and 238 functions"
+QUIET, CHANGED = "28 files and 132 functions", "36 files and 240 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 
