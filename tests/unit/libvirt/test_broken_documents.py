@@ -319,10 +319,13 @@ def test_a_start_without_cells_offers_no_hugepages_as_other_memory(binding, star
     assert totals(report(driver, later), NODE)["MEMORY_MB"] == 40000, "less is less"
 
 
-def test_a_new_host_whose_capabilities_are_broken_offers_no_memory_yet(binding, start):
-    binding.answers["getCapabilities"] = cut(whole_host())
+@pytest.mark.parametrize("document", ["", "rubbish <", cut(whole_host())])
+def test_a_new_host_whose_capabilities_are_broken_has_no_memory(binding, start, document):
+    binding.answers["getCapabilities"] = document
     driver = start()
-    assert "MEMORY_MB" not in totals(report(driver), NODE)
+    tree = report(driver)
+    assert set(totals(tree, NODE)) == {"VCPU", "DISK_GB"}
+    assert not {name for name in tree.data(NODE).traits if name.startswith("HW_CPU_")}
     assert {"capabilities", "MEMORY_MB"} <= set(driver.degraded("host1"))
 
 

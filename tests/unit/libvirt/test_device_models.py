@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import os_traits
@@ -29,7 +28,6 @@ from drivers.libvirt.facts.guest_models import (
 from tests.unit.libvirt.fake_binding import DATA
 from tests.unit.libvirt.hosts import ARCH_TRAITS
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 PC, Q35 = ((DATA / f"domain-{name}.xml").read_text() for name in ("pc", "q35"))
 ASKED = (GuestType("x86_64", "pc", "kvm"), GuestType("x86_64", "q35", "kvm"))
 NEW = Versions(11_000_000, 10_000_000)
@@ -194,15 +192,6 @@ def test_the_hosts_own_architecture_is_asked_about_where_it_has_such_guests():
         for domain in arch.findall("domain[@type='kvm']"):
             arch.remove(domain)
     assert guest_types(without, "kvm") == ()
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared examples are not here")
-def test_the_shared_examples_are_read():
-    texts = [path.read_text() for path in SHARED.glob("*domcaps*.xml")]
-    assert texts
-    for text in texts:
-        found = told(text)
-        assert "VIRTIO" in those(found, BUSES) and set(found) <= set(os_traits.get_traits())
 
 
 def test_only_the_secrets_that_the_operator_lets_guests_have_are_told():

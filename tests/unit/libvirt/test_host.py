@@ -109,14 +109,6 @@ def test_what_can_not_change_is_asked_for_once_per_connection(host, binding):
     assert calls.count("baselineCPU") == 2
 
 
-def test_a_hypervisor_without_a_cpu_map_has_none_and_other_errors_are_told(host, binding):
-    binding.refused["getCPUMap"] = FakeLibvirtError("not supported", 3)
-    assert cpu_map(host) is None
-    binding.refused["getCPUMap"] = FakeLibvirtError("out of luck")
-    with pytest.raises(DriverNotReady, match="out of luck"):
-        cpu_map(host)
-
-
 def test_persistent_memory_namespaces_with_a_name_that_guests_can_have_are_listed(host, tmp_path):
     assert host.read_files("names", namespace_names) == set()
     modes = {"ns0": "dax", "": "dax", "ns2": "dax", "ns3": "memory", "ns4": "raw"}
@@ -245,15 +237,18 @@ def test_what_is_asked_no_more_has_not_failed(host, binding):
     assert sources.failed() == {}
 
 
-def test_a_driver_without_memory_statistics_has_node_info(host, binding):
-    binding.refused["getMemoryStats"] = FakeLibvirtError("not supported", 3)
-    assert memory_kib(host) == 1024
-
-
-def test_other_errors_about_memory_are_not_answered_from_elsewhere(host, binding):
-    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck", 1)
+@pytest.mark.parametrize(
+    ("call", "asked", "instead"),
+    [("getMemoryStats", memory_kib, 1024), ("getCPUMap", cpu_map, None)],
+)
+def test_a_call_that_is_not_supported_has_a_substitute_and_other_errors_none(
+    host, binding, call, asked, instead
+):
+    binding.refused[call] = FakeLibvirtError("not supported", 3)
+    assert asked(host) == instead
+    binding.refused[call] = FakeLibvirtError("out of luck")
     with pytest.raises(DriverNotReady, match="out of luck"):
-        memory_kib(host)
+        asked(host)
 
 
 def test_no_error_holds_a_connection(host, binding):

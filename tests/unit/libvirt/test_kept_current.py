@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from tests.unit.libvirt.fake_binding import (
     FakeLibvirt,
     FakeLibvirtError,
 )
-from tests.unit.libvirt.hosts import NODE, new_tree, update
+from tests.unit.libvirt.hosts import NODE, update
 from tests.unit.libvirt.test_disk import pool
 from tests.waiting import eventually
 
@@ -94,18 +93,6 @@ def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
 def test_a_pool_that_goes_between_list_and_read_is_left_out(make, binding):
     binding.answers["listAllStoragePools"] = [FakeDomain(None), vms(50)]
     assert disk(update(make())) == 50
-
-
-def test_pools_that_can_not_be_listed_keep_the_last_size_and_are_named(make, binding):
-    driver = make()
-    update(driver)
-    binding.refused["listAllStoragePools"] = FakeLibvirtError("the mon is away")
-    binding.connections[0].happen("storagePool", 1)
-    assert disk(update(driver)) == 50
-    assert "the mon is away" in driver.degraded("host1")["storage pools"]
-    del binding.refused["listAllStoragePools"]
-    update(driver)
-    assert driver.degraded("host1") == {}
 
 
 def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
@@ -196,21 +183,6 @@ def test_how_long_each_source_took_is_told(make):
     asked = {"capabilities", "memory", "storage pools", "domain capabilities of x86_64 on pc, kvm"}
     assert asked <= set(driver.took())
     assert all(seconds >= 0 for seconds in driver.took().values())
-
-
-def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_again(make, binding):
-    binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
-    driver = make()
-    tree = new_tree()
-    tree.add_traits(NODE, "COMPUTE_STORAGE_BUS_SATA")
-    update(driver, tree)
-    assert tree.has_traits(NODE, ["COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_VIRTIO"])
-    assert "operation forbidden" in str(driver.degraded("host1"))
-    del binding.refused["getDomainCapabilities"]
-    data = Path(__file__).with_name("data")
-    binding.answers["getDomainCapabilities"] = (data / "domain-pc.xml").read_text()
-    assert update(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
-    assert driver.degraded("host1") == {}
 
 
 # -- whose disk

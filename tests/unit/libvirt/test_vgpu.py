@@ -99,12 +99,6 @@ def test_a_type_that_no_device_has_is_told():
     assert report.notes["mdev type nvidia-35"] == "is not available on 0000:99:00.0"
 
 
-def test_a_gpu_is_below_its_cell():
-    listed = [pci(A, GPU, types={"t": 1}, cell=1)]
-    tree = written(new_tree(), look(*listed), report_numa="nested", **enabled("t"))
-    assert tree.data(tree.data(NAMES[0]).parent_uuid).name == f"{NODE}_numa1"
-
-
 # -- the old place
 
 
@@ -186,10 +180,3 @@ def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
 def test_what_is_wrong_is_named_with_its_group(tmp_path, old, new, words):
     with pytest.raises(ValueError, match=words):
         NodeDevices.from_context(context(tmp_path, TWO.replace(old, new)))
-
-
-def test_traits_that_operators_set_on_gpus_stay():
-    tree = written(new_tree(), look(*gpus()), **enabled("nvidia-35"))
-    tree.add_traits(NAMES[0], "CUSTOM_NVIDIA_35")
-    tree = written(tree, look(*gpus()), **enabled("nvidia-35"))
-    assert tree.data(NAMES[0]).traits == {"CUSTOM_NVIDIA_35"}
