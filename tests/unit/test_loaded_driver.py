@@ -206,6 +206,7 @@ class Mute(Exception):
         (SystemExit(3), "SystemExit: 3"),
         (KeyError("x"), "KeyError: 'x'"),
         (Mute(), "Mute (its text can't be read)"),
+        (ValueError("x" * 100_000), f"{'x' * 1000}... (100,000 characters in all)"),
     ],
 )
 def test_every_error_has_words(err: BaseException, said: str) -> None:
