@@ -11,7 +11,7 @@ import pytest
 
 from agent.service import Service
 from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
-from drivers.deadline import Calls, DriverHangs
+from drivers.deadline import Calls
 from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
@@ -122,16 +122,6 @@ def test_what_would_end_a_program_is_the_drivers_mistake(error: BaseException) -
     driver.update_provider_tree = raises  # type: ignore[method-assign]
     said = told(service_with(driver))
     assert f"driver mine: update_provider_tree(a) raised {type(error).__name__}" in said
-
-
-@pytest.mark.slow
-def test_of_a_thread_safe_driver_only_the_same_call_waits(for_ever: threading.Event) -> None:
-    calls = Calls(SOON, thread_safe=True)
-    with pytest.raises(DriverHangs):
-        calls("update_provider_tree", for_ever.wait, node="a")
-    assert calls("update_provider_tree", lambda: 7, node="b") == 7
-    with pytest.raises(DriverHangs, match="has not returned for"):
-        calls("update_provider_tree", lambda: 7, node="a")
 
 
 @pytest.mark.parametrize("thread_safe", [False, True])

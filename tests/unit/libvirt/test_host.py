@@ -266,13 +266,6 @@ def test_no_error_holds_a_connection(host, binding):
         error = error.__cause__ or error.__context__
 
 
-@pytest.mark.slow
-def test_closing_is_bounded_and_done_by_the_thread_that_owns_the_connection(host, binding):
-    host.hostname()
-    host.close()
-    assert binding.connections[0].closed_by in binding.threads
-
-
 def test_the_file_system_of_a_path_that_is_not_there_is_its_nearest_parents(host, tmp_path):
     (tmp_path / "var").mkdir()
     size = size_of(host, Path("/var/lib/not/there"))

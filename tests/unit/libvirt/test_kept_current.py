@@ -8,7 +8,6 @@ import uuid
 
 import pytest
 
-from drivers.abilities import Timed
 from drivers.api import DriverNotReady, ProviderTree
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
@@ -64,16 +63,6 @@ def test_a_quiet_period_costs_four_calls(make, binding):
     assert asked(binding, driver, tree) == QUIET
     binding.connections[0].happen("nodeDevice", 0, 0, 0)
     assert asked(binding, driver, tree) == QUIET
-
-
-def test_a_pools_event_has_pools_read_again_and_nothing_else(make, binding):
-    driver = make()
-    tree = update(driver)
-    binding.answers["listAllStoragePools"] = [vms(60)]
-    assert disk(update(driver)) == 50
-    binding.connections[0].happen("storagePool", 1)
-    assert sorted(asked(binding, driver, tree)) == sorted([*QUIET, "listAllStoragePools"])
-    assert disk(update(driver)) == 60
 
 
 def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
@@ -176,15 +165,6 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
     driver.cleanup_host("host")
 
 
-def test_how_long_each_source_took_is_told(make):
-    driver = make()
-    assert isinstance(driver, Timed)
-    update(driver)
-    asked = {"capabilities", "memory", "storage pools", "domain capabilities of x86_64 on pc, kvm"}
-    assert asked <= set(driver.took())
-    assert all(seconds >= 0 for seconds in driver.took().values())
-
-
 # -- whose disk
 
 
@@ -230,16 +210,6 @@ def capabilities(uuid_of_host: str) -> str:
     return f"<capabilities><host><uuid>{uuid_of_host}</uuid></host></capabilities>"
 
 
-def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
-    binding.answers["getCapabilities"] = capabilities("first")
-    driver = make("")
-    tree = update(driver)
-    binding.answers["getHostname"] = "node-2"
-    binding.answers["getCapabilities"] = capabilities("second")
-    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
-        update(driver, tree)
-
-
 @pytest.mark.slow
 def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
@@ -252,7 +222,7 @@ def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("second")
     binding.lose_connections()
     asked = len(binding.calls)
-    with pytest.raises(DriverNotReady, match="another host answers"):
+    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
         update(driver)
     assert "another host answers: node-2" in str(said.get(timeout=60))
     eventually(lambda: binding.calls[asked:].count("getCapabilities") > 2)

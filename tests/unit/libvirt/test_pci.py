@@ -137,15 +137,11 @@ def test_a_card_without_an_iommu_still_has_vgpus():
 # -- what excludes each other
 
 
-def test_a_pf_that_is_named_with_its_vfs_gives_way_and_is_told():
-    entries = {"product_id": "1572"}, {"product_id": "154c"}
+@pytest.mark.parametrize(
+    "entries", [[{"product_id": "1572"}, {"product_id": "154c"}], [{"vendor_id": "8086"}]]
+)
+def test_a_pf_that_is_named_with_its_vfs_gives_way_and_is_told(entries):
     report = report_of(new_tree(), look(*CARD), **chosen(*entries))
-    assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_8086_154C"}]
-    assert "not reported beside its VFs" in report.notes[f"PCI device {PF}"]
-
-
-def test_a_pf_that_one_entry_matches_with_its_vfs_is_told_too():
-    report = report_of(new_tree(), look(*CARD), **chosen({"vendor_id": "8086"}))
     assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_8086_154C"}]
     assert "not reported beside its VFs" in report.notes[f"PCI device {PF}"]
 
@@ -371,28 +367,6 @@ def test_a_group_is_of_one_class_and_one_set_of_traits_and_never_of_one_time_use
     assert sorted(sum(totals(tree, name).values()) for name in names(tree)) == [1, 1, 1, 5]
     assert f"{NODE}_0000:02:00.0" in names(tree)
     assert max(map(len, names(tree))) < 150
-
-
-def allocations(tree, **held):
-    return {
-        who: {"allocations": {tree.data(name).uuid: {"resources": dict(parts)}}}
-        for who, (name, parts) in held.items()
-    }
-
-
-def test_allocations_move_into_a_group_and_out_again():
-    one, group = chosen({"vendor_id": "10de"}), chosen({"vendor_id": "10de"}, group_devices=True)
-    tree = written(new_tree(), look(*MANY), **one)
-    parts = {"CUSTOM_PCI_10DE_1EB8": 1}
-    held = allocations(tree, a=(f"{NODE}_0000:00:00.0", parts), b=(f"{NODE}_0000:03:00.0", parts))
-    tree = written(tree, look(*MANY), held, **group)
-    uuid = child_uuid(ROOT, "all_CUSTOM_PCI_10DE_1EB8")
-    assert [held[who]["allocations"] for who in "ab"] == [{uuid: {"resources": parts}}] * 2
-    assert len(names(tree)) == 1
-    tree = written(tree, look(*MANY), held, **one)
-    places = [place for who in "ab" for place in held[who]["allocations"]]
-    assert len(set(places)) == 2 and uuid not in places
-    assert len(names(tree)) == 8
 
 
 REMOTE = "COMPUTE_REMOTE_MANAGED_PORTS"
