@@ -106,7 +106,7 @@ def test_reshape_failed_is_raised_as_novas_drivers_raise_it() -> None:
     assert str(ReshapeFailed()) == ""
 
 
-def test_the_lock_is_one_object_of_all_trees_also_after_a_refused_population() -> None:
+def test_the_lock_is_one_object_also_after_a_refused_population() -> None:
     tree = ProviderTree()
     lock = tree.lock
     with lock, pytest.raises(ValueError, match="nowhere"):
@@ -257,7 +257,7 @@ def test_a_name_that_another_host_has_too_is_told_with_the_name() -> None:
     assert told.startswith("nvme0n1: Placement already has a provider named nvme0n1")
 
 
-def test_free_memory_as_total_is_written_each_time_and_the_contract_shows_it() -> None:
+def test_free_memory_as_total_is_written_each_time_and_breaks_the_contract() -> None:
     agent = Agent(FakePlacement(), Small(offers_what_is_free))
     assert all(len(agent.period().done) >= 1 for _ in range(3))
     context = DriverContext("host1", Path("/nonexistent"))

@@ -87,7 +87,7 @@ def test_a_driver_that_hangs_in_the_first_period_is_named(
 
 
 @pytest.mark.slow
-def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
+def test_a_driver_that_hangs_at_its_start_may_be_started_again(
     for_ever: threading.Event,
 ) -> None:
     service = service_with(Hanging("init_host", for_ever))

@@ -197,7 +197,7 @@ def test_without_a_distribution_the_module_and_class_are_named(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "call"), [("t-import-hangs", "import"), ("t-hangs", "")])
-def test_a_driver_that_hangs_when_it_is_loaded_may_be_well_at_the_next_start(
+def test_a_driver_that_hangs_when_it_is_loaded_is_not_ready(
     acme, context, name: str, call: str
 ) -> None:
     context.conf.register_opts(CALL_OPTS, "compute")

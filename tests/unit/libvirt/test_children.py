@@ -156,14 +156,6 @@ def gpu(n=0, total=4, **fields):
     return ReportedProvider(f"{NODE}_pci_0000_84_0{n}_0", inventory, from_root=from_root, **fields)
 
 
-def test_a_class_that_leaves_the_root_for_devices_asks_for_a_reshape_first(tree):
-    tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
-    before = tree.freeze()
-    with pytest.raises(ReshapeNeeded, match="VGPU moves"):
-        write_report(tree, NODE, HostReport(DISK, {}, [gpu()]), None)
-    assert tree.freeze() == before
-
-
 def test_guests_go_with_their_class_to_the_first_device_with_room(tree):
     tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
     guests = {

@@ -92,7 +92,7 @@ def those(found: dict[str, bool], prefix: str) -> set[str]:
     }
 
 
-def test_every_trait_of_os_traits_is_told_by_somebody_or_is_known_not_to_be():
+def test_every_compute_trait_is_reported_or_listed_as_not_ours():
     by_others = set(CAPABILITY_TRAITS.values()) | ARCH_TRAITS
     ours = set(told(full_document()))
     told_of = {name for name in ours | by_others | NOT_OURS if name.startswith("COMPUTE_")}
@@ -178,7 +178,7 @@ def test_each_architecture_has_its_own_models():
 CAPABILITIES = fromstring((DATA / "capabilities-x86_64.xml").read_text())
 
 
-def test_the_hosts_own_architecture_is_asked_about_where_it_has_such_guests():
+def test_guest_types_are_those_of_the_hosts_own_architecture():
     (only,) = guest_types(CAPABILITIES, "kvm")
     assert only == GuestType("x86_64", "pc", "kvm")
     assert guest_types(CAPABILITIES, "lxc") == guest_types(fromstring("<x/>"), "kvm") == ()

@@ -70,7 +70,7 @@ def test_a_hypervisor_without_node_devices_has_none(binding, make):
     assert "node devices" not in driver.degraded("host1")
 
 
-def test_guests_are_read_again_when_one_gets_a_device_and_not_in_every_period(binding, make):
+def test_guests_are_read_again_only_when_a_guest_gets_a_device(binding, make):
     binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
     driver = make(PCI.replace("}", ', "one_time_use": "yes"}'))
     tree = update(driver)
@@ -96,7 +96,7 @@ def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, m
     assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
 
 
-def test_a_libvirt_that_knows_no_defined_devices_lists_those_that_are_there(binding, make):
+def test_a_libvirt_without_defined_devices_lists_all_devices(binding, make):
     def listed(flags):
         if flags & 1 << 31:
             raise FakeLibvirtError("unsupported flags", binding.VIR_ERR_INVALID_ARG)

@@ -204,7 +204,7 @@ def test_what_changes_while_it_is_asked_for_is_asked_for_again(events):
     assert sources.fetch("pools", asked, until_event=POOLS) == 2
 
 
-def test_a_failure_is_asked_about_again_and_the_last_answer_stands_meanwhile(events):
+def test_a_source_that_fails_keeps_its_answer_and_is_asked_again(events):
     sources, asked = Sources(SimpleNamespace(events=events)), CpuAndMemoryAnswer()
     sources.fetch("pools", asked, until_event=POOLS)
     events.changed(POOLS)

@@ -41,7 +41,7 @@ def test_cpus_that_change_their_class_are_in_one_class_of_each_write(numa, befor
     assert totals(later, name)[new] == (4 if numa else 8)
 
 
-def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roots():
+def test_cpus_in_use_on_the_root_are_not_offered_in_cells():
     tree = written(new_tree(), LOOK, policy=SHARED)
     held = {"a": {"allocations": {ROOT: {"resources": {VCPU: 2, "MEMORY_MB": 64}}}}}
     later = written(tree, LOOK, held, policy=DEDICATED, **NESTED)

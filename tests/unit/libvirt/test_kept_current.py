@@ -135,7 +135,7 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
 
 
 @pytest.mark.slow
-def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
+def test_a_device_that_hangs_costs_its_own_part_and_a_pool_likewise(tmp_path):
     binding = Hanging()
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3))
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
@@ -185,7 +185,7 @@ def with_sharing(tree: ProviderTree) -> ProviderTree:
 
 
 @pytest.mark.parametrize(("text", "own"), [(SHARED, False), ("", True)])
-def test_a_sharing_provider_stands_for_the_disk_only_where_that_is_asked_for(make, text, own):
+def test_a_sharing_provider_replaces_the_disk_only_where_configured(make, text, own):
     driver = make(text)
     tree = with_sharing(update(driver))
     tree.add_traits(NODE, "STORAGE_DISK_SSD")

@@ -97,7 +97,7 @@ def test_a_device_that_qemu_can_not_address_is_left_out_and_named():
     assert "PCI domain above ffff" in report.notes["PCI device 10000:01:00.0"]
 
 
-def test_devices_without_an_iommu_group_are_left_out_and_named_once_with_the_next_step():
+def test_devices_without_an_iommu_group_are_left_out_and_named_once():
     listed = pci(DISK_AT, iommu=False), pci("0000:05:00.0", iommu=False), pci("0000:06:00.0")
     report = report_of(new_tree(), look(*listed), **chosen({}))
     assert [one.name for one in report.children] == [f"{NODE}_0000:06:00.0"]
@@ -105,7 +105,7 @@ def test_devices_without_an_iommu_group_are_left_out_and_named_once_with_the_nex
     assert f"{DISK_AT}, 0000:05:00.0; enable" in note and "intel_iommu=on or amd_iommu=on" in note
 
 
-def test_vfs_that_macvtap_can_use_need_no_iommu_group_and_their_pf_and_other_vfs_do():
+def test_only_vfs_that_macvtap_can_use_need_no_iommu_group():
     vfs = [pci(one, NIC_VF, physical=PF, iommu=False) for one in VFS]
     listed = look(pci(PF, NIC, virtual=VFS, iommu=False), *vfs)
     for entry, expected in (
@@ -120,7 +120,7 @@ def test_vfs_that_macvtap_can_use_need_no_iommu_group_and_their_pf_and_other_vfs
         assert (NO_GROUP in report.notes) == (not expected), entry
 
 
-def test_what_is_not_reported_for_neutron_is_not_named_for_want_of_an_iommu():
+def test_a_device_of_neutrons_is_not_named_for_want_of_an_iommu():
     listed = look(pci(PF, NIC, iommu=False))
     assert not report_of(
         new_tree(), listed, **chosen({"product_id": "1572", "physical_network": "net"})
@@ -306,7 +306,7 @@ def test_a_device_whose_cell_is_not_reported_is_below_the_host_and_named(tmp_pat
     assert f"no NUMA cell 7, which {NODE}_{DISK_AT} is on" in problem
 
 
-def test_of_two_devices_with_one_address_the_first_by_name_is_used_and_the_other_named():
+def test_of_two_devices_with_one_address_the_first_by_name_is_used():
     first, second = pci(PF, GPU, types={"nvidia-35": 4}), pci(PF, NIC)
     second = second.replace(f"<name>{node_name(PF)}", "<name>pci_twin")
     for listed in ([first, second], [second, first]):
@@ -356,7 +356,7 @@ def test_they_can_be_one_provider_or_one_for_each_cell(numa, expected):
     assert len(names(tree)) == len(expected) + 2 * (numa == "nested")
 
 
-def test_a_group_is_of_one_class_and_one_set_of_traits_and_never_of_one_time_use():
+def test_a_group_has_one_class_and_one_set_of_traits_and_no_one_time_use():
     entries = (
         {"address": "0000:00:00.0", "traits": "a"},
         {"address": "0000:01:00.0", "resource_class": "B" * 200},

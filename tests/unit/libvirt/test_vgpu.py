@@ -84,7 +84,7 @@ def test_what_is_not_on_a_pci_bus_can_be_divided_too():
     assert found(tree) == {f"{NODE}_css_0_0_0023": {"VGPU": 1}}
 
 
-def test_a_type_that_is_switched_off_goes_and_so_does_a_gpu_with_nothing_left():
+def test_a_type_that_is_switched_off_goes_and_so_does_a_full_gpu():
     tree = written(new_tree(), look(*gpus()), **enabled("nvidia-35"))
     assert found(written(tree, look(*gpus()))) == {}
     assert found(written(tree, look(*gpus(0)), **enabled("nvidia-35"))) == {}
