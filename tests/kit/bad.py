@@ -91,12 +91,6 @@ class CountsItsNodes(GoodDriver):
         return [f"host1-{next(self.counter)}"]
 
 
-@breaks("nodes_keep_their_names_and_uuids", "at most 200 characters")
-class LongNodeName(GoodDriver):
-    def get_available_nodes(self):
-        return ["h" * 201]
-
-
 @breaks("nodes_keep_their_names_and_uuids", "get_nodenames_by_uuid() names ['host2']")
 class TellsOfAnother(GoodDriver):
     def get_nodenames_by_uuid(self):
@@ -139,17 +133,6 @@ class TotalOfNothing(Also):
 class UnknownTrait(Also):
     def also(self, tree, node, cards):
         tree.add_traits(node, "HW_CPU_X86_AVX9000")
-
-
-@breaks(
-    "nodes_have_resources_that_placement_takes",
-    "host1host1",
-    "a provider's name has at most 200 characters",
-)
-class LongProviderName(Also):
-    def also(self, tree, node, cards):
-        if not tree.exists(node * 52):
-            tree.new_child(node * 52, node)
 
 
 @breaks(
@@ -206,31 +189,6 @@ class RemembersWhatItAdded(GoodDriver):
             tree.new_child(name, node)
         self.added = name.endswith("85:00.0") or self.added
         super().report_card(tree, node, name)
-
-
-@breaks(
-    "nothing_is_written_while_nothing_happens",
-    "after a restart",
-    "trait CUSTOM_WARMED_UP: set -> nothing",
-)
-class NeedsToWarmUp(Also):
-    calls = 0
-
-    def also(self, tree, node, cards):
-        self.calls += 1
-        (tree.add_traits if self.calls > 1 else tree.remove_traits)(node, "CUSTOM_WARMED_UP")
-
-    def get_available_nodes(self):
-        self.calls = self.calls or len(self.state_of_last_run())
-        return super().get_available_nodes()
-
-    def state_of_last_run(self):
-        """Only the first driver of this state path thinks that it is warm."""
-        file = self.context.state_path / "warm"
-        if file.exists():
-            return ""
-        file.write_text("yes")
-        return "x"
 
 
 @breaks("order_and_thread_make_no_difference", "in another order", "CUSTOM_FIRST_CARD")

@@ -197,14 +197,6 @@ def test_a_guest_moves_to_one_cell_with_all_it_has(tree):
     assert holds(guests, GUESTS[0]) == holds(guests, GUESTS[1]) == {"DISK_GB": 1}
 
 
-def test_a_guest_that_fits_no_single_cell_is_split(tree):
-    tree.update_inventory(NODE, {**DISK, **BOTH})
-    guests = {GUESTS[0]: held(root={"VCPU": 12, "MEMORY_MB": 1500})}
-    wrote(tree, cells=cells(2), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 8, "MEMORY_MB": 1000}
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 4, "MEMORY_MB": 500}
-
-
 def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
     tree.update_inventory(NODE, {**DISK, **BOTH})
     guests = {
@@ -219,15 +211,6 @@ def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
     assert holds(guests, GUESTS[2], "numa1") == {"VCPU": 7}
     assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 2}, "its home is full by then"
     assert holds(guests, GUESTS[0], "numa2") == {"VCPU": 8}
-
-
-def test_step_and_unit_sizes_of_the_targets_hold(tree):
-    tree.update_inventory(NODE, {**DISK, "VCPU": {"total": 8}})
-    inventory = {"VCPU": {"total": 8, "step_size": 2, "max_unit": 4}}
-    guests = {GUESTS[0]: held(root={"VCPU": 6})}
-    wrote(tree, cells=cells(2, inventory), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 4}
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2}
 
 
 def test_cells_that_go_give_all_back_to_the_root(tree):

@@ -55,13 +55,6 @@ def test_cpus_in_use_on_the_root_are_not_offered_in_cells():
     assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
 
 
-def test_all_cpus_are_dedicated_at_once():
-    some = InventoryPolicy(shared_cpus=frozenset({0, 1}), dedicated_cpus=frozenset(range(2, 8)))
-    tree = written(new_tree(), LOOK, policy=some)
-    later = written(tree, LOOK, policy=DEDICATED)
-    assert totals(later)[PCPU] == 8 and VCPU not in totals(later)
-
-
 def test_a_cell_gives_up_its_own_shared_cpus_only():
     one = InventoryPolicy(shared_cpus=frozenset(range(4, 8)), dedicated_cpus=frozenset(range(4)))
     tree = written(new_tree(), LOOK, policy=SHARED, **NESTED)
