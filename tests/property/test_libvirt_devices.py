@@ -19,13 +19,12 @@ from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.numa import MemoryPolicy
-from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples
 from tests.property.strategies import element
 from tests.unit.libvirt.devices import devices, mdev, net, pci
-from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
+from tests.unit.libvirt.hosts import check, new_tree, reading, two_cells, written
 
 COUNTS = st.sampled_from(["0", "1", "4", "", "-3", "many", "99999999999999"])
 
@@ -146,16 +145,6 @@ found = st.builds(
     maybe(sev),
 )
 numa = st.sampled_from(["off", "nested"])
-
-
-def check(tree):
-    names = [provider.name for provider in tree.freeze().walk()]
-    assert len(names) == len(set(names)) and max(map(len, names)) <= LONGEST_NAME
-    for provider in tree.freeze().walk():
-        assert not [t for t in provider.traits if name_problem(t, "trait")]
-        for name, record in provider.inventory.items():
-            assert name_problem(name, "resource class") is None
-            assert record.total > 0 and record.problem() is None, (provider.name, name)
 
 
 def settled(tree, look, **choice):

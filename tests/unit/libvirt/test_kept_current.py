@@ -14,7 +14,6 @@ from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.fake_binding import (
-    FakeConnection,
     FakeDevice,
     FakeDomain,
     FakeLibvirt,
@@ -91,39 +90,6 @@ def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
     assert driver.degraded("host1") == {}
 
 
-class Hanging(FakeLibvirt):
-    """Whoever asks for pools, or for node devices, waits; all else is answered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hanging = threading.Event()
-        self.go_on = threading.Event()
-
-    def connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
-        super().connect(call, problem)
-        self.connections[-1] = _Hanging(self, self.connections[-1].alive)
-        return self.connections[-1]
-
-
-class _Hanging(FakeConnection):
-    def __init__(self, binding: Hanging, alive: bool) -> None:
-        super().__init__(binding)
-        self.alive = alive
-        self._pools = binding
-
-    def listAllStoragePools(self, _flags: int) -> list[FakeDomain]:
-        self._wait()
-        return [vms(50)]
-
-    def listAllDevices(self, _flags: int) -> list[FakeDevice]:
-        self._wait()
-        return [FakeDevice(pci("0000:04:00.0"))]
-
-    def _wait(self) -> None:
-        if self._pools.hanging.is_set():
-            self._pools.go_on.wait(60)
-
-
 def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     text = binding.answers["getCapabilities"]
     assert '<domain type="kvm" />' in text
@@ -136,14 +102,20 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
 
 @pytest.mark.slow
 def test_a_device_that_hangs_costs_its_own_part_and_a_pool_likewise(tmp_path):
-    binding = Hanging()
+    binding, hanging, go_on = FakeLibvirt(), threading.Event(), threading.Event()
+
+    def listing(*listed):
+        return lambda _flags: (hanging.is_set() and go_on.wait(60), listed)[1]
+
+    binding.answers["listAllStoragePools"] = listing(vms(50))
+    binding.answers["listAllDevices"] = listing(FakeDevice(pci("0000:04:00.0")))
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3))
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
     driver = host.driver(text)
     heard: list[str | None] = []
     driver.watch(heard.append)
     tree = update(driver)
-    binding.hanging.set()
+    hanging.set()
     binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
     binding.connections[0].happen("nodeDevice", 0, 1, 0)
     update(driver, tree)
@@ -160,8 +132,8 @@ def test_a_device_that_hangs_costs_its_own_part_and_a_pool_likewise(tmp_path):
         update(driver, tree)
     assert len(heard) == 2 and heard[1] is not None, "now it is, whatever else hangs"
     binding.down = None
-    binding.hanging.clear()
-    binding.go_on.set()
+    hanging.clear()
+    go_on.set()
     driver.cleanup_host("host")
 
 
