@@ -91,21 +91,6 @@ class CountsItsNodes(GoodDriver):
         return [f"host1-{next(self.counter)}"]
 
 
-@breaks(
-    "nodes_keep_their_names_and_uuids",
-    "get_available_nodes() returned 'host1': a list of names is needed",
-)
-class NamesAreAString(GoodDriver):
-    def get_available_nodes(self):
-        return "host1"
-
-
-@breaks("nodes_keep_their_names_and_uuids", "at most 200 characters")
-class LongNodeName(GoodDriver):
-    def get_available_nodes(self):
-        return ["h" * 201]
-
-
 @breaks("nodes_keep_their_names_and_uuids", "get_nodenames_by_uuid() names ['host2']")
 class TellsOfAnother(GoodDriver):
     def get_nodenames_by_uuid(self):
@@ -141,12 +126,6 @@ class TotalOfNothing(Also):
         tree.update_inventory(f"{node}_{cards[0]}", {"VGPU": {"total": 0}})
 
 
-@breaks("nodes_have_resources_that_placement_takes", "inventory of VCPU: reserved is 9")
-class ReservesTooMuch(Also):
-    def also(self, tree, node, cards):
-        tree.update_inventory(node, {"VCPU": {"total": 8, "reserved": 9}})
-
-
 @breaks(
     "nodes_have_resources_that_placement_takes",
     "trait HW_CPU_X86_AVX9000 is unknown to this Placement",
@@ -154,37 +133,6 @@ class ReservesTooMuch(Also):
 class UnknownTrait(Also):
     def also(self, tree, node, cards):
         tree.add_traits(node, "HW_CPU_X86_AVX9000")
-
-
-@breaks("nodes_have_resources_that_placement_takes", "trait 'custom-gold' is not a valid name")
-class MisspeltTrait(Also):
-    def also(self, tree, node, cards):
-        tree.add_traits(node, "custom-gold")
-
-
-@breaks(
-    "nodes_have_resources_that_placement_takes", "resource class GPUS is unknown to this Placement"
-)
-class UnknownClass(Also):
-    def also(self, tree, node, cards):
-        tree.update_inventory(node, {"GPUS": {"total": 8}})
-
-
-@breaks(
-    "nodes_have_resources_that_placement_takes",
-    "host1host1",
-    "a provider's name has at most 200 characters",
-)
-class LongProviderName(Also):
-    def also(self, tree, node, cards):
-        if not tree.exists(node * 52):
-            tree.new_child(node * 52, node)
-
-
-@breaks("nodes_have_resources_that_placement_takes", "ValueError", "'first' is not a UUID")
-class NoUuid(Also):
-    def also(self, tree, node, cards):
-        tree.new_child(f"{node}_first", node, uuid="first")
 
 
 @breaks(
@@ -220,13 +168,6 @@ class ReportsWhatIsFree(Also):
         tree.update_inventory(node, {"VCPU": {"total": 16, "reserved": 1 + self.calls}})
 
 
-@breaks("nothing_is_written_while_nothing_happens", "already exists: host1_0000:84:00.0")
-class AddsItsCardsAgain(GoodDriver):
-    def report_card(self, tree, node, name):
-        tree.new_child(name, node)
-        super().report_card(tree, node, name)
-
-
 @breaks(
     "nothing_is_written_while_nothing_happens",
     "host1_0000:84:00.0",
@@ -248,31 +189,6 @@ class RemembersWhatItAdded(GoodDriver):
             tree.new_child(name, node)
         self.added = name.endswith("85:00.0") or self.added
         super().report_card(tree, node, name)
-
-
-@breaks(
-    "nothing_is_written_while_nothing_happens",
-    "after a restart",
-    "trait CUSTOM_WARMED_UP: set -> nothing",
-)
-class NeedsToWarmUp(Also):
-    calls = 0
-
-    def also(self, tree, node, cards):
-        self.calls += 1
-        (tree.add_traits if self.calls > 1 else tree.remove_traits)(node, "CUSTOM_WARMED_UP")
-
-    def get_available_nodes(self):
-        self.calls = self.calls or len(self.state_of_last_run())
-        return super().get_available_nodes()
-
-    def state_of_last_run(self):
-        """Only the first driver of this state path thinks that it is warm."""
-        file = self.context.state_path / "warm"
-        if file.exists():
-            return ""
-        file.write_text("yes")
-        return "x"
 
 
 @breaks("order_and_thread_make_no_difference", "in another order", "CUSTOM_FIRST_CARD")
@@ -433,13 +349,6 @@ class LosesAnAmount(GoodDriver):
                     held["resources"]["VGPU"] -= 1
 
 
-@breaks("a_reshape_keeps_what_consumers_have", "the allocations of consumer", "were lost")
-class LosesAConsumer(GoodDriver):
-    def move(self, tree, node, cards, allocations):
-        super().move(tree, node, cards, allocations)
-        allocations.popitem()
-
-
 @breaks("a_reshape_keeps_what_consumers_have", "capacity")
 class PutsAllOnOneCard(GoodDriver):
     def move(self, tree, node, cards, allocations):
@@ -484,17 +393,6 @@ class EditsBeforeItReads(GoodDriver):
         super().update_provider_tree(provider_tree, nodename, allocations)
 
 
-@breaks(
-    "a_lost_backend_is_not_ready", "with the backend lost the tree was edited", "host1_0000:84:00.0"
-)
-class TakesLostForEmpty(GoodDriver):
-    def cards(self, nodename):
-        try:
-            return super().cards(nodename)
-        except DriverNotReady:
-            return []
-
-
 @breaks("a_lost_backend_is_not_ready", "degraded()")
 class ReportsFromMemory(GoodDriver):
     last: list[str] = []
@@ -519,13 +417,6 @@ class Hangs(GoodDriver):
 class ConnectsAtOnce(GoodDriver):
     def init_host(self, host):
         self.backend.check()
-
-
-@breaks("a_driver_starts_without_its_backend", "ConnectionError: the backend is down")
-class ConnectsInTheConstructor(GoodDriver):
-    def __init__(self, context, backend):
-        super().__init__(context, backend)
-        backend.check()
 
 
 @breaks("a_driver_starts_without_its_backend", "DriverNotReady: lost for good")

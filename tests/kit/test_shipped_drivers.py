@@ -11,7 +11,6 @@ import pytest
 from driverkit.contract import DriverContract
 from driverkit.scripted import FakeDriver
 from drivers.api import DriverContext
-from drivers.libvirt.driver import LibvirtDriver
 from tests.integration.test_readme import block
 
 RACK = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -67,18 +66,6 @@ class TestFakeDriverByDefault(DriverContract):
     @pytest.fixture
     def make_driver(self, driver_context):
         return lambda: FakeDriver(driver_context)
-
-
-class TestLibvirtDriver(DriverContract):
-    """On libvirt's own test driver, whose host is always there."""
-
-    @pytest.fixture
-    def driver_config(self) -> str:
-        return "[libvirt]\nvirt_type = test\n"
-
-    @pytest.fixture
-    def make_driver(self, driver_context):
-        return lambda: LibvirtDriver(driver_context)
 
 
 class TestTheReadmesDriver(DriverContract):

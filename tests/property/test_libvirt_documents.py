@@ -131,17 +131,10 @@ def check(tree: ProviderTree) -> None:
 
 
 @quickly
-@given(looks, choices)
-def test_any_document_gives_a_tree_that_placement_takes(look, choice):
-    tree = written(new_tree(), look, **choice)
-    check(tree)
-    assert written(tree, look, **choice).freeze() == tree.freeze(), "and then it is quiet"
-
-
-@quickly
 @given(looks, looks, choices, choices)
 def test_a_host_that_becomes_any_other_still_is(look, later, choice, other):
     tree = written(new_tree(), look, **choice)
+    check(tree)
     try:
         changed = written(tree, later, **other)
     except ReshapeNeeded:

@@ -106,10 +106,24 @@ def asked(loaded: LoadedDriver, tree: ProviderTree | None = None) -> Any:
     return tree.data("node")
 
 
-def test_inventory_alone_is_the_roots_inventory(context) -> None:
-    found = asked(load(Inventories, context))
-    assert found.inventory["CUSTOM_FPGA"] == {"total": 2}
-    assert not found.traits
+@pytest.mark.parametrize(
+    ("kind", "inventory", "traits"),
+    [
+        (Inventories, {"VCPU": 16, "CUSTOM_FPGA": 2}, set()),
+        (Traits, {"VCPU": 4}, {"CUSTOM_GOLD"}),
+        (InventoriesAndTraits, {"VCPU": 16, "CUSTOM_FPGA": 2}, {"CUSTOM_GOLD"}),
+        (ResourcesAndTraits, {"VCPU": 8, "MEMORY_MB": 4096, "DISK_GB": 100}, {"CUSTOM_GOLD"}),
+        (Declines, {"VCPU": 8, "MEMORY_MB": 4096, "DISK_GB": 100}, {"CUSTOM_GOLD"}),
+        (All, {"VCPU": 1}, set()),
+    ],
+)
+def test_the_newest_methods_that_are_implemented_report(context, kind, inventory, traits) -> None:
+    ours = {"VCPU": Inventory(4, allocation_ratio=9.0)}
+    found = asked(load(kind, context), tree_of(inventory=ours))
+    assert {name: record["total"] for name, record in found.inventory.items()} == inventory
+    assert found.traits - {"HW_CPU_X86_AVX"} == traits
+    if kind is Inventories:
+        assert found.inventory["VCPU"]["allocation_ratio"] == 9.0, "as Placement has it"
 
 
 def test_what_the_inventory_leaves_open_about_cpus_is_the_operators(tmp_path) -> None:
@@ -117,23 +131,11 @@ def test_what_the_inventory_leaves_open_about_cpus_is_the_operators(tmp_path) ->
     context = DriverContext("host1", tmp_path, conf(tmp_path, text))
     found = asked(load(Inventories, context)).inventory
     assert found["VCPU"] == {"total": 16, "allocation_ratio": 3.0, "reserved": 2}
+    own = {"VCPU": {"total": 16, "allocation_ratio": 2.0, "reserved": 1}}
+    assert asked(load(returns("get_inventory", own), context)).inventory == own
 
 
-def test_what_the_inventory_says_itself_about_cpus_holds(context) -> None:
-    class Says(Inventories):
-        def get_inventory(self, nodename):
-            return {"VCPU": {"total": 16, "allocation_ratio": 2.0, "reserved": 1}}
-
-    found = asked(load(Says, context)).inventory
-    assert found["VCPU"] == {"total": 16, "allocation_ratio": 2.0, "reserved": 1}
-
-
-def test_a_ratio_that_placement_has_is_kept(context) -> None:
-    before = tree_of(inventory={"VCPU": Inventory(16, allocation_ratio=9.0)})
-    assert asked(load(Inventories, context), before).inventory["VCPU"]["allocation_ratio"] == 9.0
-
-
-def test_the_available_resource_becomes_three_classes_with_the_operators_policy(context) -> None:
+def test_the_available_resource_is_three_classes_with_the_operators_policy(context) -> None:
     found = asked(load(Resources, context)).inventory
     amounts = {
         name: (r["total"], r["reserved"], r["allocation_ratio"]) for name, r in found.items()
@@ -144,13 +146,6 @@ def test_the_available_resource_becomes_three_classes_with_the_operators_policy(
         "DISK_GB": (100, 0, 1.0),
     }
     assert found["VCPU"]["max_unit"] == 8
-
-
-def test_a_class_of_which_there_is_nothing_is_left_out(context) -> None:
-    class Diskless(Resources):
-        resources = {**RESOURCES, "local_gb": 0}
-
-    assert set(asked(load(Diskless, context)).inventory) == {"VCPU", "MEMORY_MB"}
 
 
 def test_disk_that_is_shared_is_not_the_roots_as_well(context) -> None:
@@ -164,9 +159,7 @@ def test_disk_that_is_shared_is_not_the_roots_as_well(context) -> None:
     assert set(asked(load(Resources, context), tree).inventory) == {"VCPU", "MEMORY_MB"}
 
 
-def test_traits_are_added_beside_strangers_and_those_no_longer_told_are_taken_away(
-    context, tmp_path
-) -> None:
+def test_traits_are_added_beside_foreign_ones_and_removed_when_dropped(context, tmp_path) -> None:
     driver = load(Traits, context).driver
     agent = Agent(FakePlacement(), driver, state=tmp_path)
     agent.settled()
@@ -178,31 +171,8 @@ def test_traits_are_added_beside_strangers_and_those_no_longer_told_are_taken_aw
     assert now == {"CUSTOM_OPERATORS", "HW_CPU_X86_AVX", "COMPUTE_NODE", OWNER}
 
 
-def test_traits_alone_leave_the_inventory_as_it_is(context) -> None:
-    before = tree_of(inventory={"VCPU": Inventory(4)})
-    assert asked(load(Traits, context), before).inventory == {"VCPU": {"total": 4}}
-
-
-@pytest.mark.parametrize("kind", [InventoriesAndTraits, ResourcesAndTraits])
-def test_both_together_are_both_said(context, kind) -> None:
-    found = asked(load(kind, context))
-    assert "VCPU" in found.inventory and "CUSTOM_GOLD" in found.traits
-
-
-def test_the_newest_way_wins_alone(context) -> None:
-    found = asked(load(All, context))
-    assert found.inventory == {"VCPU": {"total": 1}} and not found.traits
-
-
-def test_a_method_that_is_not_implemented_leaves_it_to_the_next(context) -> None:
-    found = asked(load(Declines, context))
-    assert found.inventory["VCPU"]["total"] == 8 and "CUSTOM_GOLD" in found.traits
-
-
 @pytest.mark.parametrize("held", [None, {"consumer": {"allocations": {}}}])
-def test_what_was_edited_before_a_method_says_that_it_is_not_implemented_is_undone(
-    context, held
-) -> None:
+def test_edits_before_not_implemented_are_undone(context, held) -> None:
     class Late(InventoriesAndTraits):
         def update_provider_tree(self, provider_tree, nodename, allocations=None):
             with provider_tree.source("cards"):
@@ -222,17 +192,6 @@ def test_what_was_edited_before_a_method_says_that_it_is_not_implemented_is_undo
     assert moved == held
     with pytest.raises(ValueError, match="closed"):
         tree.remove("node")
-
-
-def test_what_was_edited_before_a_method_is_not_implemented_is_not_reported(context) -> None:
-    class Late(Traits):
-        def update_provider_tree(self, provider_tree, nodename, allocations=None):
-            provider_tree.new_child("node_card", nodename)
-            raise NotImplementedError
-
-    agent = Agent(FakePlacement(), load(Late, context).driver)
-    agent.settled()
-    assert [each.name for each in agent.view.providers.values()] == ["node"]
 
 
 def test_not_implemented_with_nothing_older_is_the_drivers_error(context) -> None:
@@ -300,7 +259,7 @@ def returns(method: str, answer: Any) -> type:
         ("get_available_resource", {**RESOURCES, "vcpus": float("inf")}, "'vcpus': inf: a number"),
     ],
 )
-def test_an_answer_that_can_not_be_used_names_the_method_and_changes_nothing(
+def test_an_unusable_answer_names_the_method_and_changes_nothing(
     context, method: str, answer: Any, said: str
 ) -> None:
     tree = tree_of(inventory={"VCPU": Inventory(4)}, traits=frozenset({"CUSTOM_OLD"}))

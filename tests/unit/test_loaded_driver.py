@@ -165,17 +165,6 @@ def test_nodes_are_asked_about_one_by_one_unless_the_driver_is_thread_safe(kind,
     assert driver.most == most
 
 
-def test_an_error_gives_the_next_node_its_turn() -> None:
-    class Fails(Answers):
-        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
-            raise SystemExit(1)
-
-    one = LoadedDriver.from_driver("mine", Fails())
-    for _ in range(2):
-        with pytest.raises(DriverFault, match="SystemExit: 1"):
-            one.update_provider_tree(ProviderTree(), "a", None)
-
-
 @pytest.mark.parametrize("error", [None, ReshapeNeeded()])
 def test_a_driver_edits_its_tree_only_until_it_returns(error: Exception | None) -> None:
     class KeepsTheTree(Answers):
@@ -206,6 +195,7 @@ class Mute(Exception):
         (SystemExit(3), "SystemExit: 3"),
         (KeyError("x"), "KeyError: 'x'"),
         (Mute(), "Mute (its text can't be read)"),
+        (ValueError("x" * 100_000), f"{'x' * 1000}... (100,000 characters in all)"),
     ],
 )
 def test_every_error_has_words(err: BaseException, said: str) -> None:

@@ -26,7 +26,8 @@ from drivers.libvirt.facts.report import FACTS, host_report
 from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
-from reportclient.model import Allocations
+from reportclient.model import LONGEST_NAME, Allocations
+from reportclient.names import name_problem
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -189,6 +190,20 @@ def written(
     later = ProviderTree(tree.freeze())
     write_report(later, NODE, report_of(tree, look, **fields), allocations)
     return later
+
+
+def check(tree: ProviderTree) -> None:
+    """Placement takes all of it."""
+    providers = list(tree.freeze().walk())
+    names = [provider.name for provider in providers]
+    assert len(names) == len(set(names)) and max(map(len, names)) <= LONGEST_NAME
+    for provider in providers:
+        _, unknown = os_traits.check_traits(provider.traits)
+        assert all(one.startswith("CUSTOM_") for one in unknown), unknown
+        assert not [one for one in provider.traits if name_problem(one, "trait")]
+        for name, record in provider.inventory.items():
+            assert name_problem(name, "resource class") is None
+            assert record.total > 0 and record.problem() is None, (provider.name, name)
 
 
 def totals(tree: ProviderTree, name: str = NODE) -> dict[str, int]:

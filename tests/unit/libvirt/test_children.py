@@ -77,12 +77,6 @@ def names(tree):
     return sorted(tree.data(uuid).name for uuid in tree.get_provider_uuids(NODE)[1:])
 
 
-def test_a_second_write_changes_nothing(tree):
-    first = wrote(tree, device(0, traits=frozenset({"CUSTOM_A"}), cell=0), cells=cells(2))
-    again = wrote(first, device(0, traits=frozenset({"CUSTOM_A"}), cell=0), cells=cells(2))
-    assert again.freeze() == first.freeze()
-
-
 def test_devices_nest_below_their_cell_where_cells_are_reported(tree):
     found = wrote(tree, device(0, cell=1), device(1), device(2, cell=9), cells=cells(2))
     parents = [found.data(device(n).name).parent_uuid for n in range(3)]
@@ -97,13 +91,6 @@ def test_a_device_gets_its_place_when_cells_come_and_go(tree):
     assert again.data(device(0).name).parent_uuid == ROOT
     assert names(again) == [device(0).name]
     assert again.data(device(0).name).uuid == flat.data(device(0).name).uuid
-
-
-def test_what_an_operator_reserved_stays_where_the_module_says_nothing(tree):
-    there = wrote(tree, device())
-    there.update_inventory(device().name, {"CUSTOM_PCI_8086_1563": {"total": 1, "reserved": 1}})
-    there = wrote(there, device())
-    assert there.data(device().name).inventory["CUSTOM_PCI_8086_1563"]["reserved"] == 1
 
 
 def test_what_is_no_longer_reported_goes_unless_a_module_could_not_say(tree):
@@ -169,19 +156,6 @@ def gpu(n=0, total=4, **fields):
     return ReportedProvider(f"{NODE}_pci_0000_84_0{n}_0", inventory, from_root=from_root, **fields)
 
 
-def test_a_class_that_leaves_the_root_for_devices_asks_for_a_reshape_first(tree):
-    tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
-    before = tree.freeze()
-    with pytest.raises(ReshapeNeeded, match="VGPU moves"):
-        write_report(tree, NODE, HostReport(DISK, {}, [gpu()]), None)
-    assert tree.freeze() == before
-
-
-def test_a_class_that_is_on_devices_already_moves_nothing(tree):
-    there = wrote(tree, gpu())
-    assert wrote(there, gpu()).freeze() == there.freeze()
-
-
 def test_guests_go_with_their_class_to_the_first_device_with_room(tree):
     tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
     guests = {
@@ -223,14 +197,6 @@ def test_a_guest_moves_to_one_cell_with_all_it_has(tree):
     assert holds(guests, GUESTS[0]) == holds(guests, GUESTS[1]) == {"DISK_GB": 1}
 
 
-def test_a_guest_that_fits_no_single_cell_is_split(tree):
-    tree.update_inventory(NODE, {**DISK, **BOTH})
-    guests = {GUESTS[0]: held(root={"VCPU": 12, "MEMORY_MB": 1500})}
-    wrote(tree, cells=cells(2), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 8, "MEMORY_MB": 1000}
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 4, "MEMORY_MB": 500}
-
-
 def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
     tree.update_inventory(NODE, {**DISK, **BOTH})
     guests = {
@@ -245,15 +211,6 @@ def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
     assert holds(guests, GUESTS[2], "numa1") == {"VCPU": 7}
     assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 2}, "its home is full by then"
     assert holds(guests, GUESTS[0], "numa2") == {"VCPU": 8}
-
-
-def test_step_and_unit_sizes_of_the_targets_hold(tree):
-    tree.update_inventory(NODE, {**DISK, "VCPU": {"total": 8}})
-    inventory = {"VCPU": {"total": 8, "step_size": 2, "max_unit": 4}}
-    guests = {GUESTS[0]: held(root={"VCPU": 6})}
-    wrote(tree, cells=cells(2, inventory), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 4}
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2}
 
 
 def test_cells_that_go_give_all_back_to_the_root(tree):
@@ -284,16 +241,6 @@ def test_a_device_that_vanishes_does_not_hand_its_guests_to_its_like(tree):
     before = copy.deepcopy(guests)
     wrote(there, device(0), allocations=guests)
     assert guests == before
-
-
-def test_cells_and_devices_move_in_one_reshape(tree):
-    tree.update_inventory(NODE, {**DISK, **BOTH, "VGPU": {"total": 4}})
-    guests = {GUESTS[0]: held(root={"VCPU": 2, "MEMORY_MB": 7, "VGPU": 1, "DISK_GB": 5})}
-    before = totals(guests)
-    wrote(tree, gpu(0, cell=1), cells=cells(2), allocations=guests)
-    assert totals(guests) == before
-    assert holds(guests, GUESTS[0], "pci_0000_84_00_0") == {"VGPU": 1}
-    assert holds(guests, GUESTS[0]) == {"DISK_GB": 5}
 
 
 def test_each_trait_that_is_known_is_named_as_there_or_not_there(tree):

@@ -6,11 +6,8 @@ import json
 
 import pytest
 
-from drivers.errors import DriverLoadFailed
 from drivers.libvirt.devices.device_spec import KEYS, device_specs
 from drivers.libvirt.devices.pci_devices import PciDevice
-from drivers.libvirt.driver import LibvirtDriver
-from tests.hosts import context
 
 PF = PciDevice("0000:81:00.0", "8086", "1572")
 VF = PciDevice("0000:81:0a.3", "8086", "154c", physical=PF.address)
@@ -121,9 +118,3 @@ def test_what_is_wrong_is_named_with_the_option_and_the_value(text, words):
     with pytest.raises(ValueError, match=r"\[pci\] device_spec = ") as err:
         device_specs([text])
     assert words in str(err.value)
-
-
-def test_a_driver_with_a_wrong_entry_is_not_made_and_the_entry_is_named(tmp_path):
-    text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor": "8086"}\n'
-    with pytest.raises(DriverLoadFailed, match=r"\[pci\] device_spec = .*unknown key 'vendor'"):
-        LibvirtDriver(context(tmp_path, text))

@@ -98,12 +98,6 @@ def test_disk_is_whole_units():
     assert totals(written(new_tree(), reading(disk_bytes=3 * GIB - 1)))["DISK_GB"] == 2
 
 
-def test_disk_stands_below_the_root_with_its_trait():
-    tree = written(new_tree(), reading(spins=False))
-    assert totals(tree)["DISK_GB"] == 100
-    assert tree.has_traits(NODE, [SSD]) and not tree.has_traits(NODE, [HDD])
-
-
 def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     tree = new_tree()
     tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
@@ -112,12 +106,6 @@ def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     assert totals(written(tree, look, images=images))["DISK_GB"] == 7
     told = report_of(tree, look, images=images).notes["DISK_GB"]
     assert "'vms'" in told and "virsh pool-define" in told
-
-
-def test_reserved_disk_is_kept_below_the_size():
-    policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
-    tree = written(new_tree(), reading(), policy=policy)
-    assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 10
 
 
 def test_cached_images_are_reserved_in_whole_gib_beside_what_is_configured():

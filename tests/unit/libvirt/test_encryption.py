@@ -29,10 +29,6 @@ def look(told, off=(), on=(), keys=None):
     return reading(encryption=EncryptionAnswer(fromstring(told), switches, keys))
 
 
-def limit(number):
-    return {"sev_limit": number}
-
-
 def found(tree):
     below = [tree.data(uuid) for uuid in tree.get_provider_uuids(ROOT)[1:]]
     return {one.name: (one.inventory[CONTEXT]["total"], set(one.traits)) for one in below}
@@ -96,9 +92,7 @@ TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></
         (31, 0, True, None, ""),
     ],
 )
-def test_tdx_counts_the_kernels_keys_or_the_operators_and_needs_the_hosts_cpu(
-    keys, limit, passed, total, words
-):
+def test_tdx_counts_the_keys_and_needs_the_hosts_cpu(keys, limit, passed, total, words):
     settings = {"tdx_limit": limit, "passes_cpu": passed}
     seen = look(TDX_CAPABLE, keys=keys)
     assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
@@ -121,7 +115,7 @@ SNP = sev(15, 84).replace(
         (sev(15, 84), (SEV, SEV_ES, SEV_SNP), {ON_SEV, ON_ES}),
     ],
 )
-def test_sev_snp_stands_in_place_of_sev_es_where_kernel_and_libvirt_have_it(told, on, names):
+def test_sev_snp_replaces_sev_es_where_kernel_and_libvirt_have_it(told, on, names):
     tree = written(new_tree(), look(told, on=on))
     assert set(found(tree)) == names
     if ON_SNP in names:
@@ -129,27 +123,21 @@ def test_sev_snp_stands_in_place_of_sev_es_where_kernel_and_libvirt_have_it(told
 
 
 @pytest.mark.parametrize(
-    ("number", "guests", "total", "words"),
+    ("number", "told", "total", "words"),
     [
-        (10, 15, 10, ""),
-        (20, 15, 15, "can run 15 such guests"),
-        (10, None, 10, ""),
-        (0, 15, None, ""),
+        (10, sev(15, 0), 10, ""),
+        (20, sev(15, 0), 15, "can run 15 such guests"),
+        (10, sev(None, 0), 10, ""),
+        (0, sev(15, 0), None, ""),
+        (5, sev(supported="no"), None, "can't encrypt"),
     ],
 )
-def test_an_operator_can_lower_the_number(number, guests, total, words):
-    told = look(sev(guests, 0))
-    tree = written(new_tree(), told, **limit(number))
+def test_an_operator_can_lower_the_number(number, told, total, words):
+    tree = written(new_tree(), look(told), sev_limit=number)
     assert found(tree).get(ON_SEV, (None,))[0] == total
-    notes = report_of(new_tree(), told, **limit(number)).notes
-    assert words in notes.get("[libvirt] num_memory_encrypted_guests", "") and bool(notes) == bool(
-        words
-    )
-
-
-def test_a_number_on_a_host_that_cannot_is_told():
-    notes = report_of(new_tree(), look(sev(supported="no")), **limit(5)).notes
-    assert "can't encrypt" in notes["[libvirt] num_memory_encrypted_guests"]
+    notes = report_of(new_tree(), look(told), sev_limit=number).notes
+    assert words in notes.get("[libvirt] num_memory_encrypted_guests", "")
+    assert bool(notes) == bool(words)
 
 
 def old_tree():

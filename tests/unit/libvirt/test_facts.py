@@ -21,7 +21,7 @@ from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import NODE, ROOT, facts, new_tree, reading, written
+from tests.unit.libvirt.hosts import NODE, ROOT, facts, reading
 
 HERE = Path(__file__).resolve()
 DRIVER = HERE.parents[3] / "drivers/libvirt"
@@ -150,12 +150,3 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
     driver.update_provider_tree(tree, "host1")
     assert "CUSTOM_NEWS" not in tree.data("host1").inventory, "it goes as well"
     host.close()
-
-
-def test_facts_that_a_test_does_not_speak_of_are_not_asked():
-    """So a new one breaks no test of another one."""
-    look = reading()
-    assert "domain capabilities" not in look.answers
-    assert not any(
-        trait.startswith("COMPUTE_NET") for trait in written(new_tree(), look).data(NODE).traits
-    )

@@ -41,7 +41,7 @@ def test_cpus_that_change_their_class_are_in_one_class_of_each_write(numa, befor
     assert totals(later, name)[new] == (4 if numa else 8)
 
 
-def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roots():
+def test_cpus_in_use_on_the_root_are_not_offered_in_cells():
     tree = written(new_tree(), LOOK, policy=SHARED)
     held = {"a": {"allocations": {ROOT: {"resources": {VCPU: 2, "MEMORY_MB": 64}}}}}
     later = written(tree, LOOK, held, policy=DEDICATED, **NESTED)
@@ -53,13 +53,6 @@ def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roo
     waits = written(drained(later, VCPU), LOOK, policy=DEDICATED, **NESTED)
     assert PCPU not in totals(waits, CELL)
     assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
-
-
-def test_all_cpus_are_dedicated_at_once():
-    some = InventoryPolicy(shared_cpus=frozenset({0, 1}), dedicated_cpus=frozenset(range(2, 8)))
-    tree = written(new_tree(), LOOK, policy=some)
-    later = written(tree, LOOK, policy=DEDICATED)
-    assert totals(later)[PCPU] == 8 and VCPU not in totals(later)
 
 
 def test_a_cell_gives_up_its_own_shared_cpus_only():

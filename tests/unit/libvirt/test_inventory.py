@@ -92,16 +92,6 @@ def test_any_text_is_a_cpu_set_or_a_value_error_that_names_the_option(text):
         assert "the-option" in str(err)
 
 
-def test_sets_that_overlap_are_refused():
-    with pytest.raises(ValueError, match="both name CPU 3"):
-        InventoryPolicy(shared_cpus=frozenset({2, 3}), dedicated_cpus=frozenset({3, 4}))
-
-
-def test_reserved_cpus_beside_a_set_are_refused():
-    with pytest.raises(ValueError, match="reserved_host_cpus"):
-        InventoryPolicy(reserved_cpus=1, shared_cpus=frozenset({2}))
-
-
 @pytest.mark.parametrize(
     ("configured", "current", "expected"),
     [

@@ -5,24 +5,21 @@ from __future__ import annotations
 import queue
 import threading
 import uuid
-from pathlib import Path
 
 import pytest
 
-from drivers.abilities import Timed
 from drivers.api import DriverNotReady, ProviderTree
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.fake_binding import (
-    FakeConnection,
     FakeDevice,
     FakeDomain,
     FakeLibvirt,
     FakeLibvirtError,
 )
-from tests.unit.libvirt.hosts import NODE, new_tree, update
+from tests.unit.libvirt.hosts import NODE, update
 from tests.unit.libvirt.test_disk import pool
 from tests.waiting import eventually
 
@@ -67,16 +64,6 @@ def test_a_quiet_period_costs_four_calls(make, binding):
     assert asked(binding, driver, tree) == QUIET
 
 
-def test_a_pools_event_has_pools_read_again_and_nothing_else(make, binding):
-    driver = make()
-    tree = update(driver)
-    binding.answers["listAllStoragePools"] = [vms(60)]
-    assert disk(update(driver)) == 50
-    binding.connections[0].happen("storagePool", 1)
-    assert sorted(asked(binding, driver, tree)) == sorted([*QUIET, "listAllStoragePools"])
-    assert disk(update(driver)) == 60
-
-
 def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
     """Not before: hosts that boot together are to report at random times."""
     woken = threading.Event()
@@ -96,56 +83,11 @@ def test_a_pool_that_goes_between_list_and_read_is_left_out(make, binding):
     assert disk(update(make())) == 50
 
 
-def test_pools_that_can_not_be_listed_keep_the_last_size_and_are_named(make, binding):
-    driver = make()
-    update(driver)
-    binding.refused["listAllStoragePools"] = FakeLibvirtError("the mon is away")
-    binding.connections[0].happen("storagePool", 1)
-    assert disk(update(driver)) == 50
-    assert "the mon is away" in driver.degraded("host1")["storage pools"]
-    del binding.refused["listAllStoragePools"]
-    update(driver)
-    assert driver.degraded("host1") == {}
-
-
 def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
     binding.refused["listAllStoragePools"] = FakeLibvirtError("not supported", 3)
     driver = make("")
     assert update(driver).has_inventory(NODE)
     assert driver.degraded("host1") == {}
-
-
-class Hanging(FakeLibvirt):
-    """Whoever asks for pools, or for node devices, waits; all else is answered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hanging = threading.Event()
-        self.go_on = threading.Event()
-
-    def connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
-        super().connect(call, problem)
-        self.connections[-1] = _Hanging(self, self.connections[-1].alive)
-        return self.connections[-1]
-
-
-class _Hanging(FakeConnection):
-    def __init__(self, binding: Hanging, alive: bool) -> None:
-        super().__init__(binding)
-        self.alive = alive
-        self._pools = binding
-
-    def listAllStoragePools(self, _flags: int) -> list[FakeDomain]:
-        self._wait()
-        return [vms(50)]
-
-    def listAllDevices(self, _flags: int) -> list[FakeDevice]:
-        self._wait()
-        return [FakeDevice(pci("0000:04:00.0"))]
-
-    def _wait(self) -> None:
-        if self._pools.hanging.is_set():
-            self._pools.go_on.wait(60)
 
 
 def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
@@ -159,15 +101,21 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
 
 
 @pytest.mark.slow
-def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
-    binding = Hanging()
+def test_a_device_that_hangs_costs_its_own_part_and_a_pool_likewise(tmp_path):
+    binding, hanging, go_on = FakeLibvirt(), threading.Event(), threading.Event()
+
+    def listing(*listed):
+        return lambda _flags: (hanging.is_set() and go_on.wait(60), listed)[1]
+
+    binding.answers["listAllStoragePools"] = listing(vms(50))
+    binding.answers["listAllDevices"] = listing(FakeDevice(pci("0000:04:00.0")))
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3))
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
     driver = host.driver(text)
     heard: list[str | None] = []
     driver.watch(heard.append)
     tree = update(driver)
-    binding.hanging.set()
+    hanging.set()
     binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
     binding.connections[0].happen("nodeDevice", 0, 1, 0)
     update(driver, tree)
@@ -184,33 +132,9 @@ def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp
         update(driver, tree)
     assert len(heard) == 2 and heard[1] is not None, "now it is, whatever else hangs"
     binding.down = None
-    binding.hanging.clear()
-    binding.go_on.set()
+    hanging.clear()
+    go_on.set()
     driver.cleanup_host("host")
-
-
-def test_how_long_each_source_took_is_told(make):
-    driver = make()
-    assert isinstance(driver, Timed)
-    update(driver)
-    asked = {"capabilities", "memory", "storage pools", "domain capabilities of x86_64 on pc, kvm"}
-    assert asked <= set(driver.took())
-    assert all(seconds >= 0 for seconds in driver.took().values())
-
-
-def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_again(make, binding):
-    binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
-    driver = make()
-    tree = new_tree()
-    tree.add_traits(NODE, "COMPUTE_STORAGE_BUS_SATA")
-    update(driver, tree)
-    assert tree.has_traits(NODE, ["COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_VIRTIO"])
-    assert "operation forbidden" in str(driver.degraded("host1"))
-    del binding.refused["getDomainCapabilities"]
-    data = Path(__file__).with_name("data")
-    binding.answers["getDomainCapabilities"] = (data / "domain-pc.xml").read_text()
-    assert update(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
-    assert driver.degraded("host1") == {}
 
 
 # -- whose disk
@@ -233,7 +157,7 @@ def with_sharing(tree: ProviderTree) -> ProviderTree:
 
 
 @pytest.mark.parametrize(("text", "own"), [(SHARED, False), ("", True)])
-def test_a_sharing_provider_stands_for_the_disk_only_where_that_is_asked_for(make, text, own):
+def test_a_sharing_provider_replaces_the_disk_only_where_configured(make, text, own):
     driver = make(text)
     tree = with_sharing(update(driver))
     tree.add_traits(NODE, "STORAGE_DISK_SSD")
@@ -258,16 +182,6 @@ def capabilities(uuid_of_host: str) -> str:
     return f"<capabilities><host><uuid>{uuid_of_host}</uuid></host></capabilities>"
 
 
-def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
-    binding.answers["getCapabilities"] = capabilities("first")
-    driver = make("")
-    tree = update(driver)
-    binding.answers["getHostname"] = "node-2"
-    binding.answers["getCapabilities"] = capabilities("second")
-    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
-        update(driver, tree)
-
-
 @pytest.mark.slow
 def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
@@ -280,7 +194,7 @@ def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("second")
     binding.lose_connections()
     asked = len(binding.calls)
-    with pytest.raises(DriverNotReady, match="another host answers"):
+    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
         update(driver)
     assert "another host answers: node-2" in str(said.get(timeout=60))
     eventually(lambda: binding.calls[asked:].count("getCapabilities") > 2)

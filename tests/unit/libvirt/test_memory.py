@@ -17,17 +17,18 @@ from reportclient.model import Inventory
 from reportclient.names import name_problem
 
 
-def test_memory_is_whole_units():
-    assert memory_mb(2047, 0, "off") == 1
-
-
-@pytest.mark.parametrize(("choice", "expected"), [("off", 6), ("pages", 6), ("memory", 8)])
-def test_hugepages_are_kept_out_of_memory_unless_they_are_reported_as_such(choice, expected):
-    assert memory_mb(8192, 2048, choice) == expected
-
-
-def test_more_hugepages_than_memory_leave_none():
-    assert memory_mb(1024, 4096, "off") == 0
+@pytest.mark.parametrize(
+    ("kib", "huge", "choice", "expected"),
+    [
+        (8192, 2048, "off", 6),
+        (8192, 2048, "pages", 6),
+        (8192, 2048, "memory", 8),
+        (2047, 0, "off", 1),
+        (1024, 4096, "off", 0),
+    ],
+)
+def test_hugepages_are_kept_out_of_memory_unless_reported_as_such(kib, huge, choice, expected):
+    assert memory_mb(kib, huge, choice) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_hugepages_are_counted_in_pages_and_never_overcommitted():
     assert (record["total"], record["allocation_ratio"]) == (512, 1.0)
 
 
-def test_what_is_reserved_is_configured_else_as_placement_has_it_and_never_above_the_total():
+def test_reserved_pages_are_configured_else_as_placement_has_them():
     assert hugepages({2048: 512}, {2048: 5})["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
     before = Inventory(512, reserved=9)
     for total, reserved in ((512, 9), (3, 3)):

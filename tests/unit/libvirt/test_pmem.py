@@ -32,7 +32,7 @@ def test_what_is_wrong_names_the_option_and_the_part(parts, words):
         pmem_labels(parts)
 
 
-def test_only_namespaces_that_are_there_are_counted_and_the_others_are_named():
+def test_namespaces_of_the_host_are_counted_and_missing_ones_named():
     found = pmem_inventory(LABELS, frozenset({"ns1", "ns9"}))
     assert {name: r["total"] for name, r in found.items()} == {"CUSTOM_PMEM_NAMESPACE_128G": 1}
     words = missing_namespaces(LABELS, frozenset({"ns1", "ns9"}))

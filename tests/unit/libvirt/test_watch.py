@@ -28,11 +28,13 @@ def host(libvirt: FakeLibvirt) -> Iterator[Host]:
     host.close()
 
 
-def test_what_is_known_first_is_told(host, libvirt) -> None:
+@pytest.fixture
+def told(host: Host) -> list[str | None]:
+    """What a watch has reported, from its first answer on."""
     told: list[str | None] = []
     host.watch(told.append)
     eventually(lambda: told)
-    assert told == [None]
+    return told
 
 
 @pytest.mark.slow
@@ -47,10 +49,7 @@ def test_a_libvirt_that_is_not_there_at_first(host, libvirt) -> None:
 
 
 @pytest.mark.slow
-def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt) -> None:
-    told: list[str | None] = []
-    host.watch(told.append)
-    eventually(lambda: told)
+def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt, told) -> None:
     connection = libvirt.connections[-1]
     connection.alive = False
     connection.on_close(connection, 1, None)
@@ -59,20 +58,14 @@ def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt) -> Non
     assert told[2] is None and len(libvirt.connections) == 2
 
 
-def test_a_connection_that_we_close_is_no_loss(host, libvirt) -> None:
-    told: list[str | None] = []
-    host.watch(told.append)
-    eventually(lambda: told)
+def test_a_connection_that_we_close_is_no_loss(host, libvirt, told) -> None:
     connection = libvirt.connections[-1]
     connection.on_close(connection, 3, None)
     assert told == [None]
 
 
 @pytest.mark.slow
-def test_a_call_that_hangs_is_a_loss(host, libvirt) -> None:
-    told: list[str | None] = []
-    host.watch(told.append)
-    eventually(lambda: told)
+def test_a_call_that_hangs_is_a_loss(host, libvirt, told) -> None:
     libvirt.hang()
     with pytest.raises(DriverNotReady):
         host.hostname()
@@ -81,10 +74,7 @@ def test_a_call_that_hangs_is_a_loss(host, libvirt) -> None:
     eventually(lambda: len(told) == 3)
 
 
-def test_an_error_is_an_answer(host, libvirt) -> None:
-    told: list[str | None] = []
-    host.watch(told.append)
-    eventually(lambda: told)
+def test_an_error_is_an_answer(host, libvirt, told) -> None:
     libvirt.refused["getHostname"] = FakeLibvirtError("no")
     with pytest.raises(DriverNotReady):
         host.hostname()

@@ -5,17 +5,14 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import fromstring
 
-import os_traits
 import pytest
 
 from drivers.api import ProviderTree
 from drivers.libvirt.facts.numa import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
-from reportclient.model import LONGEST_NAME
-from reportclient.names import name_problem
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeLibvirt
-from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, written
+from tests.unit.libvirt.hosts import NODE, check, fields, new_tree, reading, totals, written
 
 HOSTS = {path.name: path.read_text() for path in sorted(DATA.glob("*.xml"))}
 CAPABILITIES = [name for name, text in HOSTS.items() if fromstring(text).tag == "capabilities"]
@@ -89,13 +86,7 @@ def _all_devices():
 def test_the_whole_driver_reads_every_document_with_every_option(whole, name, domain_capabilities):
     driver, tree = whole(name, domain_capabilities), new_tree()
     driver.update_provider_tree(tree, NODE)
-    for provider in tree.freeze().walk():
-        assert len(provider.name) <= LONGEST_NAME
-        _, unknown = os_traits.check_traits(provider.traits)
-        assert all(one.startswith("CUSTOM_") for one in unknown), unknown
-        for resource_class, record in provider.inventory.items():
-            assert name_problem(resource_class, "resource class") is None
-            assert record.problem() is None, resource_class
+    check(tree)
     told = driver.degraded("host1")
     if name in CAPABILITIES and numa_cells(fromstring(HOSTS[name])):
         assert tree.exists(f"{NODE}_numa0") and "VCPU" not in tree.data(NODE).inventory

@@ -11,7 +11,6 @@ import pytest
 from driverkit.scripted import FakeDriver
 from driverkit.scripted.script import ScriptError
 from drivers import api
-from drivers.abilities import Configurable, Degradable, Identified, Lifecycle
 from reportclient.provider_tree import ProviderTree
 
 ROOT = "11111111-1111-4111-8111-111111111111"
@@ -132,8 +131,3 @@ def test_a_bad_edit_keeps_the_last_good_script_and_is_logged_once(bench, caplog)
     bench.start("nodes: {h1: {inventory: {VCPU: 9}}}")
     assert bench.vcpus() == 9
     assert bench.driver.degraded("h1") == {}
-
-
-def test_the_abilities_are_those_of_the_protocols(bench):
-    for ability in (Lifecycle, Configurable, Identified, Degradable):
-        assert isinstance(bench.driver, ability)

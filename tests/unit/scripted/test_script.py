@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
-import os_resource_classes
-import os_traits
 import pytest
 
-from driverkit.scripted.driver import DEFAULT_SCRIPT
 from driverkit.scripted.script import NODE_KEYS, SHARING_KEYS, Node, ScriptError, parse
 
 AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -116,15 +113,6 @@ def snippets() -> Iterator[str]:
         r"^\.\. code-block:: yaml\n\n((?:(?: {4}.*)?\n)+)", PAGE, re.MULTILINE
     ):
         yield dedent(match[1])
-
-
-def test_the_default_script_names_only_standard_traits_and_classes():
-    for node in parse(DEFAULT_SCRIPT.read_text(), "default.yaml", "h1").values():
-        for device in node.devices:
-            for trait in device.traits:
-                assert trait.startswith("CUSTOM_") or trait in os_traits.get_traits()
-            for name in device.inventory:
-                assert name.startswith("CUSTOM_") or name in os_resource_classes.STANDARDS
 
 
 def test_the_script_on_the_page_is_valid_and_shows_each_key():
