@@ -1,4 +1,4 @@
-"""Resource requests and provider queries as values, and the values of their parameters.  Pure.
+"""Resource requests as values, and the values of their parameters.  Pure.
 
 The fields have the names of Placement's parameters.
 
@@ -88,15 +88,6 @@ class ResourceRequest:
         """Return all groups by suffix; the unsuffixed one is first, or left out if empty."""
         groups = {UNSUFFIXED: self.unsuffixed} if self.unsuffixed else {}
         return groups | {suffix: self.groups[suffix] for suffix in sorted(self.groups, key=_rank)}
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderQuery:
-    """A query for resource providers; ``where`` has the conditions on each provider."""
-
-    name: str | None = None
-    uuid: str | None = None
-    where: RequestGroup = field(default_factory=RequestGroup)
 
 
 def _rank(suffix: str) -> tuple[int, int, str]:
