@@ -179,7 +179,7 @@ def _listed(uuids: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else ANY_OF + ",".join(ordered)
 
 
-def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[str, int]:
+def read_resources(value: str, parameter: str) -> dict[str, int]:
     """Parse ``CLASS:AMOUNT,CLASS:AMOUNT`` into amounts by resource class.
 
     :raises BadQuery: the format is wrong, or a class is given twice (Placement would silently
@@ -187,11 +187,9 @@ def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[st
     """
     amounts: dict[str, int] = {}
     for term in value.split(","):
-        name, separator, amount = (part.strip() for part in term.partition(between))
+        name, separator, amount = (part.strip() for part in term.partition(":"))
         if not name or not separator:
-            raise BadQuery(
-                f"{parameter}={value}: {term!r} is not CLASS{between}AMOUNT, such as VCPU{between}2"
-            )
+            raise BadQuery(f"{parameter}={value}: {term!r} is not CLASS:AMOUNT, such as VCPU:2")
         if name in amounts:
             raise BadQuery(f"{parameter}={value}: {name} is given twice")
         amounts[name] = _amount(amount, name, f"{parameter}={value}")
