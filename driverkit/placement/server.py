@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 TOKEN = "admin"  # noqa: S105  # noauth2 gives this user the admin role
 START_TIMEOUT = 60.0
@@ -65,6 +65,13 @@ class PlacementServer:
     def log_path(self) -> Path:
         """The path of the server's output: its log and any traceback."""
         return self.directory / "placement.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
 
     def start(self, timeout: float = START_TIMEOUT) -> None:
         """Start the server and return when it answers.

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient.replies import answer
@@ -78,13 +78,6 @@ class RealPlacement(PlacementServer):
         self.max_microversion = max_microversion
         self.arguments = [max_microversion] if max_microversion else []
         self.policy = self.policy if reshaper_for_admin else "{}\n"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
 
     @property
     def log_of_requests(self) -> Path:
