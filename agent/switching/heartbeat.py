@@ -65,6 +65,8 @@ class Heartbeat:
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
+    beside: Callable[[Callable[[], None], str], object] = in_thread
+    """Starts a function in a thread of this name."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
@@ -88,7 +90,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Start the thread."""
-        in_thread(self._run, "heartbeat")
+        self.beside(self._run, "heartbeat")
 
     def stop(self) -> None:
         """Send no further heartbeat; a running one ends with the process."""
