@@ -229,18 +229,12 @@ def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _first_secret(conf: cfg.ConfigOpts, path: Path) -> str | None:
     for group, options in _sections(path).items():
         for name, values in options.items():
-            option = _option(conf, group, name)
-            is_secret = _SECRET_NAME.search(name) if option is None else option.secret
+            registered = _registered(conf, group).get(name.replace("-", "_"))
+            is_secret = registered["opt"].secret if registered else _SECRET_NAME.search(name)
             for value in values:
                 if _SECRET_PART.search(value) or (is_secret and value and "://" not in value):
                     return f"[{group}] {name}"
     return None
-
-
-def _option(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
-    """Return an option by its name in a file; ``None`` if nobody registered it."""
-    registered = _registered(conf, group).get(name.replace("-", "_"))
-    return None if registered is None else registered["opt"]
 
 
 def _registered(conf: cfg.ConfigOpts, group: str) -> Mapping[str, Any]:

@@ -271,7 +271,7 @@ class SqlRegistry:
 
         record = self._run(work)
         if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):
-            raise errors.Changed(errors.recreated(host, uuid))
+            raise errors.Changed(f"the record of {host} was created again: its UUID is not {uuid}")
         if record is not None:
             raise errors.StillUp(
                 f"{host} is up, at {record.address}: its next heartbeat would create the record "
@@ -298,7 +298,10 @@ class SqlRegistry:
 
         changed, record = self._run(work)
         if not changed:
-            raise errors.Changed(errors.outdated(host, record.version, expected))
+            raise errors.Changed(
+                f"the record of {host} was changed by another caller: it has version "
+                f"{record.version}, not {expected}"
+            )
         return record
 
     def _run(self, work: Callable[[sa.Connection], R]) -> R:

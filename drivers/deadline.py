@@ -27,10 +27,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-def _ignore(*_: object) -> None:
-    """Do nothing: the default observer."""
-
-
 class Overdue(Exception):
     """The call did not return within its deadline; it goes on in its thread."""
 
@@ -228,7 +224,7 @@ class Calls(CallQueue[None]):
     def __init__(self, within: float = WITHIN, *, thread_safe: bool = False) -> None:
         super().__init__("driver", nullcontext, thread_safe=thread_safe)
         self.within = within
-        self.on_call: CallObserver = _ignore
+        self.on_call: CallObserver = lambda *_: None
         """Called when a call has ended or missed its deadline, in the caller's thread."""
 
     def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:

@@ -53,10 +53,6 @@ class InMemory:
         self.saved[checked_name(name)] = dict(fields)
 
 
-def _nothing() -> None:
-    """Do nothing: the default of ``wake``."""
-
-
 @dataclass(frozen=True, slots=True)
 class DriverContext:
     """The arguments that the agent passes to a driver's constructor.
@@ -69,7 +65,7 @@ class DriverContext:
     host: str
     state_path: Path
     conf: Any = None
-    wake: Callable[[], None] = field(default=_nothing, repr=False)
+    wake: Callable[[], None] = field(default=lambda: None, repr=False)
     store: Store = field(default_factory=InMemory, repr=False)
 
 

@@ -6,8 +6,9 @@ The field names are Placement's.
 import difflib
 import re
 import uuid as uuidlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 MAX_INT = 0x7FFFFFFF
@@ -21,6 +22,8 @@ SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 _DEFAULTS = (None, 0, 1, MAX_INT, 1, 1.0)
 """Placement's defaults for ``_FIELDS``, in the same order; ``total`` has none."""
+_VALUES: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FIELDS)
+"""Returns the values of a record, in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Inventory:
         """Return the fields that are set, as a new dict."""
         return {
             name: value
-            for name, value in zip(_FIELDS, _values(self), strict=True)
+            for name, value in zip(_FIELDS, _VALUES(self), strict=True)
             if value is not None
         }
 
@@ -80,10 +83,10 @@ class Inventory:
         >>> Inventory(8).with_defaults(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
         """
-        own = _values(self)
+        own = _VALUES(self)
         if None not in own:
             return self
-        below = _DEFAULTS if current is None else _values(current)
+        below = _DEFAULTS if current is None else _VALUES(current)
         given = zip(own, below, _DEFAULTS, strict=True)
         full: list[Any] = [next(v for v in values if v is not None) for values in given]
         if self.reserved is None:
@@ -118,17 +121,6 @@ class Inventory:
         if full.min_unit > full.max_unit:
             return f"min_unit is {full.min_unit}, above max_unit, {full.max_unit}"
         return None
-
-
-def _values(record: Inventory) -> tuple[Any, ...]:
-    return (
-        record.total,
-        record.reserved,
-        record.min_unit,
-        record.max_unit,
-        record.step_size,
-        record.allocation_ratio,
-    )
 
 
 def _number(key: str, value: Any) -> Any:

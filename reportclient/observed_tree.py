@@ -1,7 +1,7 @@
 """Read a provider tree with its usage, to show it: GETs only, several at a time."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from reportclient.errors import PlacementError
 from reportclient.forms import checked
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.reader import part_of, refresh
+from reportclient.reader import Listed, Traits, part_of, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -60,17 +60,23 @@ def read_tree(
 ) -> ObservedTree | None:
     """Return the tree of ``root``, or ``None`` if Placement has no such root provider.
 
-    1 GET, 3 for each provider, 1 for the usage of all of them if they are many, and 1 for each
-    provider that is used.  A provider whose generation is still the one in ``remembered`` is not
-    read again.  ``marked``: the UUID of the provider to mark in a drawing.
+    1 GET, 2 for each provider, 1 for the usage and traits of all of them (3 for each if they are
+    few), and 1 for each provider that is used.  A provider whose generation is still the one in
+    ``remembered`` is not read again.  ``marked``: the UUID of the provider to mark in a drawing.
 
     :raises reportclient.errors.PlacementError: a request failed.
     """
-    view = refresh(remembered or View(), root, api, at_once=AT_ONCE)
+    summaries: dict[str, ProviderSummary] = {}
+
+    def traits_of(listed: Collection[Listed]) -> Traits:
+        if len(listed) >= SUMMARY_FROM:
+            summaries.update(_summaries_of(root, api))
+        members = summaries.keys() & {item["uuid"] for item in listed}
+        return {uuid: summaries[uuid].traits for uuid in members}
+
+    view = refresh(remembered or View(), root, api, at_once=AT_ONCE, traits_of=traits_of)
     if root not in view.snapshot:
         return None
-    many = len(view.snapshot) - len(view.sharing) >= SUMMARY_FROM
-    summaries = _summaries_of(root, api) if many else {}
     usages: dict[str, Mapping[str, int]] = {uuid: each.used for uuid, each in summaries.items()}
     stocked = (provider for provider in view.snapshot.walk() if provider.inventory)
     used = [each for each in stocked if any(usages.get(each.uuid, UNKNOWN).values())]

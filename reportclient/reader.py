@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
+Traits = Mapping[str, frozenset[str]]
+"""Traits by the UUIDs of providers."""
 T = TypeVar("T")
 R = TypeVar("R")
 URL_BYTES = 4000
@@ -37,6 +39,9 @@ class _Read:
     generation: int
 
 
+Content = Callable[[Listed], _Read | None]
+
+
 def refresh(  # noqa: PLR0913  all but three are keywords
     view: View,
     root: str,
@@ -45,11 +50,13 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     everything: bool = False,
     ours: Collection[str] = frozenset(),
     at_once: int = 1,
+    traits_of: Callable[[Collection[Listed]], Traits] = lambda _: {},
 ) -> View:
     """Return the view of the tree of ``root`` (UUID) as Placement has it now.
 
     Sends 1 GET, 1 more if there are aggregates, 1 for each other root in the view that shares
-    nothing, and 3 for each provider whose generation changed.
+    nothing, and 3 for each provider whose generation changed, or 2 if ``traits_of`` knows its
+    traits.
 
     :param everything: read every provider again, whatever its generation.
     :param ours: UUIDs of other providers of the caller.  Sharing providers among them are read
@@ -57,6 +64,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
         looked up, and what is below them: a move may have succeeded although its reply was lost, or
         have taken along a child that a restore had put below them.
     :param at_once: how many providers are read in parallel.
+    :param traits_of: returns traits that it reads, by UUID, of providers that were listed before.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
     listed = _listing(f"in_tree={root}", api)
@@ -65,7 +73,8 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_restored(view, listed, root):
         view = View(drained=view.drained)
-    read_all = partial(_read_all, view, api, at_once)
+    content = partial(_content, api=api, traits=traits_of(listed))
+    read_all = partial(_read_all, view, content, at_once)
     members = read_all(listed, lone=False)
     sharing = read_all(_sharing(members, api), lone=True)
     seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
@@ -88,7 +97,7 @@ def with_lone_root(view: View, uuid: str, api: API) -> View | None:
     listed = provider_by_uuid(uuid, api)
     if listed is None or listed["parent_provider_uuid"] is not None:
         return None
-    read = _content(listed, api)
+    read = _content(listed, api, {})
     if read is None or view.snapshot.named(read.provider.name) is not None:
         return None
     return replace(
@@ -241,10 +250,10 @@ def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterat
 
 
 def _read_all(
-    view: View, api: API, at_once: int, listed: Collection[Listed], *, lone: bool
+    view: View, content: Content, at_once: int, listed: Collection[Listed], *, lone: bool
 ) -> list[_Read]:
     changed = [item for item in listed if _unchanged(view, item) is None]
-    contents = _map(partial(_content, api=api), changed, at_once)
+    contents = _map(content, changed, at_once)
     read_now = {item["uuid"]: read for item, read in zip(changed, contents, strict=True)}
     reads = []
     for item in listed:
@@ -273,11 +282,14 @@ def _unchanged(view: View, item: Listed) -> _Read | None:
     return _Read(before, generation)
 
 
-def _content(item: Listed, api: API) -> _Read | None:
+def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
     """Read a provider with 3 GETs; return ``None`` if it was deleted meanwhile."""
     uuid, name = item["uuid"], item["name"]
     try:
-        parts = [read_part(uuid, part, api) for part in ("inventories", "traits", "aggregates")]
+        parts = [read_part(uuid, "inventories", api)]
+        known = uuid in traits
+        parts += [(traits[uuid], item["generation"]) if known else read_part(uuid, "traits", api)]
+        parts += [read_part(uuid, "aggregates", api)]
     except NotFound:
         LOG.info("Provider %s (%s) was deleted while it was being read", name, uuid)
         return None

@@ -89,7 +89,8 @@ class ProviderFiles:
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors of the files that were read last."""
     warnings: tuple[Diagnostic, ...] = ()
-    _in_use: Entries | None = field(default_factory=Entries)
+    entries: Entries | None = field(default_factory=Entries)
+    """The entries in use; ``None`` if there are no valid files."""
     _met: dict[str, frozenset[Key]] = field(default_factory=dict)
     _warned: set[Key] = field(default_factory=set)
 
@@ -101,20 +102,15 @@ class ProviderFiles:
         required = str(location) != PROVIDER_CONFIG_LOCATION
         return cls(location, required, Document(state_path / SAVED, writing=writing))
 
-    @property
-    def entries(self) -> Entries | None:
-        """The entries in use; ``None`` if there are no valid files."""
-        return self._in_use
-
     def load_files(self) -> None:
         """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
-        self._in_use = None
+        self.entries = None
         self.read()
-        if self._in_use is not None:
+        if self.entries is not None:
             return
         try:
             texts = self.saved.read(_texts)
-            self._in_use = None if texts is None else parse_files(texts).entries
+            self.entries = None if texts is None else parse_files(texts).entries
         except (Unusable, BadFile) as err:
             LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
 
@@ -130,10 +126,10 @@ class ProviderFiles:
             return
         for warning in loaded.warnings:
             LOG.warning("%s", warning)
-        if loaded.entries != self._in_use and (texts or self._in_use):
+        if loaded.entries != self.entries and (texts or self.entries):
             count, files = len(loaded.entries.all()), len(texts)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
-        self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
+        self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
         if texts or self.saved.path.exists():
             self.saved.save_or_warn(
                 {"files": texts}, "after a restart there is no valid copy to fall back to"
@@ -145,7 +141,7 @@ class ProviderFiles:
             return {}
         use = (
             "no provider file is applied"
-            if self._in_use is None
+            if self.entries is None
             else "the last valid files stay in use"
         )
         return {
@@ -180,7 +176,7 @@ class ProviderFiles:
         """Return entries whose provider is in no tree; ``None`` until each tree was recorded."""
         if not roots or not self._met.keys() >= set(roots):
             return None
-        explicit = () if self._in_use is None else self._in_use.explicit
+        explicit = () if self.entries is None else self.entries.explicit
         met = frozenset[Key]().union(*(self._met[root] for root in roots))
         return [entry for entry in explicit if entry.key not in met]
 

@@ -114,8 +114,9 @@ class Report:
                 raise InputRefused(f"{name} {_quoted(text)}: it has {least} to {most} characters")
         if self.address != self.address.strip():
             raise InputRefused(f"address {_quoted(self.address)}: it begins or ends with a blank")
-        if self.rpc_version is not None and not _is_rpc_version(self.rpc_version):
-            raise InputRefused(f"rpc_version {_quoted(self.rpc_version)}: versions are like 6.5")
+        rpc = self.rpc_version
+        if rpc is not None and not (isinstance(rpc, str) and _RPC_VERSION.fullmatch(rpc)):
+            raise InputRefused(f"rpc_version {_quoted(rpc)}: versions are like 6.5")
         if not isinstance(self.roots, list | tuple) or len(self.roots) > MOST_ROOTS:
             raise InputRefused(f"roots: expected a list of at most {MOST_ROOTS} UUIDs")
         for root in self.roots:
@@ -226,10 +227,6 @@ def degraded_text(conditions: Iterable[str]) -> str:
             return "\n".join([*shown, f"and {len(lines) - len(shown)} more"])
         shown.append(line)
     return "\n".join(shown)
-
-
-def _is_rpc_version(value: object) -> bool:
-    return isinstance(value, str) and _RPC_VERSION.fullmatch(value) is not None
 
 
 def _is_number(value: object, least: int, most: int) -> bool:

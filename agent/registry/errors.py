@@ -39,19 +39,6 @@ class Changed(RegistryError):
     """The record was changed after it was read.  Next: the caller reads it and decides again."""
 
 
-def recreated(host: str, uuid: str) -> str:
-    """Return the text of :class:`Changed` for a record that is not the one that was read."""
-    return f"the record of {host} was created again: its UUID is not {uuid}"
-
-
-def outdated(host: str, version: int, expected: int | None) -> str:
-    """Return the text of :class:`Changed` for a record that does not have the expected version."""
-    return (
-        f"the record of {host} was changed by another caller: it has version {version}, not "
-        f"{expected}"
-    )
-
-
 class StillUp(RegistryError):
     """A service that is up can't be deleted: its next heartbeat would create it again."""
 

@@ -97,13 +97,13 @@ def complain(text: str) -> None:
     sys.stderr.write("\n".join(lines) + "\n")
 
 
-def is_journal(environ: Mapping[str, str] = os.environ) -> bool:
+def is_journal() -> bool:
     """Return whether standard error is systemd's journal (JOURNAL_STREAM, systemd.exec(5))."""
     try:
         stderr = os.fstat(2)
     except OSError:
         return False
-    return environ.get("JOURNAL_STREAM") == f"{stderr.st_dev}:{stderr.st_ino}"
+    return os.environ.get("JOURNAL_STREAM") == f"{stderr.st_dev}:{stderr.st_ino}"
 
 
 class Lines(logging.Formatter):

@@ -160,13 +160,7 @@ def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[
         "zone": ZONE,
         "status": record.status,
         "state": "up" if record.is_up(control.down_after) else "down",
-        "updated_at": _seen_at(record),
+        "updated_at": record.last_seen and f"{record.last_seen:%Y-%m-%dT%H:%M:%S.%f}",
         "disabled_reason": record.disabled_reason,
     }
     return shown | ({"forced_down": record.forced_down} if version >= FORCED_DOWN else {})
-
-
-def _seen_at(record: ServiceRecord) -> str | None:
-    """Return the time of the last heartbeat in the API's format, ``None`` if there was none."""
-    seen = record.last_seen
-    return None if seen is None else f"{seen:%Y-%m-%dT%H:%M:%S.%f}"

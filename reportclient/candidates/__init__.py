@@ -1,4 +1,4 @@
-"""Queries for allocation candidates and providers: the public names of ``query``.  Pure.
+"""Queries for allocation candidates: the public names of ``query``.  Pure.
 
 >>> request = ResourceRequest(
 ...     RequestGroup.from_values({"VCPU": 2, "MEMORY_MB": 512}, required=["HW_CPU_X86_AVX2"]),
@@ -17,22 +17,18 @@
 from reportclient.candidates.answers import (
     AllocationCandidates,
     AllocationRequest,
-    ListedProvider,
     ProviderSummary,
 )
-from reportclient.candidates.request import BadQuery, ProviderQuery, RequestGroup, ResourceRequest
-from reportclient.candidates.text import read_provider_query, read_request, to_query_string
+from reportclient.candidates.request import BadQuery, RequestGroup, ResourceRequest
+from reportclient.candidates.text import read_request, to_query_string
 
 __all__ = [
     "AllocationCandidates",
     "AllocationRequest",
     "BadQuery",
-    "ListedProvider",
-    "ProviderQuery",
     "ProviderSummary",
     "RequestGroup",
     "ResourceRequest",
-    "read_provider_query",
     "read_request",
     "to_query_string",
 ]

@@ -1,4 +1,4 @@
-"""Answers to candidate and provider queries as values.  Pure.
+"""Answers to candidate queries as values.  Pure.
 
 Placement calls a candidate an allocation request.
 """
@@ -82,17 +82,6 @@ class AllocationCandidates:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedProvider:
-    """An item of ``GET /resource_providers``."""
-
-    uuid: str
-    name: str
-    generation: int
-    parent_uuid: str | None
-    root_uuid: str
-
-
 def parse_candidates(body: Any) -> AllocationCandidates:
     """Parse the body of ``GET /allocation_candidates``.  :raises ValueError: its form is wrong."""
     shown = forms.field(body, "provider_summaries", forms.mapping(_SUMMARY))
@@ -104,20 +93,6 @@ def parse_candidates(body: Any) -> AllocationCandidates:
             if uuid not in summaries:
                 raise ValueError(f".provider_summaries.{uuid} is missing")
     return AllocationCandidates(requests, summaries)
-
-
-def parse_providers(body: Any) -> list[ListedProvider]:
-    """Parse the body of ``GET /resource_providers``.  :raises ValueError: its form is wrong."""
-    return [
-        ListedProvider(
-            item["uuid"],
-            item["name"],
-            item["generation"],
-            item["parent_provider_uuid"],
-            item["root_provider_uuid"],
-        )
-        for item in forms.field(body, "resource_providers", forms.PARTS["resource_providers"])
-    ]
 
 
 _CANDIDATE = forms.record(allocations=forms.mapping(forms.record(resources=forms.AMOUNTS)))

@@ -1,44 +1,32 @@
-"""Query Placement for allocation candidates and providers, without those of disabled hosts.
+"""Query Placement for allocation candidates, without those of disabled hosts.
 
 What Placement refuses is an error with Placement's own text; nothing is checked before.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from reportclient import forms
 from reportclient.candidates.answers import (
     AllocationCandidates,
     AllocationRequest,
-    ListedProvider,
     parse_candidates,
-    parse_providers,
 )
-from reportclient.candidates.request import ProviderQuery, ResourceRequest
-from reportclient.candidates.text import parameters, provider_parameters, query_string
+from reportclient.candidates.request import ResourceRequest
+from reportclient.candidates.text import parameters, query_string
 from reportclient.errors import TooOld
 from reportclient.forms import parse_microversion
-from reportclient.http import API, OLDEST
+from reportclient.http import API
 from reportclient.reader import providers_with_trait
 from reportclient.request_filter import DISABLED, forbid_disabled
 
 NEWEST = "1.39"
 """The microversion of queries; if Placement does not have it, the newest that Placement has."""
-OLDEST_OF_CANDIDATES = "1.35"
+OLDEST = "1.35"
 """The lowest microversion that can leave out disabled hosts, and says which provider meets which
 group."""
-
-Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedProviders:
-    """The providers of an answer, and the number of those left out because of disabled hosts."""
-
-    providers: tuple[ListedProvider, ...]
-    left_out: int = 0
 
 
 def allocation_candidates(
@@ -46,7 +34,7 @@ def allocation_candidates(
 ) -> AllocationCandidates:
     """Return the candidates of ``GET /allocation_candidates``, without those of disabled hosts.
 
-    Sends one call, and a further one at most every few minutes if Placement is older than 1.39.
+    Sends one call, and a second one if Placement is older than 1.39.
 
     ``include_disabled``: include those of disabled hosts; for operators, not for schedulers.
 
@@ -57,29 +45,11 @@ def allocation_candidates(
     wanted = request if include_disabled else forbid_disabled(request)
     query, isolate = with_safe_group_policy(wanted)
     path = f"/allocation_candidates?{query_string(parameters(query))}"
-    answer = _get(path, parse_candidates, api, OLDEST_OF_CANDIDATES)
+    answer = forms.checked(f"GET {path}", parse_candidates, _get(path, api))
     if isolate:
         alone = [candidate for candidate in answer.allocation_requests if _isolated(candidate)]
         answer = answer.only(alone[: wanted.limit])
     return replace(answer, miscounted=_miscounted(wanted, answer))
-
-
-def resource_providers(
-    query: ProviderQuery, api: API, *, include_disabled: bool = False
-) -> ListedProviders:
-    """Return the providers of ``GET /resource_providers``, without those of disabled hosts.
-
-    Sends one call, and if it finds providers one more, for the disabled roots.
-
-    :raises reportclient.errors.PlacementError: the request failed.
-    """
-    path = f"/resource_providers?{query_string(provider_parameters(query))}"
-    listed = _get(path, parse_providers, api, OLDEST)
-    if include_disabled or not listed:
-        return ListedProviders(tuple(listed))
-    disabled = disabled_roots(api)
-    enabled = tuple(each for each in listed if each.root_uuid not in disabled)
-    return ListedProviders(enabled, len(listed) - len(enabled))
 
 
 def disabled_roots(api: API) -> frozenset[str]:
@@ -88,15 +58,14 @@ def disabled_roots(api: API) -> frozenset[str]:
     return frozenset(item["uuid"] for item in disabled if item["parent_provider_uuid"] is None)
 
 
-def _get(path: str, parse: Callable[[Any], Answer], api: API, oldest: str) -> Answer:
+def _get(path: str, api: API) -> dict[str, Any]:
     try:
-        body = api.request("GET", path, needs=NEWEST)
+        return api.request("GET", path, needs=NEWEST)
     except TooOld as err:
         if not err.newest:
             raise
-        needs = max(err.newest, oldest, key=parse_microversion)
-        body = api.request("GET", path, needs=needs)
-    return forms.checked(f"GET {path}", parse, body)
+        needs = max(err.newest, OLDEST, key=parse_microversion)
+        return api.request("GET", path, needs=needs)
 
 
 def with_safe_group_policy(request: ResourceRequest) -> tuple[ResourceRequest, bool]:

@@ -1,4 +1,4 @@
-"""Resource requests and provider queries as values, and the values of their parameters.  Pure.
+"""Resource requests as values, and the values of their parameters.  Pure.
 
 The fields have the names of Placement's parameters.
 
@@ -90,15 +90,6 @@ class ResourceRequest:
         return groups | {suffix: self.groups[suffix] for suffix in sorted(self.groups, key=_rank)}
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderQuery:
-    """A query for resource providers; ``where`` has the conditions on each provider."""
-
-    name: str | None = None
-    uuid: str | None = None
-    where: RequestGroup = field(default_factory=RequestGroup)
-
-
 def _rank(suffix: str) -> tuple[int, int, str]:
     number = suffix.isascii() and suffix.isdecimal()
     return (0, int(suffix), suffix) if number else (1, 0, suffix)
@@ -188,7 +179,7 @@ def _listed(uuids: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else ANY_OF + ",".join(ordered)
 
 
-def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[str, int]:
+def read_resources(value: str, parameter: str) -> dict[str, int]:
     """Parse ``CLASS:AMOUNT,CLASS:AMOUNT`` into amounts by resource class.
 
     :raises BadQuery: the format is wrong, or a class is given twice (Placement would silently
@@ -196,11 +187,9 @@ def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[st
     """
     amounts: dict[str, int] = {}
     for term in value.split(","):
-        name, separator, amount = (part.strip() for part in term.partition(between))
+        name, separator, amount = (part.strip() for part in term.partition(":"))
         if not name or not separator:
-            raise BadQuery(
-                f"{parameter}={value}: {term!r} is not CLASS{between}AMOUNT, such as VCPU{between}2"
-            )
+            raise BadQuery(f"{parameter}={value}: {term!r} is not CLASS:AMOUNT, such as VCPU:2")
         if name in amounts:
             raise BadQuery(f"{parameter}={value}: {name} is given twice")
         amounts[name] = _amount(amount, name, f"{parameter}={value}")

@@ -5,20 +5,18 @@ the whole request.  So equal requests have equal query strings.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote
 
 from reportclient.candidates.request import (
     ANY_OF,
     UNSUFFIXED,
     BadQuery,
-    ProviderQuery,
     RequestGroup,
     ResourceRequest,
     aggregates_values,
     read_resources,
     read_traits,
-    read_uuid,
     resources_value,
     traits_values,
 )
@@ -28,8 +26,7 @@ Value = str | Iterable[str]
 
 _OF_GROUPS = ("resources", "required", "member_of", "in_tree")
 _OF_REQUEST = ("group_policy", "root_required", "same_subtree", "limit")
-_OF_PROVIDERS = ("name", "uuid", *_OF_GROUPS)
-_ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit", "name", "uuid")
+_ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit")
 _KEY = re.compile(rf"({'|'.join(_OF_GROUPS)})([a-zA-Z0-9_-]{{1,64}})?")
 _PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.\[\]-]*/\w+\s*)?\?|\s*GET\s+")
 _BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
@@ -55,16 +52,6 @@ def parameters(request: ResourceRequest) -> dict[str, list[str]]:
     return {name: values for name, values in by_name.items() if values}
 
 
-def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
-    """Return the values of ``GET /resource_providers`` by parameter, in a fixed order."""
-    by_name: Parameters = {}
-    if query.name is not None:
-        by_name["name"] = [query.name]
-    if query.uuid is not None:
-        by_name["uuid"] = [query.uuid]
-    return by_name | _of_group(query.where, UNSUFFIXED)
-
-
 def query_string(values: Mapping[str, Value]) -> str:
     """Return parameters as a query string, without the ``?``."""
     pairs = (
@@ -85,7 +72,7 @@ def read_request(query: str) -> ResourceRequest:
 
     :raises BadQuery: a parameter is unknown, or its value has the wrong format.
     """
-    by_name = _by_name(query, _is_of_candidates, (*_OF_GROUPS, *_OF_REQUEST))
+    by_name = _by_name(query)
     groups = dict(_groups(by_name))
     unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
     return ResourceRequest(
@@ -96,17 +83,6 @@ def read_request(query: str) -> ResourceRequest:
         frozenset(map(read_subtree, by_name.get("same_subtree", ()))),
         _limit(_one(by_name, "limit")),
     )
-
-
-def read_provider_query(query: str) -> ProviderQuery:
-    """Parse the query string of ``GET /resource_providers``; a path before it is ignored.
-
-    :raises BadQuery: as :func:`read_request`.
-    """
-    by_name = _by_name(query, _OF_PROVIDERS.__contains__, _OF_PROVIDERS)
-    uuid = _one(by_name, "uuid")
-    uuid = None if uuid is None else read_uuid(uuid, "uuid")
-    return ProviderQuery(_one(by_name, "name"), uuid, _group(by_name, UNSUFFIXED))
 
 
 def read_root(*values: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -139,15 +115,11 @@ def _of_group(group: RequestGroup, suffix: str) -> Parameters:
     return {name + suffix: values for name, values in by_name.items() if values}
 
 
-def _is_of_candidates(name: str) -> bool:
-    return name in _OF_REQUEST or _KEY.fullmatch(name) is not None
-
-
-def _by_name(query: str, is_known: Callable[[str], bool], names: Iterable[str]) -> Parameters:
+def _by_name(query: str) -> Parameters:
     by_name: Parameters = {}
     for name, value in parse_qsl(_without_path(query), keep_blank_values=True):
-        if not is_known(name):
-            hint = meant_or_known(name, names)
+        if name not in _OF_REQUEST and not _KEY.fullmatch(name):
+            hint = meant_or_known(name, (*_OF_GROUPS, *_OF_REQUEST))
             raise BadQuery(f"Placement has no parameter {name!r} here{hint}")
         by_name.setdefault(name, []).append(value)
     for name, values in by_name.items():

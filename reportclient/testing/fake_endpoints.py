@@ -4,7 +4,7 @@ import re
 import uuid as uuidlib
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from reportclient.errors import Conflict, NotFound, Rejected
@@ -29,7 +29,7 @@ class Endpoints:
     def list_providers(self, call: Call) -> dict[str, Any]:
         rows = list(self.store.providers.values())
         for key, value in call.query:
-            rows = list(filter(self._filter(call, key, value), rows))
+            rows = list(filter(self._filter(key, value), rows))
         return {"resource_providers": [self._shown(row) for row in rows]}
 
     def create_provider(self, call: Call) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Endpoints:
             "root_provider_uuid": self.store.root(row),
         }
 
-    def _filter(self, call: Call, key: str, value: str) -> Callable[[Row], bool]:
+    def _filter(self, key: str, value: str) -> Callable[[Row], bool]:
         if key == "name":
             comparable = self.store.comparable
             return lambda row: comparable(row.name) == comparable(value)
@@ -76,16 +76,11 @@ class Endpoints:
             wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
             return lambda row: bool(row.aggregates & wanted)
         if key == "required":
-            return self._trait_filter(call, value)
+            return self._trait_filter(value)
         raise AssertionError(f"the fake Placement does not model the filter {key}={value}")
 
-    def _trait_filter(self, call: Call, value: str) -> Callable[[Row], bool]:
-        if value.startswith("in:"):
-            if call.version < (1, 39):
-                raise Rejected("'in:' in required is only supported since microversion 1.39")
-            any_of = set(value.removeprefix("in:").split(","))
-            self.store.require_traits(any_of)
-            return lambda row: bool(row.traits & any_of)
+    def _trait_filter(self, value: str) -> Callable[[Row], bool]:
+        assert not value.startswith("in:"), "the fake Placement does not model alternatives"
         names = value.split(",")
         forbidden = {name.lstrip("!") for name in names if name.startswith("!")}
         wanted = {name for name in names if not name.startswith("!")}
@@ -157,13 +152,8 @@ class Endpoints:
     # -- names
 
     def list_traits(self, call: Call) -> dict[str, Any]:
-        names = self.store.traits
-        for key, value in call.query:
-            if key != "name":
-                raise AssertionError(f"the fake Placement does not model GET /traits?{key}=")
-            kind, _, operand = value.partition(":")
-            names = named(names, kind, operand)
-        return {"traits": sorted(names)}
+        assert not call.query, f"the fake Placement does not model GET /traits with {call.query}"
+        return {"traits": sorted(self.store.traits)}
 
     def ensure_trait(self, call: Call, name: str) -> dict[str, Any]:
         custom(name)
@@ -209,13 +199,10 @@ class Endpoints:
         return shown
 
     def set_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
-        return self.set_many_allocations(replace(call, body={canonical(consumer_uuid): call.body}))
-
-    def set_many_allocations(self, call: Call) -> dict[str, Any]:
-        for body in call.body.values():
-            check_allocations(body, call.version)
+        consumer = canonical(consumer_uuid)
+        check_allocations(call.body, call.version)
         with self.store.transaction():
-            self.store.replace_allocations(call.body)
+            self.store.replace_allocations({consumer: call.body})
         return {}
 
     def delete_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
@@ -240,13 +227,6 @@ class Endpoints:
         with self.store.transaction():
             self.store.reshape(inventories, call.body["allocations"])
         return {}
-
-
-def named(names: set[str], kind: str, operand: str) -> set[str]:
-    if kind == "in":
-        return names & set(operand.split(","))
-    assert kind == "startswith", f"the fake Placement does not model name={kind}:"
-    return {name for name in names if name.startswith(operand)}
 
 
 _UUID = "([^/]+)"
@@ -276,7 +256,6 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
         ("GET", f"/allocations/{_UUID}", Endpoints.show_allocations),
         ("PUT", f"/allocations/{_UUID}", Endpoints.set_allocations),
         ("DELETE", f"/allocations/{_UUID}", Endpoints.delete_allocations),
-        ("POST", "/allocations", Endpoints.set_many_allocations),
         ("POST", "/reshaper", Endpoints.reshape),
     )
 ]

@@ -260,7 +260,7 @@ class Store:
         return consumer
 
     def replace_allocations(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace the allocations of consumers by a body of ``POST /allocations``.
+        """Replace the allocations of consumers, by the UUID of each.
 
         On an error part of it may be done: call it in a :meth:`transaction`.
         """

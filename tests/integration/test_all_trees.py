@@ -133,7 +133,7 @@ def counted(api: PlacementAPI, **how: View) -> tuple[int, object]:
     return meter.calls, (providers, used, consumers, dict(seen.usage.generations))
 
 
-def test_a_large_tree_takes_three_calls_a_provider_and_says_the_same(
+def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
@@ -141,7 +141,7 @@ def test_a_large_tree_takes_three_calls_a_provider_and_says_the_same(
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43
-    assert calls <= 3 * 43 + 10
+    assert calls <= 2 * 43 + 10
 
 
 def test_a_full_host_is_read_one_by_one_and_says_the_same(

@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 from computectl.asking.constraints import constraints, keeping
 from reportclient.candidates import (
     BadQuery,
-    ProviderQuery,
     RequestGroup,
     ResourceRequest,
-    read_provider_query,
     read_request,
     to_query_string,
 )
 from reportclient.candidates.asking import with_safe_group_policy
-from reportclient.candidates.text import parameters, provider_parameters, query_string
+from reportclient.candidates.text import parameters, query_string
 from reportclient.request_filter import forbid_disabled, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 
@@ -49,18 +47,11 @@ requests = st.builds(
     st.frozensets(st.frozensets(suffixes, min_size=1, max_size=3), max_size=2),
     st.none() | st.integers(1, 1000),
 )
-texts = st.text(min_size=1, max_size=20)
-queries = st.builds(ProviderQuery, st.none() | texts, st.none() | st.sampled_from(UUIDS), groups)
 
 
 @given(requests)
 def test_what_is_written_is_read_as_it_was(request: ResourceRequest) -> None:
     assert read_request(to_query_string(request)) == request
-
-
-@given(queries)
-def test_so_are_queries_for_providers_whatever_their_names(query: ProviderQuery) -> None:
-    assert read_provider_query(query_string(provider_parameters(query))) == query
 
 
 @given(requests, st.randoms())

@@ -28,12 +28,12 @@ LINES = {
     "driverkit": 1_797,
     "drivers": 2_302,
     "drivers/libvirt": 5_347,
-    "reportclient": 7_589,
+    "reportclient": 7_479,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "28 files and 132 functions", "36 files and 240 functions"
+QUIET, CHANGED = "28 files and 130 functions", "36 files and 237 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 

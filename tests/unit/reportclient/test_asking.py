@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.candidates import RequestGroup, ResourceRequest
 from reportclient.candidates.answers import parse_candidates
-from reportclient.candidates.asking import allocation_candidates, resource_providers
+from reportclient.candidates.asking import allocation_candidates
 from reportclient.errors import TooOld, Unreachable
 
 ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
@@ -100,8 +100,3 @@ def test_a_placement_that_does_not_name_its_newest_is_too_old() -> None:
 def test_what_is_not_placements_is_no_answer(body: dict[str, Any]) -> None:
     with pytest.raises(Unreachable, match="not in Placement's format"):
         allocation_candidates(REQUEST, Answers(body))
-
-
-def test_providers_likewise() -> None:
-    with pytest.raises(Unreachable, match="not in Placement's format"):
-        resource_providers(ProviderQuery("host1"), Answers({"hello": "from a proxy"}))

@@ -13,8 +13,8 @@ import pytest
 
 from reportclient.apply import Outcome
 from reportclient.calls import Counting
-from reportclient.candidates.asking import allocation_candidates, resource_providers
-from reportclient.candidates.text import read_provider_query, read_request
+from reportclient.candidates.asking import allocation_candidates
+from reportclient.candidates.text import read_request
 from reportclient.errors import WrongForm
 from reportclient.model import Inventory
 from reportclient.one_provider import OneProvider
@@ -229,7 +229,6 @@ QUESTIONS: dict[str, Callable[[Between], object]] = {
     "traits": lambda api: part_of("/traits", "traits", api),
     "classes": lambda api: part_of("/resource_classes", "resource_classes", api),
     "provider": lambda api: provider_by_uuid(ROOT, api),
-    "providers": lambda api: resource_providers(read_provider_query("name=host1"), api),
     "candidates": lambda api: allocation_candidates(read_request("resources=VCPU:1"), api),
 }
 CANDIDATE = "allocation_requests.0"
@@ -245,7 +244,7 @@ ASKED = table(
     traits      | traits                                  | [{{}}] | traits[0] is {{}}, not a text
     classes     | resource_classes.0                      | {{}} | resource_classes[0].name is missing
     provider    | {ITEM}.parent_provider_uuid             | -    | .parent_provider_uuid is missing
-    providers   | {ITEM}.root_provider_uuid               | 5    | is 5, not a text
+    provider    | {ITEM}.root_provider_uuid               | 5    | is 5, not a text
     candidates  | allocation_requests                     | {{}} | is {{}}, not a list
     candidates  | {CANDIDATE}.allocations.{ROOT}          | {{}} | .resources is missing
     candidates  | {CANDIDATE}.mappings                    | []   | mappings is [], not a JSON object
