@@ -8,7 +8,7 @@ import pytest
 
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
-from drivers.api import DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
 from reportclient.testing.fake_placement import FakePlacement
@@ -104,6 +104,34 @@ def guest_on_root(fake_placement) -> Agent:
     return agent
 
 
+def breaks(tree: Any, nodename: str, allocations: Any) -> None:
+    moves_to_child(tree, nodename, allocations)
+    if allocations is not None:
+        raise RuntimeError("a bug after the allocations were edited")
+
+
+def loses(tree: Any, nodename: str, allocations: Any) -> None:
+    moves_to_child(tree, nodename, allocations)
+    for held in (allocations or {}).values():
+        held["allocations"].clear()
+
+
+@pytest.mark.parametrize("body", [breaks, loses])
+def test_a_driver_that_breaks_or_loses_allocations_in_a_reshape_is_named_and_moves_nothing(
+    fake_placement, guest_on_root: Agent, body: Any
+) -> None:
+    before = fake_placement.stranger.inventory(ROOT)
+    agent = Agent(fake_placement, Small(body))
+    report = agent.period()
+    if body is loses:
+        assert isinstance(report.error, ReshapeFailed) and report.fatal
+        (consumer,) = fake_placement.store.consumers
+        assert str(report.error).startswith("driver ") and consumer in str(report.error)
+    else:
+        assert "driver1" in report.driver_errors and not report.fatal
+    assert fake_placement.stranger.inventory(ROOT) == before
+
+
 def test_a_reshape_that_placement_refused_waits_for_the_next_verification(
     fake_placement, guest_on_root: Agent
 ) -> None:
@@ -172,6 +200,7 @@ def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
     mark = fake_placement.mark()
     guest_on_root.period()
     assert "POST /reshaper" in writes(fake_placement, mark)
+    assert driver.shown[-2] == driver.shown[-1], "a new tree for the second call"
     assert GUEST_CLASS not in fake_placement.stranger.inventory(ROOT)
     assert fake_placement.stranger.allocation(guest)["allocations"].keys() == {old}
     record = fake_placement.stranger.inventory(old)["FPGA"]
@@ -280,11 +309,6 @@ def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
 def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_should_be(
     fake_placement, guest_on_root: Agent
 ) -> None:
-    def loses(tree: Any, nodename: str, allocations: Any) -> None:
-        moves_to_child(tree, nodename, allocations)
-        for held in (allocations or {}).values():
-            held["allocations"].clear()
-
     guest_on_root.drivers[0].body = loses
     assert guest_on_root.period(disabled=True).reshape_pending
     assert DISABLED in fake_placement.stranger.traits(ROOT)
