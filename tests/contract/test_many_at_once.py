@@ -7,11 +7,10 @@ import uuid
 
 import pytest
 
-from reportclient.apply import MIN_PARALLEL, apply, batches
+from reportclient.apply import MIN_PARALLEL, apply
 from reportclient.diff import diff
 from reportclient.errors import InUse
 from reportclient.http import PlacementAPI, token_adapter
-from reportclient.plan import CreateProvider, DeleteProvider, EnsureTrait, SetTraits
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import URL_BYTES, refresh
 from reportclient.view import View
@@ -71,21 +70,6 @@ def test_a_small_plan_is_sent_one_by_one(fake_placement):
     assert len(plan) < MIN_PARALLEL
     apply(plan, View(), gauge, at_once=8)
     assert gauge.most == 1
-
-
-def test_what_depends_on_another_operation_is_never_sent_beside_it():
-    plan = diff(View().snapshot, big_tree().freeze())
-    for batch in batches(plan, 8):
-        made = {op.uuid for op in batch if isinstance(op, CreateProvider)}
-        assert not any(isinstance(op, CreateProvider) and op.parent_uuid in made for op in batch)
-        assert len({type(op) for op in batch}) == 1
-        assert len(batch) == 1 or not any(isinstance(op, DeleteProvider) for op in batch)
-
-
-def test_all_names_are_there_before_the_first_trait_is_set():
-    sent = list(batches(diff(View().snapshot, big_tree().freeze()), 8))
-    kinds = [type(batch[0]) for batch in sent]
-    assert max(n for n, k in enumerate(kinds) if k is EnsureTrait) < kinds.index(SetTraits)
 
 
 @pytest.mark.parametrize("at_once", [1, 4])

@@ -81,14 +81,6 @@ def changes_class(driver, guests, old, new, inventory):
     rebuild_with(driver, changed)
 
 
-def test_a_resource_class_is_renamed_under_its_guests(any_placement, tmp_path):
-    _, driver = agent_with(any_placement, tmp_path, {"CUSTOM_OLD": {"total": 8}})
-    who = consumer(any_placement, {"CUSTOM_OLD": 3})
-    changes_class(driver, [who], "CUSTOM_OLD", "CUSTOM_NEW", {"CUSTOM_NEW": {"total": 8}})
-    assert Agent(any_placement, driver, tmp_path).period().ok
-    assert holdings(any_placement, who) == {ROOT: {"CUSTOM_NEW": 3}}
-
-
 def test_pinned_guests_move_from_vcpu_to_pcpu(any_placement, tmp_path):
     _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16, "max_unit": 16}})
     pinned, shared = consumer(any_placement, {"VCPU": 4}), consumer(any_placement, {"VCPU": 2})
@@ -161,20 +153,6 @@ def test_while_running_a_reshape_waits_and_says_so(any_placement, tmp_path):
     assert holdings(any_placement, who)[ROOT] == {"VCPU": 1, "VGPU": 1}
 
 
-def test_while_running_a_reshape_is_done_where_the_operator_allows_it(any_placement, tmp_path):
-    agent, driver = agent_with(
-        any_placement,
-        tmp_path,
-        {"VCPU": {"total": 16}, "VGPU": {"total": 8}},
-        reshape_when_running=True,
-    )
-    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
-    rebuild_with(driver, vgpu_to_children)
-    report = agent.period(1.0)
-    assert report.ok, report.texts()
-    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1}
-
-
 def test_a_guest_that_comes_in_between_is_moved_too(any_placement, tmp_path):
     """Placement refuses the stale reshape; all is read and asked again."""
     _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
@@ -190,13 +168,3 @@ def test_a_guest_that_comes_in_between_is_moved_too(any_placement, tmp_path):
     assert report.ok, report.texts()
     assert [totals(any_placement, who) for who in guests] == [{"VCPU": 1, "VGPU": 1}] * 2
     assert all(holdings(any_placement, who)[ROOT] == {"VCPU": 1} for who in guests)
-
-
-def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(any_placement, tmp_path):
-    old = {"VCPU": {"total": 16}, "VGPU": {"total": 8}, "CUSTOM_OLD": {"total": 1}}
-    _, driver = agent_with(any_placement, tmp_path, old)
-    who = consumer(any_placement, {"VGPU": 1, "CUSTOM_OLD": 1})
-    rebuild_with(driver, vgpu_to_children)
-    report = Agent(any_placement, driver, tmp_path).period()
-    assert "neither inventory nor allocations were moved" in str(report.texts()), report.texts()
-    assert holdings(any_placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}
