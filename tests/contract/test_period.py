@@ -254,23 +254,6 @@ def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(
 # -- names that Placement does not know, and records that it refuses
 
 
-def test_unknown_standard_names_are_told_and_left_out_and_everything_else_is_reported(
-    any_placement: Any,
-) -> None:
-    def ahead_of_its_time(tree, nodename, allocations=None):
-        tree.update_inventory(nodename, {"VCPU": {"total": 8}, "FUTURE_THING": {"total": 1}})
-        tree.add_traits(nodename, "HW_CPU_X86_AVX", "HW_OF_THE_FUTURE")
-
-    agent = Agent(any_placement, Small(ahead_of_its_time))
-    report = agent.period()
-    assert report.error is None
-    assert "HW_OF_THE_FUTURE" in " ".join([*map(str, report.plan.problems), *report.texts()])
-    assert totals(any_placement) == {"VCPU": 8}
-    assert "HW_CPU_X86_AVX" in any_placement.stranger.traits(ROOT)
-    assert agent.calls_of(lambda: agent.period(after=10.0)) == []
-    assert len(agent.calls_of(agent.period)) == 1
-
-
 @pytest.mark.parametrize("restarted", [False, True])
 def test_names_that_an_upgraded_placement_knows_are_reported_within_an_hour_or_after_a_restart(
     tmp_path: Path, restarted: bool
@@ -281,7 +264,10 @@ def test_names_that_an_upgraded_placement_knows_are_reported_within_an_hour_or_a
 
     placement = FakePlacement()
     agent = Agent(placement, Small(ahead_of_its_time), state=tmp_path)
-    agent.period()
+    report = agent.period()
+    told = " ".join([*map(str, report.plan.problems), *report.texts()])
+    assert report.error is None and "HW_OF_THE_FUTURE" in told
+    assert agent.calls_of(lambda: agent.period(after=10.0)) == []
     placement.store.traits.add("HW_OF_THE_FUTURE")
     placement.store.classes.add("FUTURE_THING")
     if restarted:

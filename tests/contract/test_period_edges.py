@@ -25,7 +25,7 @@ from tests.agents import (
     inventory,
     whole_root,
 )
-from tests.ownership.test_attach import AGGREGATE, THEIRS, cards, own_root
+from tests.ownership.test_attach import AGGREGATE, cards, own_root
 from tests.ownership.test_attach import Agent as AttachedAgent
 from tests.ownership.world import AUDIT, SOON, child, pool
 
@@ -51,18 +51,6 @@ def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(fake
     report = agent.period()
     assert isinstance(report.error, Unreachable)
     assert [str(err) for err in report.driver_errors.values()] == ["not now"]
-
-
-def test_who_has_something_to_write_asks_a_placement_that_is_away_in_each_second_period(
-    fake_placement,
-) -> None:
-    agent = Agent(fake_placement, Small(inventory(8)))
-    agent.settle()
-    agent.tracker.root.api = away = Away()
-    agent.drivers[0].body = inventory(9)
-    reports = [agent.period(SOON) for _ in range(21)]
-    assert all(isinstance(report.error, Unreachable) for report in reports)
-    assert 10 <= away.asked <= 13
 
 
 def moves_to_child(tree: Any, nodename: str, allocations: Any) -> None:
@@ -207,13 +195,6 @@ def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
     assert record["reserved"] == record["total"] == 2
 
 
-def test_a_root_that_a_driver_makes_carries_the_owner_trait(fake_placement) -> None:
-    shared = pool("nfs", POOL, AGGREGATE, DISK_GB=9)
-    agent = Agent(fake_placement, Small(both(whole_root(VCPU=8), shared)))
-    agent.settle()
-    assert OWNER in fake_placement.stranger.traits(POOL)
-
-
 @pytest.mark.parametrize(("theirs", "ours"), [("OWNER_NOVA", False), ("CUSTOM_OWNER_X", True)])
 def test_another_root_is_ours_by_the_operators_own_trait(
     fake_placement, theirs: str, ours: bool
@@ -228,21 +209,6 @@ def test_another_root_is_ours_by_the_operators_own_trait(
         stranger.set_aggregates(uuid, [AGGREGATE])
     agent.period(AUDIT)
     assert (stranger.traits(POOL) >= set(owners)) is ours
-
-
-def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(fake_placement) -> None:
-    own_root(fake_placement)
-    agent = AttachedAgent(fake_placement, cards(0, traits=("CUSTOM_CARDS",)), audit_every=None)
-    agent.writes()
-    for row in sorted(fake_placement.store.providers.values(), key=lambda one: one.parent is None):
-        fake_placement.stranger.delete_provider(row.uuid)
-    assert not agent.period().ok
-    own_root(fake_placement)
-    fake_placement.stranger.add_trait(THEIRS, "CUSTOM_CARDS")
-    agent.driver.body = lambda tree: tree.remove_traits(THEIRS, "CUSTOM_CARDS")
-    agent.writes()
-    agent.writes()
-    assert "CUSTOM_CARDS" in fake_placement.stranger.traits(THEIRS)
 
 
 # -- what a report and the tracker say
@@ -275,24 +241,6 @@ def test_a_report_has_the_time_of_each_source(fake_placement) -> None:
             return {"disks": 0.5}
 
     assert Agent(fake_placement, Timed(on_the_root)).period().took == {"disks": 0.5}
-
-
-def test_a_sharing_provider_of_another_service_leaves_the_view_when_it_shares_no_more(
-    fake_placement,
-) -> None:
-    fake_placement.stranger.create_provider("pool", POOL)
-    fake_placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
-    fake_placement.stranger.set_aggregates(POOL, [AGGREGATE])
-
-    def shares(tree: Any, nodename: str, _allocations: Any = None) -> None:
-        tree.update_aggregates(nodename, [AGGREGATE])
-
-    agent = Agent(fake_placement, Small(shares))
-    agent.settle()
-    assert POOL in agent.view
-    fake_placement.stranger.set_aggregates(POOL, [])
-    agent.period()
-    assert POOL not in agent.view
 
 
 def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
@@ -375,6 +323,7 @@ def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_faile
 def test_an_own_pool_without_its_owner_trait_is_still_the_agents(fake_placement) -> None:
     agent = Agent(fake_placement, Small(pool("pool", POOL, AGGREGATE, DISK_GB=10)))
     agent.settle()
+    assert OWNER in fake_placement.stranger.traits(POOL)
     fake_placement.stranger.remove_trait(POOL, OWNER)
     agent.drivers[0].body = pool("pool", POOL, AGGREGATE, DISK_GB=20)
     assert agent.period().ok

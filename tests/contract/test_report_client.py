@@ -473,16 +473,6 @@ def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
 # -- what is read again
 
 
-def test_only_what_moved_is_read_again(world: World) -> None:
-    view = world.settled(host())
-    world.stranger.add_trait(SECOND, "CUSTOM_FOREIGN")
-    world.stranger.rename(CHILD, "renamed by an operator")
-    calls = world.calls_of(lambda: world.read(view))
-    touched = {path.split("/")[2] for _, path in calls if path.count("/") == 3}
-    assert touched == {SECOND}
-    assert world.read(view).snapshot.get(CHILD).name == "renamed by an operator"
-
-
 def test_everything_is_read_again_when_asked_for(world: World) -> None:
     view = world.settled(host())
     world.stranger.set_aggregates(SECOND, [AGG2], old_microversion=True)

@@ -15,7 +15,6 @@ from agent.switching.machine import (
     UNTOUCHED,
     Event,
     ServiceStatus,
-    State,
     Verdict,
     after,
     after_call,
@@ -48,11 +47,6 @@ PROGRAMS = [event for event in Event if event not in CALLER_EVENTS]
 def moved(status: ServiceStatus, event: Event) -> ServiceStatus:
     reason = f"{AUTO}gone" if event is Event.LOST else None
     return after(status, event, reason)
-
-
-def test_every_event_has_a_row_and_every_row_every_state() -> None:
-    assert set(TABLE) == set(Event)
-    assert all(set(row) == set(State) for row in TABLE.values())
 
 
 @given(statuses, events)
