@@ -43,7 +43,7 @@ def leaf_exists(any_placement):
     return bool(found["resource_providers"])
 
 
-def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(any_placement):
+def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_named(any_placement):
     agent, driver, guest = with_leaf_in_use(any_placement)
     without_leaf(driver)
     report = agent.period(1.0)
@@ -54,7 +54,7 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(an
     assert report.ok, "all is as it should be"
 
 
-def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(any_placement):
+def test_a_device_allocated_since_the_last_read_is_drained_at_once(any_placement):
     driver = tree_driver(2)
     agent = Agent(any_placement, driver)
     assert agent.period().ok
@@ -66,7 +66,7 @@ def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(an
     assert guest in " ".join(report.texts())
 
 
-def test_draining_costs_nothing_between_two_verifications_and_holds_up_no_change(any_placement):
+def test_draining_costs_no_call_between_verifications_and_delays_nothing(any_placement):
     agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
     agent.period(1.0)
@@ -243,7 +243,7 @@ def test_who_edits_sees_a_draining_device_as_it_was(nova: World, guest: str) -> 
     assert links(nova) == (2, 1)
 
 
-def test_what_was_removed_goes_with_the_first_update_after_its_last_consumer(
+def test_a_removed_device_goes_with_the_first_update_after_its_consumer(
     nova: World, guest: str
 ) -> None:
     client = Client(nova.api, strict=True)
@@ -260,7 +260,7 @@ def test_what_was_removed_goes_with_the_first_update_after_its_last_consumer(
     assert GRANDCHILD not in nova.truth() and unmentioned(client).calls == 0
 
 
-def test_a_removed_class_goes_with_the_first_update_after_its_last_consumer(
+def test_a_removed_class_goes_with_the_first_update_after_its_consumer(
     nova: World, guest: str, tmp_path: Path
 ) -> None:
     """Also after a restart, with a store."""
@@ -277,7 +277,7 @@ def test_a_removed_class_goes_with_the_first_update_after_its_last_consumer(
     assert nova.truth().get(GRANDCHILD).inventory.keys() == {"VGPU"}
 
 
-def test_a_device_that_got_another_consumer_after_the_look_goes_on_draining(
+def test_a_device_with_a_new_consumer_after_the_read_goes_on_draining(
     nova: World, guest: str
 ) -> None:
     client = Client(nova.api)

@@ -93,7 +93,7 @@ def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(fake_placement):
     assert agent.period(400).ok
 
 
-def test_what_is_below_a_root_that_can_not_be_made_is_not_told_again_for_each(fake_placement):
+def test_a_root_whose_name_is_taken_is_one_complaint_with_both_uuids(fake_placement):
     fake_placement.stranger.create_provider(NODE, OTHER)
     agent = Agent(fake_placement, tree_of(5))
     for _ in range(2):
@@ -250,9 +250,7 @@ def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(fake_placem
 
 
 @pytest.mark.parametrize("wrong", [None, ["supports_multiattach"], {"supports_multiattach": "yes"}])
-def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_were(
-    fake_placement, wrong
-):
+def test_wrong_capabilities_are_their_drivers_error_and_change_nothing(fake_placement, wrong):
     def adds(tree):
         tree.add_traits(NODE, "CUSTOM_GOLD")
 
@@ -265,7 +263,7 @@ def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_
     assert {"CUSTOM_GOLD", "COMPUTE_VOLUME_MULTI_ATTACH"} <= agent.seen(NODE).traits
 
 
-def test_types_of_images_that_an_operator_excludes_are_no_traits_whichever_driver_has_them(
+def test_types_of_images_that_an_operator_excludes_are_no_traits(
     fake_placement,
 ):
     agent = Agent(fake_placement, tree_of(0), images_excluded=frozenset({"raw", "unknown"}))

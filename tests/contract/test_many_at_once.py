@@ -83,7 +83,7 @@ def test_one_refused_operation_holds_none_of_its_neighbours(fake_placement, at_o
     assert [op.uuid for op in missing] == [failed]
 
 
-def test_a_list_of_aggregates_too_long_for_one_url_is_split_and_nothing_is_lost(placement):
+def test_aggregates_too_long_for_one_url_are_split_and_none_is_lost(placement):
     api = PlacementAPI(token_adapter(placement.url, "admin"))
     aggregates = [str(uuid.uuid4()) for _ in range(300)]
     tree = ProviderTree()

@@ -74,7 +74,7 @@ def test_a_class_beside_one_that_stays_is_no_replacement(any_placement):
     assert amounts(any_placement) == {OLD: (1, 0), BESIDE: (2, 0)}
 
 
-def test_a_class_that_a_card_had_does_not_grow_while_its_other_one_is_in_use(any_placement):
+def test_a_class_of_a_card_does_not_grow_while_its_other_one_is_in_use(any_placement):
     agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
     guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
     driver.classes = {BESIDE: 4}
@@ -93,7 +93,7 @@ def test_a_class_of_a_card_shrinks_while_its_other_one_is_in_use(any_placement):
     assert amounts(any_placement) == {OLD: (2, 2), BESIDE: (1, 0)}
 
 
-def test_a_class_that_a_card_gives_up_for_a_period_before_the_new_one_comes_is_the_same(
+def test_the_new_class_may_come_a_period_after_the_old_one_went(
     any_placement,
 ):
     agent, driver = started(any_placement, {OLD: 1})
@@ -111,7 +111,7 @@ def test_a_class_that_comes_back_is_open_again(any_placement):
         assert amounts(any_placement) == {OLD: (1, left)}
 
 
-def test_the_cpus_of_a_host_change_class_in_the_same_way_and_all_else_at_once(any_placement):
+def test_cpus_of_a_host_change_class_the_same_way_and_all_else_at_once(any_placement):
     agent, driver = started(any_placement, {"VCPU": 8}, NODE)
     guest = any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
     driver.classes = {"PCPU": 8, "MEMORY_MB": 1024}

@@ -72,7 +72,7 @@ def test_what_a_stranger_undid_is_done_again_at_the_next_verification(
 
 
 @pytest.mark.parametrize("who", [NODE, DEVICE])
-def test_own_traits_and_aggregates_come_and_go_beside_those_that_others_set(
+def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
     any_placement: Any, who: str
 ) -> None:
     """Others' traits and aggregates stay, even those set since the last verification."""
@@ -134,7 +134,7 @@ def test_a_driver_is_shown_what_others_did_once_it_was_verified(any_placement: A
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_driver_that_raises_is_named_leaves_nothing_half_done_and_stops_no_other(
+def test_a_driver_that_raises_is_named_and_stops_no_other(
     error: BaseException, any_placement: Any
 ) -> None:
     first, second = Small(inventory(8)), Small(devices(DEVICE))
@@ -175,7 +175,7 @@ def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any)
     assert totals(any_placement) == {"VCPU": 8}
 
 
-def test_nodes_that_can_not_be_named_are_reported_and_nothing_is_taken_away(
+def test_an_error_of_get_available_nodes_is_reported_and_removes_nothing(
     any_placement: Any,
 ) -> None:
     driver = Small(inventory())
@@ -255,7 +255,7 @@ def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_names_that_an_upgraded_placement_knows_are_reported_within_an_hour_or_after_a_restart(
+def test_unknown_names_are_sent_within_an_hour_of_an_upgrade_or_a_restart(
     tmp_path: Path, restarted: bool
 ) -> None:
     def ahead_of_its_time(tree, nodename, allocations=None):

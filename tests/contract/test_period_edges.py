@@ -43,7 +43,7 @@ def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(fake_plac
     assert fake_placement.stranger.inventory(ROOT).keys() == {"VCPU"}
 
 
-def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(fake_placement) -> None:
+def test_drivers_are_asked_while_placement_is_away_once_it_was_read(fake_placement) -> None:
     agent = Agent(fake_placement, Small(inventory()))
     agent.settle()
     agent.tracker.root.api = Away()
@@ -73,7 +73,7 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
-def test_a_driver_that_needs_a_reshape_in_spite_of_the_allocations_is_told_so(
+def test_reshape_needed_although_allocations_were_passed_is_an_error(
     fake_placement,
 ) -> None:
     def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
@@ -105,7 +105,7 @@ def loses(tree: Any, nodename: str, allocations: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [breaks, loses])
-def test_a_driver_that_breaks_or_loses_allocations_in_a_reshape_is_named_and_moves_nothing(
+def test_a_driver_that_breaks_in_a_reshape_is_named_and_moves_nothing(
     fake_placement, guest_on_root: Agent, body: Any
 ) -> None:
     before = fake_placement.stranger.inventory(ROOT)
@@ -254,7 +254,7 @@ def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
     assert seen[-1] == fake_placement.stranger.provider(ROOT)["generation"]
 
 
-def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_should_be(
+def test_the_service_status_is_written_although_a_reshape_is_broken(
     fake_placement, guest_on_root: Agent
 ) -> None:
     guest_on_root.drivers[0].body = loses
@@ -306,9 +306,7 @@ def test_an_owner_trait_on_a_child_is_removed_by_no_driver(fake_placement) -> No
     assert OWNER in fake_placement.stranger.traits(card.uuid)
 
 
-def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_failed(
-    fake_placement, tmp_path
-) -> None:
+def test_a_reshape_that_failed_at_the_start_is_done_later(fake_placement, tmp_path) -> None:
     agent = Agent(fake_placement, Small(on_the_root), state=tmp_path)
     agent.settle()
     fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})

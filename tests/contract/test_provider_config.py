@@ -78,7 +78,7 @@ def test_what_a_record_leaves_out_is_placements_default(host: Host) -> None:
     assert (record["reserved"], record["max_unit"]) == (0, 2147483647)
 
 
-def test_every_root_gets_what_is_for_the_compute_node_but_those_that_are_named(
+def test_every_root_but_named_ones_gets_what_is_for_the_compute_node(
     any_placement, tmp_path: Path
 ) -> None:
     host = Host(any_placement, tmp_path, Small(inventory(), ["n1", "n2", "n3", "n4"]))
@@ -141,7 +141,7 @@ def test_what_leaves_the_file_leaves_placement_and_nothing_else_does(any_host: H
     assert list(any_host.state.glob("provider-config-*.json")) == []
 
 
-def test_what_left_the_file_while_the_agent_was_away_is_taken_away_at_its_start(
+def test_what_left_the_file_while_the_agent_was_away_goes_at_its_start(
     any_host: Host,
 ) -> None:
     started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
@@ -349,7 +349,7 @@ def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
     assert [one.message for one in caplog.records].count(line) == 2
 
 
-def test_no_provider_is_called_absent_before_every_driver_and_node_has_answered(
+def test_no_provider_is_absent_before_every_driver_and_node_answered(
     fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Small(fails(DriverNotReady("not yet")))

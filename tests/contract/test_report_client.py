@@ -151,7 +151,7 @@ def test_each_change_costs_its_calls_and_arrives(what: str, world: World) -> Non
     [({"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}, set()), (set(), {"FUTURE_THING"})],
     ids=["traits", "a class"],
 )
-def test_standard_names_that_placement_does_not_know_are_left_out_and_the_rest_sent(
+def test_unknown_standard_names_are_left_out_and_the_rest_is_sent(
     world: World, traits: set[str], classes: set[str]
 ) -> None:
     view = world.read()
@@ -242,7 +242,7 @@ def test_a_provider_in_use_stays_with_all_above_it_and_others_go(world: World) -
     assert_same(outcome.view, world)
 
 
-def test_a_name_that_somebody_else_has_fails_with_all_below_and_others_go_on(
+def test_a_taken_name_fails_with_all_below_and_others_go_on(
     world: World,
 ) -> None:
     world.stranger.create_provider("device", OTHER)
@@ -275,9 +275,7 @@ def edited_beside_a_stranger(world: World) -> tuple[View, ProviderTree]:
 
 
 @pytest.mark.parametrize("what", ["traits", "aggregates", "inventory"])
-def test_a_conflict_stops_the_plan_is_read_and_loses_nothing_of_the_strangers(
-    what: str, world: World
-) -> None:
+def test_a_conflict_stops_the_plan_and_overwrites_nothing_foreign(what: str, world: World) -> None:
     view, tree = edited_beside_a_stranger(world)
     change(tree, what)
     outcome = world.applied(view, tree)
@@ -327,7 +325,7 @@ def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
     assert isinstance(outcome.stopped_by, Conflict)
 
 
-def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(world: World) -> None:
+def test_a_rename_does_not_hide_a_strangers_change_from_the_next_read(world: World) -> None:
     view, tree = edited_beside_a_stranger(world)
     tree.rename(CHILD, "renamed")
     view = world.applied(view, tree).view
@@ -345,7 +343,7 @@ def test_a_rename_leaves_a_provider_where_a_stranger_has_moved_it(world: World) 
     assert isinstance(outcome.stopped_by, Conflict) and not outcome.view.certain
 
 
-def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(
+def test_a_generation_moved_by_allocations_is_no_conflict_once_read(
     world: World,
 ) -> None:
     view = world.settled(host())

@@ -130,7 +130,7 @@ def test_restart_when_the_saved_view_is_lost(any_placement, size, consumers):
 
 
 @each_size
-def test_after_placement_lost_its_database_it_costs_what_a_cold_start_costs(any_placement, size):
+def test_after_placement_lost_its_database_costs_are_a_cold_starts(any_placement, size):
     agent, _, log = settled(any_placement, size)
     emptied(any_placement)
     log.take()

@@ -35,7 +35,7 @@ def asked(placement: FakePlacement, mark: int) -> list[str]:
     return [request.path for request in placement.since(mark)]
 
 
-def test_when_nothing_moved_one_request_is_enough_and_the_snapshot_is_the_same(placement) -> None:
+def test_when_nothing_moved_one_request_gives_the_same_snapshot(placement) -> None:
     view = refresh(View(), HOST, placement)
     mark = placement.mark()
     again = refresh(view, HOST, placement)
@@ -72,7 +72,7 @@ def test_a_write_between_two_of_its_requests_is_noticed_the_next_time(placement)
     assert again.snapshot.providers[CARD].inventory["VGPU"].total == 5
 
 
-def test_a_root_outside_the_tree_is_added_to_the_view_as_a_refresh_would_read_it(placement) -> None:
+def test_a_root_outside_the_tree_is_added_as_a_refresh_would_read_it(placement) -> None:
     view = refresh(View(), HOST, placement)
     placement.stranger.create_provider("pool", POOL)
     placement.stranger.add_trait(POOL, "CUSTOM_POOL")

@@ -59,7 +59,7 @@ def assert_view_is_placement(view: View, fake: FakePlacement) -> None:
 
 
 @given(one_tree)
-def test_a_plan_is_taken_and_the_view_is_what_placement_has_also_when_read_again(
+def test_a_plan_is_taken_and_the_view_is_what_placement_has(
     pair: tuple[Snapshot, Snapshot],
 ) -> None:
     before, wish = pair
@@ -105,7 +105,7 @@ foreign = st.lists(
 
 
 @given(one_tree, faults, foreign)
-def test_after_faults_and_strangers_all_is_as_wished_and_nothing_of_theirs_is_lost(
+def test_after_faults_all_is_as_desired_and_nothing_foreign_is_lost(
     pair: tuple[Snapshot, Snapshot],
     planned_faults: list[tuple[str, type[PlacementError], bool]],
     strangers: list[tuple[str, str]],

@@ -72,9 +72,7 @@ def test_no_program_touches_what_an_operator_disabled(status, program) -> None:
 
 
 @given(statuses, events)
-def test_what_is_decided_here_is_not_acknowledged_and_keeps_the_records_version(
-    status, event
-) -> None:
+def test_a_new_decision_is_not_acknowledged_and_keeps_the_version(status, event) -> None:
     new = moved(status, event)
     if new is not status:
         assert not new.acknowledged and new.record_version == status.record_version

@@ -30,7 +30,7 @@ def agent_of_cn1(placement: RealPlacement, body: Any = says_nothing) -> tuple[Ag
 # -- the tree that is handed over
 
 
-def test_cn1_is_shown_its_tree_and_the_two_that_share_with_it_as_lone_roots(
+def test_cn1_is_shown_its_tree_and_two_sharing_providers_as_lone_roots(
     picture: RealPlacement,
 ) -> None:
     agent, driver = agent_of_cn1(picture)
@@ -78,7 +78,7 @@ def test_sharing_goes_one_hop_only(picture: RealPlacement) -> None:
     assert uuid_of("SSP") in driver.shown[0] and uuid_of("BW2") not in driver.shown[0]
 
 
-def test_a_sharing_provider_comes_with_any_member_and_goes_with_its_aggregate(
+def test_a_sharing_provider_comes_and_goes_with_its_aggregate(
     picture: RealPlacement,
 ) -> None:
     agent, driver = agent_of_cn1(picture)

@@ -181,7 +181,7 @@ def world(request: pytest.FixtureRequest, registry: Any) -> Iterator[World]:
     yield World(registry, caller, falls_silent)
 
 
-def test_a_host_is_there_and_up_from_its_first_heartbeat_until_it_falls_silent(
+def test_a_host_is_up_from_its_first_heartbeat_until_it_falls_silent(
     world: World,
 ) -> None:
     assert world.caller.hosts() == []
