@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from agent.reporting.reports import Severity
-from agent.reporting.status import StatusFile
 from reportclient.client import Client, Result
 from reportclient.errors import InUse
 from reportclient.provider_tree import ProviderTree
@@ -116,40 +114,6 @@ def test_a_device_that_its_driver_mentions_no_more_goes_on_draining(any_placemen
     any_placement.stranger.delete_allocation(guest)
     assert agent.period(2 * VERIFY).ok
     assert leaf_inventory(any_placement) == {}
-
-
-def test_a_parent_stays_with_its_child_in_use(any_placement):
-    agent, driver, _ = with_leaf_in_use(any_placement)
-
-    def nested(tree, allocations):
-        if not tree.exists("cage"):
-            tree.new_child("cage", NODE)
-        tree.move(f"{NODE}_leaf1", "cage")
-
-    driver.edit = nested
-    assert agent.period(1.0).ok
-
-    def nothing_left(tree, allocations):
-        tree.remove("cage")
-        if tree.exists(f"{NODE}_leaf1"):
-            tree.remove(f"{NODE}_leaf1")
-
-    driver.edit = nothing_left
-    report = agent.period(1.0)
-    assert report.texts(Severity.INFO)
-    assert leaf_exists(any_placement)
-    assert agent.period(1.0).calls == 0
-
-
-def test_what_drains_is_well_for_a_health_check_and_is_listed(any_placement, tmp_path):
-    agent, driver, guest = with_leaf_in_use(any_placement)
-    without_leaf(driver)
-    report = agent.period(1.0)
-    StatusFile(tmp_path, "host1", None, lambda: 7.0)([report])
-    (node,) = json.loads((tmp_path / "status.json").read_text())["nodes"]
-    (condition,) = node["conditions"]
-    assert node["ok"] and node["last_ok"] == 7.0 and condition["severity"] == "info"
-    assert guest in condition["text"]
 
 
 def test_something_else_that_is_wrong_is_told_beside_it(any_placement):

@@ -7,7 +7,6 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
-from reportclient.testing.fake_placement import Stranger
 from tests import agents
 from tests.agents import NODE, ROOT, Small
 
@@ -121,31 +120,6 @@ def test_a_refusal_is_asked_again_though_verification_is_switched_off(fake_place
     assert not agent.period().ok
     assert not agent.period(60).ok
     assert agent.period(600).ok
-
-
-def test_nothing_is_moved_below_a_provider_that_could_not_be_made(fake_placement):
-    """It may be there in another tree, and the guests' devices would go with it."""
-
-    def flat(tree):
-        if not tree.exists("host1_0"):
-            tree.new_child("host1_0", NODE)
-
-    def below_a_cell(tree):
-        if not tree.exists(CELL):
-            tree.new_child("host1_cell", NODE, CELL)
-        tree.move("host1_0", CELL)
-
-    agent = Agent(fake_placement, flat)
-    assert agent.period().ok
-    device = agent.seen("host1_0").uuid
-    stranger = Stranger(fake_placement.answer)
-    stranger.create_child(stranger.create_provider("rack1"), "host1_cell", CELL)
-    agent.drivers[0].body = below_a_cell
-    for _ in range(2):
-        report = agent.period()
-        assert report.error is None
-        assert "in another tree" in str(report.conditions()[f"failed {CELL}"])
-    assert stranger.provider(device)["parent_provider_uuid"] == ROOT
 
 
 def vcpus(total):

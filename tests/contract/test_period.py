@@ -42,17 +42,14 @@ def names(any_placement: Any, root: str = ROOT) -> set[str]:
 # -- verified
 
 
-def test_verification_can_be_switched_off(any_placement: Any) -> None:
-    agent = Agent(any_placement, Small(inventory()), verify_every=None, audit_every=None)
-    assert agent.period().ok
-    assert agent.calls_of(lambda: agent.period(after=1e9)) == []
-
-
-def test_audits_go_on_where_verification_is_switched_off(any_placement: Any) -> None:
-    agent = Agent(any_placement, Small(inventory()), verify_every=None)
+@pytest.mark.parametrize(("rules", "calls"), [({}, 4), ({"audit_every": None}, 0)])
+def test_verification_can_be_switched_off_with_or_without_audits(
+    any_placement: Any, rules: dict[str, None], calls: int
+) -> None:
+    agent = Agent(any_placement, Small(inventory()), verify_every=None, **rules)
     assert agent.period().ok
     assert agent.calls_of(lambda: agent.period(after=600.0)) == []
-    assert len(agent.calls_of(lambda: agent.period(after=400_000.0))) == 4
+    assert len(agent.calls_of(lambda: agent.period(after=400_000.0))) == calls
 
 
 def test_what_a_stranger_undid_is_done_again_at_the_next_verification(

@@ -42,18 +42,6 @@ def started(host: Host, *entries: str) -> Host:
 # -- what they add
 
 
-def test_inventory_and_traits_are_added_to_what_the_drivers_say(any_host: Host) -> None:
-    started(
-        any_host,
-        entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8),
-        entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2),
-    )
-    assert any_host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
-    assert any_host.custom() == {"CUSTOM_GOLD"}
-    assert any_host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
-    assert any_host.custom(CHILD) == {"CUSTOM_FAST"}
-
-
 def test_one_more_trait_costs_its_name_and_one_write(any_host: Host) -> None:
     started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
     any_host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
@@ -132,6 +120,7 @@ def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(
 
 def test_what_leaves_the_file_leaves_placement_and_nothing_else_does(any_host: Host) -> None:
     started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    assert any_host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
     any_host.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     any_host.write()
     any_host.reload()
@@ -187,31 +176,24 @@ def test_a_name_leaves_the_journal_only_once_placement_is_without_it(
     assert host.custom() == {"CUSTOM_GOLD"}
 
 
-def test_a_class_in_use_is_drained_until_it_is_free(any_host: Host) -> None:
+def test_a_class_in_use_is_drained_until_it_is_free_or_comes_back(any_host: Host) -> None:
     started(any_host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
     consumer = any_host.stranger.put_allocation({ROOT: {"CUSTOM_LICENSE": 3}})
-    any_host.write()
-    any_host.reload()
-    report = any_host.period(2 * VERIFY)
-    assert consumer in str(report.texts())
-    assert any_host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]["reserved"] == 8
+    for entries, total, reserved in (
+        ([], 8, 8),
+        ([entry(EVERY_ROOT, CUSTOM_LICENSE=9)], 9, 0),
+        ([], 9, 9),
+    ):
+        any_host.write(*entries)
+        any_host.reload()
+        report = any_host.period(2 * VERIFY)
+        assert (consumer in str(report.texts())) is (reserved > 0)
+        record = any_host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]
+        assert (record["total"], record["reserved"]) == (total, reserved)
     any_host.start()  # it is still known to be ours
     any_host.stranger.delete_allocation(consumer)
     any_host.settle()
     assert any_host.totals() == {"VCPU": 8}
-
-
-def test_a_class_that_comes_back_while_it_is_drained_is_open_again(host: Host) -> None:
-    started(host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
-    host.stranger.put_allocation({ROOT: {"CUSTOM_LICENSE": 3}})
-    host.write()
-    host.reload()
-    host.period(2 * VERIFY)
-    host.write(entry(EVERY_ROOT, CUSTOM_LICENSE=9))
-    host.reload()
-    host.settle()
-    record = host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]
-    assert (record["total"], record["reserved"]) == (9, 0)
 
 
 # -- what belongs to others
@@ -279,6 +261,7 @@ def test_a_device_that_goes_and_comes_back_gets_what_the_file_adds(any_host: Hos
     any_host.drivers[1].body = devices(DEVICE)
     any_host.settle()
     assert any_host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
+    assert any_host.custom(CHILD) == {"CUSTOM_FAST"}
 
 
 def test_a_reshape_carries_what_a_file_added_and_the_guests_that_use_it(
@@ -391,13 +374,6 @@ def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host
     host.reload()
     host.settle()
     assert (host.custom(), host.totals()) == (set(), {"VCPU": 8})
-
-
-def test_a_bad_file_at_the_first_start_ever_keeps_nobody_from_reporting(host: Host) -> None:
-    host.write("- nonsense\n")
-    host.start()
-    host.settle()
-    assert host.totals() == {"VCPU": 8}
 
 
 # -- a state directory that fails

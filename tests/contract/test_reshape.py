@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
+from drivers.api import ReshapeFailed, ReshapeNeeded
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, tree_driver
 
 GPU = f"{NODE}_gpu"
@@ -104,25 +104,6 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_place
     starting = Agent(any_placement, driver, tmp_path).period()
     assert isinstance(starting.error, ReshapeFailed) and starting.fatal
     assert (any_placement.stranger.provider(ROOT), holdings(any_placement, who)) == before
-
-
-def test_a_driver_that_was_not_ready_at_start_may_still_reshape(any_placement, tmp_path):
-    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
-    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
-    ready = []
-
-    def late(tree, allocations):
-        if not ready:
-            raise DriverNotReady("the hypervisor is still starting")
-        vgpu_to_children(tree, allocations)
-
-    rebuild_with(driver, late)
-    agent = Agent(any_placement, driver, tmp_path)
-    assert not agent.period().ok
-    ready.append(True)
-    report = agent.period()
-    assert report.ok, report.texts()
-    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1}
 
 
 def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(any_placement, tmp_path):
