@@ -66,25 +66,19 @@ def rebuild_with(driver, edit):
     driver.update_provider_tree = lambda tree, node, allocations=None: edit(tree, allocations)
 
 
-def changes_class(driver, guests, old, new, inventory):
-    """The driver's new version: these guests have ``new`` for ``old``."""
-
-    def changed(tree, allocations):
-        if new not in tree.data(NODE).inventory:
-            if allocations is None:
-                raise ReshapeNeeded
-            for who in guests:
-                mine = allocations[who]["allocations"][ROOT]["resources"]
-                mine[new] = mine.pop(old)
-        tree.update_inventory(NODE, inventory)
-
-    rebuild_with(driver, changed)
-
-
 def test_pinned_guests_move_from_vcpu_to_pcpu(any_placement, tmp_path):
     _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16, "max_unit": 16}})
     pinned, shared = consumer(any_placement, {"VCPU": 4}), consumer(any_placement, {"VCPU": 2})
-    changes_class(driver, [pinned], "VCPU", "PCPU", {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
+
+    def pins(tree, allocations):
+        if "PCPU" not in tree.data(NODE).inventory:
+            if allocations is None:
+                raise ReshapeNeeded
+            mine = allocations[pinned]["allocations"][ROOT]["resources"]
+            mine["PCPU"] = mine.pop("VCPU")
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
+
+    rebuild_with(driver, pins)
     assert Agent(any_placement, driver, tmp_path).period().ok
     assert holdings(any_placement, pinned) == {ROOT: {"PCPU": 4}}
     assert holdings(any_placement, shared) == {ROOT: {"VCPU": 2}}

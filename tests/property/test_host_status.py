@@ -1,4 +1,4 @@
-"""The machine of a host's status: its table is whole, and nobody's decision gets lost."""
+"""The machine of a host's status: no decision of an operator or the registry is lost."""
 
 from __future__ import annotations
 
