@@ -66,18 +66,6 @@ def test_an_update_is_laid_on_top_of_what_somebody_else_wrote_meanwhile(
     assert SECOND not in nova.truth()
 
 
-def test_a_removal_does_not_take_along_what_somebody_hung_there(
-    nova: World, client: Client
-) -> None:
-    tree = client.tree(ROOT)
-    tree.remove(SECOND)
-    nova.stranger.create_child(SECOND, "theirs", OTHER)
-    nova.stranger.add_trait(ROOT, "HW_CPU_X86_AVX2")
-    tree.add_traits(ROOT, "HW_CPU_X86_AVX")  # which meets a conflict, so that it is read
-    client.update(tree)
-    assert {SECOND, OTHER} <= set(nova.truth().providers)
-
-
 def test_one_provider_is_edited_again_after_a_conflict(nova: World, client: Client) -> None:
     client.tree(ROOT)
     seen: list[set[str]] = []
@@ -97,21 +85,6 @@ def test_a_provider_is_edited_by_who_does_not_know_its_tree(nova: World) -> None
     assert GRANDCHILD not in nova.truth()
     with pytest.raises(NotFound):
         Client(nova.api).edit(OTHER, lambda tree: None)
-
-
-def test_what_is_in_use_is_drained_and_told(nova: World, client: Client) -> None:
-    nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    tree = client.tree(ROOT)
-    tree.remove(GRANDCHILD)
-    result = client.update(tree)
-    assert isinstance(result.failed[GRANDCHILD], InUse)
-    assert result.draining == {GRANDCHILD}
-    assert nova.truth().get(GRANDCHILD).inventory["CUSTOM_LINK"].reserved == 2
-    err = result.failed[GRANDCHILD]
-    with pytest.raises(InUse):
-        strict = Client(nova.api, strict=True)
-        strict.edit(GRANDCHILD, lambda tree: tree.remove(GRANDCHILD))
-    assert not result.ok and "in use by" in str(err)
 
 
 def test_what_is_not_owned_is_not_changed(nova: World) -> None:
@@ -156,21 +129,6 @@ def test_allocations_cost_nothing_until_they_are_looked_at(nova: World, client: 
     assert len(calls(nova, lambda: held[guests[0]])) == 1
     assert len(calls(nova, lambda: held[guests[0]])) == 0
     assert held[guests[0]]["allocations"][ROOT]["resources"] == {"VCPU": 1}
-
-
-def test_a_reshape_moves_what_was_looked_at(nova: World, client: Client) -> None:
-    guest = nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
-    client.tree(ROOT)
-    client.stale(ROOT)
-    tree = client.tree(ROOT)
-    moved = dict(client.allocations(ROOT))
-    tree.update_inventory(SECOND, tree.data(GRANDCHILD).inventory)
-    tree.remove(GRANDCHILD)
-    moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
-    assert client.update(tree, allocations=moved).ok
-    held = nova.stranger.allocation(guest)["allocations"]
-    assert {uuid: part["resources"] for uuid, part in held.items()} == {SECOND: {"CUSTOM_LINK": 1}}
-    assert GRANDCHILD not in nova.truth()
 
 
 def test_consumers_of_any_age_move_together_and_keep_what_they_are(

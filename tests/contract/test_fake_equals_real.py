@@ -387,26 +387,18 @@ def test_a_refused_write_changes_nothing_in_the_fake(name: str) -> None:
 def test_a_failure_meets_one_request_and_may_come_after_the_write() -> None:
     fake = FakePlacement()
     fake.stranger.create_provider("host", ROOT)
-    lost, conflict = Unreachable("lost"), Conflict("raced")
-    fake.fail_next("PUT", "/aggregates$", lost, after=True)
-    fake.fail_next("PUT", "/traits$", conflict)
-    outcomes = [
-        answer(lambda method, path, json, microversion: fake.request(method, path, json=json), step)
-        for step in (
-            aggregates(ROOT, 0, AGG1),
-            aggregates(ROOT, 1, AGG1),
-            traits(ROOT, 2, "COMPUTE_NODE"),
-            traits(ROOT, 2, "COMPUTE_NODE"),
-        )
-    ]
-    assert outcomes[0] is Unreachable and outcomes[1]["resource_provider_generation"] == 2
-    assert outcomes[2] is Conflict and outcomes[3]["resource_provider_generation"] == 3
-    assert [(r.method, r.path) for r in fake.writes] == [
-        ("PUT", of(ROOT, "aggregates")),
-        ("PUT", of(ROOT, "aggregates")),
-        ("PUT", of(ROOT, "traits")),
-        ("PUT", of(ROOT, "traits")),
-    ]
+    fake.fail_next("PUT", "/aggregates$", Unreachable("lost"), after=True)
+    fake.fail_next("PUT", "/traits$", Conflict("raced"))
+    for step, error in (
+        (aggregates(ROOT, 0, AGG1), Unreachable),
+        (traits(ROOT, 1, "COMPUTE_NODE"), Conflict),
+    ):
+        with pytest.raises(error):
+            fake.request(step[0], step[1], json=step[2])
+    step = traits(ROOT, 1, "COMPUTE_NODE")
+    assert fake.request(step[0], step[1], json=step[2])["resource_provider_generation"] == 2
+    parts = ("aggregates", "traits", "traits")
+    assert [(r.method, r.path) for r in fake.writes] == [("PUT", of(ROOT, part)) for part in parts]
     assert fake.unused_failures == []
 
 

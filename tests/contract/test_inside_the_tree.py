@@ -15,7 +15,7 @@ STRANGER = "00000000-0000-4000-8000-0000000000b0"
 
 
 @pytest.mark.parametrize(("name", "parent"), [("card", SECOND), ("theirs", ROOT), ("their", CHILD)])
-def test_a_child_that_another_client_made_meanwhile_gets_the_name_and_parent_that_were_set(
+def test_a_child_created_meanwhile_gets_the_name_and_parent_that_were_set(
     nova: World, client: Client, name: str, parent: str
 ) -> None:
     tree = client.tree(ROOT)
@@ -74,7 +74,7 @@ def test_what_owns_forbids_is_not_changed_where_it_was_created_meanwhile(nova: W
     assert nova.truth().get(OTHER).name == "theirs"
 
 
-def test_a_parent_that_was_deleted_meanwhile_is_a_conflict_until_it_is_back(
+def test_a_parent_deleted_meanwhile_is_a_conflict_until_it_is_back(
     nova: World, client: Client
 ) -> None:
     tree = client.tree(ROOT)
@@ -135,7 +135,7 @@ def test_a_child_in_the_place_of_a_root_is_told_from_one(nova: World, client: Cl
         client.tree(GRANDCHILD)
 
 
-def test_an_agents_child_with_the_uuid_of_a_strangers_root_leaves_that_root_alone(
+def test_an_agents_child_with_the_uuid_of_a_foreign_root_changes_no_root(
     any_placement,
 ) -> None:
     device = f"{NODE}_dev1"

@@ -7,11 +7,10 @@ import uuid
 
 import pytest
 
-from reportclient.apply import MIN_PARALLEL, apply, batches
+from reportclient.apply import MIN_PARALLEL, apply
 from reportclient.diff import diff
 from reportclient.errors import InUse
 from reportclient.http import PlacementAPI, token_adapter
-from reportclient.plan import CreateProvider, DeleteProvider, EnsureTrait, SetTraits
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import URL_BYTES, refresh
 from reportclient.view import View
@@ -73,21 +72,6 @@ def test_a_small_plan_is_sent_one_by_one(fake_placement):
     assert gauge.most == 1
 
 
-def test_what_depends_on_another_operation_is_never_sent_beside_it():
-    plan = diff(View().snapshot, big_tree().freeze())
-    for batch in batches(plan, 8):
-        made = {op.uuid for op in batch if isinstance(op, CreateProvider)}
-        assert not any(isinstance(op, CreateProvider) and op.parent_uuid in made for op in batch)
-        assert len({type(op) for op in batch}) == 1
-        assert len(batch) == 1 or not any(isinstance(op, DeleteProvider) for op in batch)
-
-
-def test_all_names_are_there_before_the_first_trait_is_set():
-    sent = list(batches(diff(View().snapshot, big_tree().freeze()), 8))
-    kinds = [type(batch[0]) for batch in sent]
-    assert max(n for n, k in enumerate(kinds) if k is EnsureTrait) < kinds.index(SetTraits)
-
-
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_one_refused_operation_holds_none_of_its_neighbours(fake_placement, at_once):
     wish = big_tree().freeze()
@@ -99,7 +83,7 @@ def test_one_refused_operation_holds_none_of_its_neighbours(fake_placement, at_o
     assert [op.uuid for op in missing] == [failed]
 
 
-def test_a_list_of_aggregates_too_long_for_one_url_is_split_and_nothing_is_lost(placement):
+def test_aggregates_too_long_for_one_url_are_split_and_none_is_lost(placement):
     api = PlacementAPI(token_adapter(placement.url, "admin"))
     aggregates = [str(uuid.uuid4()) for _ in range(300)]
     tree = ProviderTree()

@@ -66,15 +66,26 @@ def test_the_new_class_of_a_card_that_nobody_uses_comes_in_one_write(any_placeme
     assert amounts(any_placement) == {NEW: (1, 0)}
 
 
-def test_a_class_beside_one_that_stays_is_no_replacement(any_placement):
-    agent, driver = started(any_placement, {OLD: 1})
+@pytest.mark.parametrize(
+    ("before", "reported", "expected"),
+    [
+        ({OLD: 1}, [{OLD: 1, BESIDE: 2}], {OLD: (1, 0), BESIDE: (2, 0)}),
+        ({OLD: 2, BESIDE: 2}, [{BESIDE: 1}], {OLD: (2, 2), BESIDE: (1, 0)}),
+        ({OLD: 1}, [{}], {OLD: (1, 1)}),
+        ({OLD: 1}, [{}, {NEW: 1}], {OLD: (1, 1)}),
+        ({OLD: 1}, [{NEW: 1}, {OLD: 1}], {OLD: (1, 0)}),
+    ],
+    ids=["beside one that stays", "shrinks", "goes", "replaced a period later", "comes back"],
+)
+def test_classes_of_a_card_while_its_old_one_is_in_use(any_placement, before, reported, expected):
+    agent, driver = started(any_placement, before)
     any_placement.stranger.put_allocation({CARD: {OLD: 1}})
-    driver.classes = {OLD: 1, BESIDE: 2}
-    agent.period()
-    assert amounts(any_placement) == {OLD: (1, 0), BESIDE: (2, 0)}
+    for driver.classes in reported:
+        agent.period(1.0)
+    assert amounts(any_placement) == expected
 
 
-def test_a_class_that_a_card_had_does_not_grow_while_its_other_one_is_in_use(any_placement):
+def test_a_class_of_a_card_does_not_grow_while_its_other_one_is_in_use(any_placement):
     agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
     guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
     driver.classes = {BESIDE: 4}
@@ -85,33 +96,7 @@ def test_a_class_that_a_card_had_does_not_grow_while_its_other_one_is_in_use(any
     assert amounts(any_placement) == {BESIDE: (4, 0)}
 
 
-def test_a_class_of_a_card_shrinks_while_its_other_one_is_in_use(any_placement):
-    agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
-    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
-    driver.classes = {BESIDE: 1}
-    agent.period()
-    assert amounts(any_placement) == {OLD: (2, 2), BESIDE: (1, 0)}
-
-
-def test_a_class_that_a_card_gives_up_for_a_period_before_the_new_one_comes_is_the_same(
-    any_placement,
-):
-    agent, driver = started(any_placement, {OLD: 1})
-    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
-    for driver.classes in ({}, {NEW: 1}):
-        agent.period(1.0)
-        assert amounts(any_placement) == {OLD: (1, 1)}
-
-
-def test_a_class_that_comes_back_is_open_again(any_placement):
-    agent, driver = started(any_placement, {OLD: 1})
-    any_placement.stranger.put_allocation({CARD: {OLD: 1}})
-    for driver.classes, left in (({NEW: 1}, 1), ({OLD: 1}, 0)):
-        agent.period()
-        assert amounts(any_placement) == {OLD: (1, left)}
-
-
-def test_the_cpus_of_a_host_change_class_in_the_same_way_and_all_else_at_once(any_placement):
+def test_cpus_of_a_host_change_class_the_same_way_and_all_else_at_once(any_placement):
     agent, driver = started(any_placement, {"VCPU": 8}, NODE)
     guest = any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
     driver.classes = {"PCPU": 8, "MEMORY_MB": 1024}

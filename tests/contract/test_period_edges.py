@@ -8,7 +8,7 @@ import pytest
 
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
-from drivers.api import DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
 from reportclient.testing.fake_placement import FakePlacement
@@ -25,7 +25,7 @@ from tests.agents import (
     inventory,
     whole_root,
 )
-from tests.ownership.test_attach import AGGREGATE, THEIRS, cards, own_root
+from tests.ownership.test_attach import AGGREGATE, cards, own_root
 from tests.ownership.test_attach import Agent as AttachedAgent
 from tests.ownership.world import AUDIT, SOON, child, pool
 
@@ -43,7 +43,7 @@ def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(fake_plac
     assert fake_placement.stranger.inventory(ROOT).keys() == {"VCPU"}
 
 
-def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(fake_placement) -> None:
+def test_drivers_are_asked_while_placement_is_away_once_it_was_read(fake_placement) -> None:
     agent = Agent(fake_placement, Small(inventory()))
     agent.settle()
     agent.tracker.root.api = Away()
@@ -51,18 +51,6 @@ def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(fake
     report = agent.period()
     assert isinstance(report.error, Unreachable)
     assert [str(err) for err in report.driver_errors.values()] == ["not now"]
-
-
-def test_who_has_something_to_write_asks_a_placement_that_is_away_in_each_second_period(
-    fake_placement,
-) -> None:
-    agent = Agent(fake_placement, Small(inventory(8)))
-    agent.settle()
-    agent.tracker.root.api = away = Away()
-    agent.drivers[0].body = inventory(9)
-    reports = [agent.period(SOON) for _ in range(21)]
-    assert all(isinstance(report.error, Unreachable) for report in reports)
-    assert 10 <= away.asked <= 13
 
 
 def moves_to_child(tree: Any, nodename: str, allocations: Any) -> None:
@@ -85,7 +73,7 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
-def test_a_driver_that_needs_a_reshape_in_spite_of_the_allocations_is_told_so(
+def test_reshape_needed_although_allocations_were_passed_is_an_error(
     fake_placement,
 ) -> None:
     def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
@@ -102,6 +90,34 @@ def guest_on_root(fake_placement) -> Agent:
     agent.settle()
     fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
     return agent
+
+
+def breaks(tree: Any, nodename: str, allocations: Any) -> None:
+    moves_to_child(tree, nodename, allocations)
+    if allocations is not None:
+        raise RuntimeError("a bug after the allocations were edited")
+
+
+def loses(tree: Any, nodename: str, allocations: Any) -> None:
+    moves_to_child(tree, nodename, allocations)
+    for held in (allocations or {}).values():
+        held["allocations"].clear()
+
+
+@pytest.mark.parametrize("body", [breaks, loses])
+def test_a_driver_that_breaks_in_a_reshape_is_named_and_moves_nothing(
+    fake_placement, guest_on_root: Agent, body: Any
+) -> None:
+    before = fake_placement.stranger.inventory(ROOT)
+    agent = Agent(fake_placement, Small(body))
+    report = agent.period()
+    if body is loses:
+        assert isinstance(report.error, ReshapeFailed) and report.fatal
+        (consumer,) = fake_placement.store.consumers
+        assert str(report.error).startswith("driver ") and consumer in str(report.error)
+    else:
+        assert "driver1" in report.driver_errors and not report.fatal
+    assert fake_placement.stranger.inventory(ROOT) == before
 
 
 def test_a_reshape_that_placement_refused_waits_for_the_next_verification(
@@ -172,17 +188,11 @@ def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
     mark = fake_placement.mark()
     guest_on_root.period()
     assert "POST /reshaper" in writes(fake_placement, mark)
+    assert driver.shown[-2] == driver.shown[-1], "a new tree for the second call"
     assert GUEST_CLASS not in fake_placement.stranger.inventory(ROOT)
     assert fake_placement.stranger.allocation(guest)["allocations"].keys() == {old}
     record = fake_placement.stranger.inventory(old)["FPGA"]
     assert record["reserved"] == record["total"] == 2
-
-
-def test_a_root_that_a_driver_makes_carries_the_owner_trait(fake_placement) -> None:
-    shared = pool("nfs", POOL, AGGREGATE, DISK_GB=9)
-    agent = Agent(fake_placement, Small(both(whole_root(VCPU=8), shared)))
-    agent.settle()
-    assert OWNER in fake_placement.stranger.traits(POOL)
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("OWNER_NOVA", False), ("CUSTOM_OWNER_X", True)])
@@ -199,21 +209,6 @@ def test_another_root_is_ours_by_the_operators_own_trait(
         stranger.set_aggregates(uuid, [AGGREGATE])
     agent.period(AUDIT)
     assert (stranger.traits(POOL) >= set(owners)) is ours
-
-
-def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(fake_placement) -> None:
-    own_root(fake_placement)
-    agent = AttachedAgent(fake_placement, cards(0, traits=("CUSTOM_CARDS",)), audit_every=None)
-    agent.writes()
-    for row in sorted(fake_placement.store.providers.values(), key=lambda one: one.parent is None):
-        fake_placement.stranger.delete_provider(row.uuid)
-    assert not agent.period().ok
-    own_root(fake_placement)
-    fake_placement.stranger.add_trait(THEIRS, "CUSTOM_CARDS")
-    agent.driver.body = lambda tree: tree.remove_traits(THEIRS, "CUSTOM_CARDS")
-    agent.writes()
-    agent.writes()
-    assert "CUSTOM_CARDS" in fake_placement.stranger.traits(THEIRS)
 
 
 # -- what a report and the tracker say
@@ -248,24 +243,6 @@ def test_a_report_has_the_time_of_each_source(fake_placement) -> None:
     assert Agent(fake_placement, Timed(on_the_root)).period().took == {"disks": 0.5}
 
 
-def test_a_sharing_provider_of_another_service_leaves_the_view_when_it_shares_no_more(
-    fake_placement,
-) -> None:
-    fake_placement.stranger.create_provider("pool", POOL)
-    fake_placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
-    fake_placement.stranger.set_aggregates(POOL, [AGGREGATE])
-
-    def shares(tree: Any, nodename: str, _allocations: Any = None) -> None:
-        tree.update_aggregates(nodename, [AGGREGATE])
-
-    agent = Agent(fake_placement, Small(shares))
-    agent.settle()
-    assert POOL in agent.view
-    fake_placement.stranger.set_aggregates(POOL, [])
-    agent.period()
-    assert POOL not in agent.view
-
-
 def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
     seen: list[int | None] = []
 
@@ -277,14 +254,9 @@ def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
     assert seen[-1] == fake_placement.stranger.provider(ROOT)["generation"]
 
 
-def test_a_reshape_whose_allocations_are_broken_leaves_the_service_status_as_it_should_be(
+def test_the_service_status_is_written_although_a_reshape_is_broken(
     fake_placement, guest_on_root: Agent
 ) -> None:
-    def loses(tree: Any, nodename: str, allocations: Any) -> None:
-        moves_to_child(tree, nodename, allocations)
-        for held in (allocations or {}).values():
-            held["allocations"].clear()
-
     guest_on_root.drivers[0].body = loses
     assert guest_on_root.period(disabled=True).reshape_pending
     assert DISABLED in fake_placement.stranger.traits(ROOT)
@@ -334,9 +306,7 @@ def test_an_owner_trait_on_a_child_is_removed_by_no_driver(fake_placement) -> No
     assert OWNER in fake_placement.stranger.traits(card.uuid)
 
 
-def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_failed(
-    fake_placement, tmp_path
-) -> None:
+def test_a_reshape_that_failed_at_the_start_is_done_later(fake_placement, tmp_path) -> None:
     agent = Agent(fake_placement, Small(on_the_root), state=tmp_path)
     agent.settle()
     fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
@@ -351,6 +321,7 @@ def test_a_reshape_that_failed_at_the_start_is_done_later_though_no_driver_faile
 def test_an_own_pool_without_its_owner_trait_is_still_the_agents(fake_placement) -> None:
     agent = Agent(fake_placement, Small(pool("pool", POOL, AGGREGATE, DISK_GB=10)))
     agent.settle()
+    assert OWNER in fake_placement.stranger.traits(POOL)
     fake_placement.stranger.remove_trait(POOL, OWNER)
     agent.drivers[0].body = pool("pool", POOL, AGGREGATE, DISK_GB=20)
     assert agent.period().ok

@@ -80,26 +80,17 @@ def kinds(requests):
 
 
 @each_size
-def test_cold_start(any_placement, size):
+@pytest.mark.parametrize("aggregate", [None, AGGREGATE], ids=["", "with an aggregate"])
+def test_cold_start(any_placement, size, aggregate):
     log = Log(any_placement)
-    agent = Agent(any_placement, tree_driver(size))
+    agent = Agent(any_placement, tree_driver(size, aggregate=aggregate))
     report = agent.period()
     assert report.ok
     requests = log.take()
     new_names = 1 + (1 if size > 1 else 0)  # the owner trait; the leaves' class
-    assert len(requests) == 1 + size + size + 1 + new_names, "traits on the root only"
+    aggregates = 0 if aggregate is None else 1  # sharing providers: at the next verification
+    assert len(requests) == 1 + size + size + 1 + aggregates + new_names, "traits on the root only"
     assert report.calls == len(requests)
-
-
-@each_size
-def test_cold_start_with_aggregates_looks_for_sharing_providers_at_the_next_verification(
-    any_placement, size
-):
-    log = Log(any_placement)
-    agent = Agent(any_placement, tree_driver(size, aggregate=AGGREGATE))
-    assert agent.period().ok
-    new_names = 1 + (1 if size > 1 else 0)
-    assert len(log.take()) == 1 + size + size + 1 + 1 + new_names
 
 
 @pytest.mark.parametrize(("size", "chunk"), [(3, 50), (11, 4), (131, 50)])
@@ -122,9 +113,12 @@ def test_restart_with_a_saved_view(any_placement, tmp_path, size, consumers):
     assert kinds(log.take()) == ["GET"]
 
 
-def test_restart_with_a_saved_view_and_aggregates(any_placement, tmp_path):
+def test_restart_and_quiet_verification_with_an_aggregate(any_placement, tmp_path):
     _, driver, log = settled(any_placement, 11, aggregate=AGGREGATE, state=tmp_path)
-    assert Agent(any_placement, driver, tmp_path).period().ok
+    agent = Agent(any_placement, driver, tmp_path)
+    assert agent.period().ok
+    assert kinds(log.take()) == ["GET", "GET"]
+    agent.period(2 * VERIFY)
     assert kinds(log.take()) == ["GET", "GET"]
 
 
@@ -136,7 +130,7 @@ def test_restart_when_the_saved_view_is_lost(any_placement, size, consumers):
 
 
 @each_size
-def test_after_placement_lost_its_database_it_costs_what_a_cold_start_costs(any_placement, size):
+def test_after_placement_lost_its_database_costs_are_a_cold_starts(any_placement, size):
     agent, _, log = settled(any_placement, size)
     emptied(any_placement)
     log.take()
@@ -152,12 +146,6 @@ def test_quiet_periods(any_placement, size, consumers):
     assert log.take() == []
     agent.period(2 * VERIFY)
     assert kinds(log.take()) == ["GET"]
-
-
-def test_quiet_verification_with_aggregates(any_placement):
-    agent, _, log = settled(any_placement, 11, aggregate=AGGREGATE)
-    agent.period(2 * VERIFY)
-    assert kinds(log.take()) == ["GET", "GET"]
 
 
 @each_case

@@ -63,29 +63,6 @@ def test_after_a_lost_reply_nothing_is_taken_for_done_nor_for_not_done(placement
     assert read.snapshot.providers[HOST].inventory["VCPU"].total == 8
 
 
-def test_a_provider_that_is_refused_stops_no_other(placement) -> None:
-    def two(tree: Any) -> None:
-        for name in ("card0", "card1"):
-            tree.new_child(name, "host1")
-            tree.update_inventory(name, {"VGPU": {"total": 4}})
-
-    placement.stranger.create_provider("card0")  # the name is somebody's already
-    view = refresh(View(), HOST, placement)
-    outcome = wrote(placement, view, two)
-    assert [type(error) for error in outcome.failed.values()] == [errors.NameTaken]
-    assert outcome.view.snapshot.named("card1").inventory["VGPU"].total == 4
-    assert outcome.view.certain and outcome.stopped_by is None
-
-
-def test_what_guests_use_is_not_taken_away_and_said_so(placement) -> None:
-    view = wrote(placement, refresh(View(), HOST, placement), vcpus(8)).view
-    placement.stranger.put_allocation({HOST: {"VCPU": 1}})
-    view = refresh(view, HOST, placement)
-    outcome = wrote(placement, view, lambda tree: tree.update_inventory("host1", {}))
-    assert isinstance(outcome.failed[HOST], errors.InUse)
-    assert outcome.view.snapshot.providers[HOST].inventory["VCPU"].total == 8
-
-
 def test_a_placement_that_is_away_ends_the_plan(placement) -> None:
     def many(tree: Any) -> None:
         for number in range(5):

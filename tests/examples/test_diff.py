@@ -6,7 +6,6 @@ from reportclient.diff import diff
 from reportclient.model import Inventory, Provider
 from reportclient.plan import (
     CreateProvider,
-    DeleteProvider,
     EnsureTrait,
     SetInventory,
     SetTraits,
@@ -26,12 +25,6 @@ EMPTY = Snapshot.build([Provider(HOST, "host1")])
 def edited(base: Snapshot) -> ProviderTree:
     """A tree to edit, in the words that authors of drivers know from Nova."""
     return ProviderTree(base)
-
-
-def test_what_is_the_same_needs_nothing() -> None:
-    tree = edited(EMPTY)
-    tree.update_inventory("host1", {})
-    assert not diff(EMPTY, tree.freeze())
 
 
 def test_a_change_is_one_operation() -> None:
@@ -69,15 +62,6 @@ def test_names_come_first_then_providers_and_inventory_last() -> None:
     assert [type(operation) for operation in operations[3:]] == [SetInventory]
 
 
-def test_parents_are_made_first_and_removed_last() -> None:
-    tree = edited(EMPTY)
-    tree.new_child("card", "host1", CARD)
-    tree.new_child("port", "card", PORT)
-    with_both = tree.freeze()
-    assert [operation.uuid for operation in diff(EMPTY, with_both)] == [CARD, PORT]
-    assert list(diff(with_both, EMPTY)) == [DeleteProvider(PORT), DeleteProvider(CARD)]
-
-
 def test_two_that_swap_names_need_a_third_name_for_a_moment() -> None:
     old = Snapshot.build(
         [Provider(HOST, "host1"), Provider(CARD, "card", HOST), Provider(PORT, "port", HOST)]
@@ -92,20 +76,3 @@ def test_two_that_swap_names_need_a_third_name_for_a_moment() -> None:
         assert rename.name not in names.values(), "each name is free when it is taken"
         names[rename.uuid] = rename.name
     assert (names[CARD], names[PORT]) == ("port", "card")
-
-
-def test_what_placement_would_refuse_is_told_and_the_rest_is_sent() -> None:
-    tree = edited(EMPTY)
-    tree.add_traits("host1", "no trait", "HW_CPU_X86_AVX")
-    plan = diff(EMPTY, tree.freeze())
-    assert list(plan) == [SetTraits(HOST, frozenset({"HW_CPU_X86_AVX"}))]
-    assert "no trait" in str(plan.problems[0])
-
-
-def test_providers_of_others_are_never_in_a_plan() -> None:
-    old = Snapshot.build([Provider(HOST, "host1"), Provider(CARD, "pool")])
-    tree = edited(old)
-    tree.update_inventory("pool", {"DISK_GB": {"total": 9}})
-    plan = diff(old, tree.freeze(), foreign=frozenset({CARD}))
-    assert not plan
-    assert "sharing provider of another service" in str(plan.problems[0])

@@ -6,23 +6,17 @@ does not answer loses nothing.  ``tests/ownership`` has all the cases.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
-    EVERY_ROOT,
     NODE,
     ROOT,
     Host,
     both,
     child,
-    entry,
-    fails,
     inventory,
     removes,
-    traits,
 )
 
 
@@ -48,31 +42,6 @@ def test_each_driver_changes_its_own_part_only(placement) -> None:
     assert host.totals() == {"VCPU": 8, "FPGA": 3}
 
 
-def test_a_driver_that_does_not_answer_loses_nothing_and_holds_nobody_up(placement) -> None:
-    host = Host(placement, {"libvirt": inventory(VCPU=8), "cards": child("card", VGPU=4)})
-    host.settled()
-    host.says(libvirt=inventory(VCPU=16), cards=fails)
-    report = host.period()
-    assert list(report.driver_errors) == ["cards"]
-    assert host.totals() == {"VCPU": 16}
-    assert host.totals("card") == {"VGPU": 4}
-
-
-def test_what_two_drivers_say_differently_is_the_first_ones_and_told(placement) -> None:
-    host = Host(placement, {"libvirt": inventory(VCPU=8), "cards": inventory(VCPU=4)})
-    assert "VCPU of driver cards ignored: driver libvirt" in (host.complaints())
-    assert host.totals() == {"VCPU": 8}
-
-
-def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
-    fast = traits("CUSTOM_FAST")
-    host = Host(placement, {"libvirt": fast, "cards": fast})
-    host.settled()
-    host.says(cards=lambda tree: tree.remove_traits(NODE, "CUSTOM_FAST"))
-    host.settled()
-    assert host.custom() == {"CUSTOM_FAST"}
-
-
 def test_what_guests_use_is_drained_and_goes_once_they_are_gone(placement) -> None:
     host = Host(placement, {"cards": child("card", VGPU=4)})
     host.settled()
@@ -83,37 +52,6 @@ def test_what_guests_use_is_drained_and_goes_once_they_are_gone(placement) -> No
     host.stranger.delete_allocation(guest)
     host.period()
     assert host.names() == {NODE}
-
-
-def test_a_driver_taken_out_of_the_configuration_takes_its_part_along(
-    placement, tmp_path: Path
-) -> None:
-    """It is kept in the state directory who reported what."""
-    host = Host(
-        placement,
-        {"libvirt": inventory(VCPU=8), "cards": both(inventory(FPGA=2), child("card", VGPU=4))},
-        state=tmp_path,
-    )
-    host.settled()
-    host.restart(libvirt=inventory(VCPU=8))
-    host.settled()
-    assert host.totals() == {"VCPU": 8}
-    assert host.names() == {NODE}
-
-
-def test_an_operators_file_adds_to_what_drivers_say_and_a_driver_beats_it(
-    placement, tmp_path: Path
-) -> None:
-    (tmp_path / "state").mkdir()
-    host = Host(
-        placement, {"cards": inventory(CUSTOM_CARD=8)}, tmp_path / "state", tmp_path / "files"
-    )
-    host.write_file(entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_CARD=99, CUSTOM_LICENSE=5))
-    assert "CUSTOM_CARD of the file ignored: a driver reports it" in host.complaints()
-    assert host.totals() == {"CUSTOM_CARD": 8, "CUSTOM_LICENSE": 5}
-    host.write_file()
-    host.settled()
-    assert host.totals() == {"CUSTOM_CARD": 8}, "with the file goes what it added, and nothing else"
 
 
 def test_beside_nova_only_what_is_hung_below_its_root_is_ours(placement) -> None:

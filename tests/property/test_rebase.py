@@ -41,7 +41,7 @@ def test_what_another_client_wrote_stays_and_all_else_is_as_desired(
     assert result == Snapshot.build(kept)
 
 
-def test_a_removed_provider_goes_though_its_child_was_moved_away_and_another_client_wrote() -> None:
+def test_a_removed_provider_goes_though_its_child_moved_and_another_wrote() -> None:
     root, above, child = (Provider(uuid, uuid, None) for uuid in ours.UUIDS[:3])
     above, below = replace(above, parent_uuid=root.uuid), replace(child, parent_uuid=above.uuid)
     moved = replace(child, parent_uuid=root.uuid)
