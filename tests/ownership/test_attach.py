@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from agent.state.saved_root import SavedRoot
-from drivers.api import DriverNotReady, ReshapeNeeded
-from reportclient import errors
+from drivers.api import ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -222,24 +221,6 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
     assert not agent.period().done
 
 
-def test_of_the_roots_traits_only_those_that_a_driver_added_are_taken_away(owned, tmp_path) -> None:
-    stranger = owned.stranger
-    stranger.add_trait(THEIRS, "CUSTOM_THEIRS")
-    body = cards(0, traits=("CUSTOM_CARDS", "CUSTOM_THEIRS"))
-    agent = Agent(owned, body, state=tmp_path)
-    agent.writes()
-    assert {"CUSTOM_CARDS", "CUSTOM_THEIRS"} <= stranger.traits(THEIRS)
-
-    def without(tree: Any) -> None:
-        cards(0)(tree)
-        tree.remove_traits(NODE, "CUSTOM_CARDS", "CUSTOM_THEIRS")
-
-    again = Agent(owned, without, state=tmp_path)
-    again.writes()
-    assert "CUSTOM_CARDS" not in stranger.traits(THEIRS)
-    assert "CUSTOM_THEIRS" in stranger.traits(THEIRS), "it was there before"
-
-
 def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
     agent.writes()
@@ -255,14 +236,6 @@ def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     assert agent.writes() == []
     agent.driver.body = cards(0, traits=("CUSTOM_CARDS",))
     assert agent.writes(), "asked for anew"
-
-
-def test_a_trait_whose_write_was_refused_is_no_trait_taken_away(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
-    owned.fail_next("PUT", "/traits$", errors.Forbidden("403"))
-    assert not agent.period().ok
-    agent.writes()
-    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
 
 
 def managed_card(tree: Any) -> None:
@@ -291,13 +264,6 @@ def test_a_child_that_an_older_agent_said_to_be_managed_by_nova_is_mended(owned)
     assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
 
 
-def test_a_provider_of_the_owners_that_nova_manages_stays_so(owned) -> None:
-    pci = own_uuid(AGGREGATE, NODE)
-    owned.stranger.add_trait(pci, MANAGED)
-    Agent(owned, lambda tree: tree.remove_traits(f"{NODE}_pci", MANAGED)).writes()
-    assert owned.stranger.traits(pci) == {MANAGED}
-
-
 def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
     guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
 
@@ -319,19 +285,6 @@ def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) 
     assert report.fatal, "as any reshape that fails at the start"
     assert THEIRS in owned.stranger.allocation(guest)["allocations"]
     assert names(owned) == {NODE, f"{NODE}_pci"}
-
-
-def test_a_driver_that_is_not_ready_leaves_all_as_it_is(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
-    agent.writes()
-
-    def fails(tree: Any) -> None:
-        raise DriverNotReady("not now")
-
-    agent.driver.body = fails
-    report = agent.period()
-    assert report.driver_errors and not report.done
-    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
 
 
 def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
@@ -357,22 +310,6 @@ def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, 
     for _ in range(6):
         agent.writes()
     assert outside not in owned.store.providers
-
-
-def test_a_provider_file_adds_to_an_own_child_and_not_to_the_owners_root(owned, tmp_path) -> None:
-    (tmp_path / "files").mkdir()
-    both = [
-        f"{{identification: {{name: {name}}}, traits: {{additional: [CUSTOM_GOLD]}}}}"
-        for name in ("card0", NODE)
-    ]
-    text = f"meta: {{schema_version: '1.0'}}\nproviders: [{', '.join(both)}]\n"
-    (tmp_path / "files" / "gold.yaml").write_text(text)
-    agent = Agent(owned, cards(0), state=tmp_path, files=tmp_path / "files")
-    for _ in range(3):
-        report = agent.period()
-    assert "not changed: owned by another service" in str(report.texts())
-    assert owned.stranger.traits(own_uuid(THEIRS, "card0")) >= {"CUSTOM_GOLD"}
-    assert "CUSTOM_GOLD" not in owned.stranger.traits(THEIRS)
 
 
 def test_nothing_is_sent_to_a_placement_that_can_not_take_a_child_out_of_its_tree() -> None:

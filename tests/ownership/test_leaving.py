@@ -224,26 +224,6 @@ def test_a_child_in_use_is_drained_and_stays_in_the_tree(agent: Agent, owned) ->
     assert "card0" not in names(owned)
 
 
-def test_children_of_children_leave_first(owned) -> None:
-    def boards(tree: Any) -> None:
-        if not tree.exists("board"):
-            tree.new_child("board", NODE, BOARD)
-        if not tree.exists("card0"):
-            tree.new_child("card0", "board", CARD)
-        tree.update_inventory("card0", {"FPGA": {"total": 1}})
-
-    agent = Agent(owned, boards)
-    agent.writes()
-    agent.driver.body = lambda tree: tree.exists("board") and tree.remove("board")
-    agent.writes(after=60)
-    agent.writes(after=60)
-    assert names(owned) == {NODE, f"{NODE}_pci", "board"}
-    agent.writes(after=60)
-    assert names(owned) == {NODE, f"{NODE}_pci"}
-    deleted = [write for _ in range(20) for write in agent.writes(after=60)]
-    assert deleted == [("DELETE", place(CARD)), ("DELETE", place(BOARD))]
-
-
 def test_a_restart_begins_the_wait_anew(owned, tmp_path) -> None:
     agent = Agent(owned, cards(0, 1), state=tmp_path)
     agent.writes()

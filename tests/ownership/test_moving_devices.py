@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from drivers.libvirt.tree.reported import (
     merge_reports,
 )
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting, settled_host
+from tests.ownership.world import NODE, ROOT, SOON, Host, reporting, settled_host
 
 OLD, NEW, THIRD = (f"{NODE}_0000:8{n}:00.0" for n in (1, 2, 3))
 CPUS = {"VCPU": {"total": 8}}
@@ -157,19 +156,6 @@ def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(pla
     }
 
 
-def test_what_moves_of_one_driver_leaves_the_others_part_alone(placement, tmp_path) -> None:
-    drivers = {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4))), "b": inventory(FPGA=2)}
-    host = settled_host(placement, drivers, tmp_path)
-    guest = host.stranger.put_allocation({host.uuid(OLD): {"CUSTOM_SLOT": 3}, ROOT: {"FPGA": 1}})
-    moved = says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)))
-    host.restart(libvirt=moved, b=fails)
-    host.period()
-    assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 3}, NODE: {"FPGA": 1}}
-    assert host.totals() == {"VCPU": 8, "FPGA": 2}
-    host.restart(libvirt=moved, b=drivers["b"])
-    host.settled()
-
-
 def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported_again(
     placement, tmp_path
 ) -> None:
@@ -193,19 +179,6 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
     host.period()
     host.period()
     assert host.reserved(after) == {"CUSTOM_SLOT": 0}
-
-
-def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
-    placement, tmp_path
-) -> None:
-    def fast(*names: str) -> ReportedProvider:
-        return replace(card(OLD, CUSTOM_SLOT=slots(4)), traits=frozenset(names))
-
-    host = settled_host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
-    host.stranger.add_trait(host.uuid(OLD), "CUSTOM_THEIRS")
-    host.restart(libvirt=says(fast("CUSTOM_FAST")))
-    host.settled()
-    assert host.custom(OLD) == {"CUSTOM_FAST", "CUSTOM_THEIRS"}
 
 
 @pytest.mark.parametrize("restart", [True, False])
