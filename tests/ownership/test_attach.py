@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agent.state.saved_root import SavedRoot
-from drivers.api import ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -158,9 +157,9 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
 @pytest.mark.parametrize("orphan", [False, True], ids=["", "a child stays outside"])
 @pytest.mark.parametrize("restarted", ["never", "while it is gone", "when it is back"])
 def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
-    owned, tmp_path, restarted: str, orphan: bool
+    owned, tmp_path, caplog, restarted: str, orphan: bool
 ) -> None:
-    """Also by an agent that was restarted meanwhile: what was on the deleted root is forgotten."""
+    """Nova deletes the whole tree together with a service; the agent may be restarted meanwhile."""
     numbers = (0, 1) if orphan else (0,)
     agent = Agent(owned, cards(*numbers, traits=("CUSTOM_CARDS",)), THEIRS, state=tmp_path)
     agent.writes()
@@ -171,6 +170,7 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
     assert "waiting for" in str(agent.period().texts())
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
     if restarted == "while it is gone":
         agent.restart()
         assert "waiting for" in str(agent.period().texts())
@@ -180,17 +180,6 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     agent.writes()
     assert "CUSTOM_CARDS" in stranger.traits(THEIRS) and "card0" in names(owned)
     assert not agent.writes(), "and its owner has taken none away"
-
-
-def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, caplog) -> None:
-    """Nova deletes the whole tree together with a service."""
-    agent = Agent(owned, cards(0))
-    agent.writes()
-    for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
-        owned.stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().texts())
-    assert "older state" not in caplog.text
-    assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
@@ -244,47 +233,18 @@ def managed_card(tree: Any) -> None:
     tree.add_traits(NODE, MANAGED)
 
 
-def test_no_provider_is_said_to_be_managed_by_nova(owned) -> None:
-    """Nova removes what says so and is not of its own making."""
-    agent = Agent(owned, managed_card)
-    agent.writes()
-    card = own_uuid(THEIRS, "card0")
-    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
-    assert MANAGED not in owned.stranger.traits(THEIRS)
-    assert agent.writes() == []
-
-
-def test_a_child_that_an_older_agent_said_to_be_managed_by_nova_is_mended(owned) -> None:
+def test_no_provider_keeps_or_gets_the_mark_of_nova(owned) -> None:
+    """Nova removes what has its mark and is not of its own making; older agents set it."""
     card = own_uuid(THEIRS, "card0")
     owned.stranger.create_child(THEIRS, "card0", card)
     owned.stranger.set_inventory(card, {"FPGA": {"total": 1}})
     for trait in (MANAGED, "CUSTOM_CARD"):
         owned.stranger.add_trait(card, trait)
-    Agent(owned, managed_card).writes()
+    agent = Agent(owned, managed_card)
+    agent.writes()
     assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
-
-
-def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
-    guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
-
-    def moves(tree: Any, allocations: Any) -> None:
-        if tree.exists("cell"):
-            return
-        if allocations is None:
-            raise ReshapeNeeded
-        cell = tree.new_child("cell", NODE)
-        tree.update_inventory(cell, {"VCPU": {"total": 8}})
-        tree.update_inventory(NODE, {})
-        allocations[guest]["allocations"] = {cell: {"resources": {"VCPU": 1}}}
-
-    agent = Agent(owned, moves)
-    agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
-    report = agent.period()
-    text = f"consumer {guest}: its allocations on provider {NODE} were changed, and another service"
-    assert text in str(report.texts())
-    assert report.fatal, "as any reshape that fails at the start"
-    assert THEIRS in owned.stranger.allocation(guest)["allocations"]
-    assert names(owned) == {NODE, f"{NODE}_pci"}
+    assert MANAGED not in owned.stranger.traits(THEIRS)
+    assert agent.writes() == []
 
 
 def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
