@@ -194,9 +194,6 @@ def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> 
     assert host.period().ok
 
 
-# -- what is in use
-
-
 # -- allocations
 
 

@@ -350,20 +350,13 @@ def test_nothing_is_removed_where_that_is_switched_off_or_not_safe(placement, ru
     assert there(placement, "goes")
 
 
-def test_a_driver_that_names_no_node_at_all_makes_none_vanish(placement) -> None:
-    service = Service(placement, Rack("one", "two"))
+def test_no_node_vanishes_while_the_driver_names_none(placement) -> None:
+    service = Service(placement, Rack("stays", "goes"))
     service.calls()
     service.driver.names = []
     assert "reported no node" in str(service.period()[0].texts())
     service.period(2 * WAIT)
-    assert there(placement, "one") and there(placement, "two")
-
-
-def test_a_node_that_vanished_while_the_driver_named_none_goes_too(placement) -> None:
-    service = Service(placement, Rack("stays", "goes"))
-    service.calls()
-    service.driver.names = []
-    service.period()
+    assert there(placement, "stays") and there(placement, "goes")
     service.driver.names = ["stays"]
     service.calls()
     service.calls(WAIT)
