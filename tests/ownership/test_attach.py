@@ -272,7 +272,7 @@ def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, 
     assert outside not in owned.store.providers
 
 
-def test_nothing_is_sent_to_a_placement_that_can_not_take_a_child_out_of_its_tree() -> None:
+def test_nothing_is_written_to_a_placement_before_microversion_1_37() -> None:
     placement = FakePlacement("1.36")
     own_root(placement)
     agent = Agent(placement, cards(0))

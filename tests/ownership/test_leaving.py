@@ -78,7 +78,7 @@ def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
 @pytest.mark.parametrize("parent", [THEIRS, None])
 @pytest.mark.parametrize("inventory", [{}, FULL])
 @pytest.mark.parametrize("is_leaf", [True, False])
-def test_drivers_are_shown_no_child_outside_and_no_empty_one_that_comes_back(
+def test_drivers_are_not_shown_children_that_are_outside_or_come_back(
     name, parent, inventory, is_leaf
 ) -> None:
     child = Provider(CARD, name, parent, inventory)

@@ -136,7 +136,7 @@ def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placemen
     assert host.names() == {NODE, NEW, other}
 
 
-def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(placement) -> None:
+def test_cells_are_made_by_the_reshape_and_devices_wait_on_the_root(placement) -> None:
     memory, disk = {"MEMORY_MB": {"total": 4096}}, {"DISK_GB": {"total": 10}}
     host = settled_host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
     guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
@@ -156,7 +156,7 @@ def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(pla
     }
 
 
-def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported_again(
+def test_a_drained_device_of_a_renamed_host_is_open_once_it_is_reported(
     placement, tmp_path
 ) -> None:
     before, after = "old_0000:81:00.0", f"{NODE}_0000:81:00.0"

@@ -190,9 +190,7 @@ def test_a_root_that_its_owner_made_anew_keeps_what_its_owner_gave_it(beside) ->
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_child_that_a_restore_put_below_a_removed_one_is_as_it_is_reported(
-    beside, restarted
-) -> None:
+def test_a_child_that_a_restore_put_below_a_removed_child_is_moved_back(beside, restarted) -> None:
     """The removed one is taken out of the tree, and takes the child along."""
     shelf = child("shelf", CUSTOM_SLOT=1)
     below = both(child("card", CUSTOM_SLOT=4), lambda tree: tree.move("card", "shelf"))

@@ -221,9 +221,7 @@ def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement,
     assert held == {"CUSTOM_NEW": 1}
 
 
-def test_a_reshape_at_the_start_of_a_driver_is_done_beside_one_that_has_started(
-    placement, tmp_path
-) -> None:
+def test_a_driver_that_starts_late_may_still_reshape(placement, tmp_path) -> None:
     late = Moving("CUSTOM_LATE", "CUSTOM_READY")
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
     agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path)
@@ -361,9 +359,7 @@ def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_pa
     assert not host.is_there("pool") or host.totals("pool") == {}
 
 
-def test_an_aggregate_that_a_driver_only_repeats_stays_another_services(
-    placement,
-) -> None:
+def test_an_aggregate_that_a_driver_only_repeats_stays_another_services(placement) -> None:
     """It set what was there already, as drivers do that read, add and set."""
     reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})  # noqa: E731
     only = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
@@ -383,9 +379,7 @@ def test_a_driver_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
     assert host.aggregates() == {RACK, THEIRS}
 
 
-def test_a_trait_whose_removal_was_refused_goes_though_another_driver_is_not_ready(
-    placement,
-) -> None:
+def test_a_refused_removal_is_repeated_though_another_driver_is_not_ready(placement) -> None:
     host = settled_host(placement, {"a": traits("CUSTOM_A"), "b": silent})
     host.says(a=lambda tree: tree.update_traits(NODE, []), b=fails)
     placement.fail_next("PUT", "/traits$", errors.Forbidden("403"))
@@ -394,9 +388,7 @@ def test_a_trait_whose_removal_was_refused_goes_though_another_driver_is_not_rea
     assert host.custom() == set()
 
 
-def test_a_drained_device_comes_back_though_another_driver_is_not_ready(
-    placement,
-) -> None:
+def test_a_drained_device_comes_back_though_another_driver_is_not_ready(placement) -> None:
     host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
     host.says(a=removes("card"))

@@ -170,9 +170,7 @@ def test_a_switch_of_a_host_that_is_right_already_looks_and_writes_nothing(place
 # -- a Placement that fails, or is away
 
 
-def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_answer(
-    placement,
-) -> None:
+def test_retry_after_holds_as_long_as_it_says_and_until_an_answer(placement) -> None:
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     busy = errors.Unreachable("503", retry_after=100.0)
     placement.fail_next("GET", "in_tree", busy)

@@ -20,7 +20,7 @@ def uses(host: Host, provider: str, **amounts: int) -> str:
     return host.stranger.put_allocation({host.uuid(provider): amounts})
 
 
-def test_a_device_in_use_and_its_cell_take_no_new_guests_until_they_are_back(host: Host) -> None:
+def test_a_removed_device_in_use_and_its_cell_take_no_new_guests(host: Host) -> None:
     guest = uses(host, CARD, VGPU=1)
     without = both(inventory(VCPU=8), removes(CARD, CELL))
     host.says(a=without)

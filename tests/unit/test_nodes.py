@@ -106,9 +106,7 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
     service.close()
 
 
-def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again(
-    tmp_path,
-) -> None:
+def test_a_driver_that_can_not_start_yet_stops_nobody_and_is_tried_again(tmp_path) -> None:
     class Later(Idle):
         calls: ClassVar[list[str]] = []
         backend = False
