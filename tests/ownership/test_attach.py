@@ -182,13 +182,6 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     assert not agent.writes(), "and its owner has taken none away"
 
 
-def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
-    parent = placement.stranger.create_provider("rack")
-    placement.stranger.create_child(parent, NODE)
-    assert "compute1 has a parent" in str(Agent(placement, cards(0)).period().texts())
-    assert len(placement.writes) == 0
-
-
 def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> None:
     def bully(tree: Any) -> None:
         cards(0)(tree)

@@ -105,26 +105,6 @@ def named(placement: FakePlacement, name: str) -> str:
     return str(row.uuid)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_device_in_use_is_renamed_with_its_host_and_back(
-    placement, tmp_path: Path, restarts: bool
-) -> None:
-    driver = Cards(card())
-    agent = Agent(placement, driver, state=tmp_path)
-    agent.settled()
-    uuid = own_uuid(ROOT, "card")
-    assert named(placement, f"{NODE}_card") == uuid
-    guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
-    for name in (FULL, NODE, FULL.upper()):
-        driver.nodes = [name]
-        if restarts:
-            agent.restart()
-        agent.settled()
-        assert {row.name for row in placement.store.providers.values()} == {name, f"{name}_card"}
-        assert named(placement, f"{name}_card") == uuid
-        assert (held(placement, guest), free(placement)) == ({uuid: {CLASS: 3}}, 1)
-
-
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("loses", ["nothing", "its ledger"])
 def test_every_way_to_report_a_child_renames_it(placement, tmp_path: Path, body, loses) -> None:
