@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from agent.state.saved_root import SavedRoot
-from drivers.api import DriverNotReady, ReshapeNeeded
-from reportclient import errors
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -159,9 +157,9 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
 @pytest.mark.parametrize("orphan", [False, True], ids=["", "a child stays outside"])
 @pytest.mark.parametrize("restarted", ["never", "while it is gone", "when it is back"])
 def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
-    owned, tmp_path, restarted: str, orphan: bool
+    owned, tmp_path, caplog, restarted: str, orphan: bool
 ) -> None:
-    """Also by an agent that was restarted meanwhile: what was on the deleted root is forgotten."""
+    """Nova deletes the whole tree together with a service; the agent may be restarted meanwhile."""
     numbers = (0, 1) if orphan else (0,)
     agent = Agent(owned, cards(*numbers, traits=("CUSTOM_CARDS",)), THEIRS, state=tmp_path)
     agent.writes()
@@ -172,6 +170,7 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
     assert "waiting for" in str(agent.period().texts())
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
     if restarted == "while it is gone":
         agent.restart()
         assert "waiting for" in str(agent.period().texts())
@@ -181,24 +180,6 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     agent.writes()
     assert "CUSTOM_CARDS" in stranger.traits(THEIRS) and "card0" in names(owned)
     assert not agent.writes(), "and its owner has taken none away"
-
-
-def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, caplog) -> None:
-    """Nova deletes the whole tree together with a service."""
-    agent = Agent(owned, cards(0))
-    agent.writes()
-    for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
-        owned.stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().texts())
-    assert "older state" not in caplog.text
-    assert not [record for record in caplog.records if record.levelname == "WARNING"]
-
-
-def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
-    parent = placement.stranger.create_provider("rack")
-    placement.stranger.create_child(parent, NODE)
-    assert "compute1 has a parent" in str(Agent(placement, cards(0)).period().texts())
-    assert len(placement.writes) == 0
 
 
 def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> None:
@@ -222,24 +203,6 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
     assert not agent.period().done
 
 
-def test_of_the_roots_traits_only_those_that_a_driver_added_are_taken_away(owned, tmp_path) -> None:
-    stranger = owned.stranger
-    stranger.add_trait(THEIRS, "CUSTOM_THEIRS")
-    body = cards(0, traits=("CUSTOM_CARDS", "CUSTOM_THEIRS"))
-    agent = Agent(owned, body, state=tmp_path)
-    agent.writes()
-    assert {"CUSTOM_CARDS", "CUSTOM_THEIRS"} <= stranger.traits(THEIRS)
-
-    def without(tree: Any) -> None:
-        cards(0)(tree)
-        tree.remove_traits(NODE, "CUSTOM_CARDS", "CUSTOM_THEIRS")
-
-    again = Agent(owned, without, state=tmp_path)
-    again.writes()
-    assert "CUSTOM_CARDS" not in stranger.traits(THEIRS)
-    assert "CUSTOM_THEIRS" in stranger.traits(THEIRS), "it was there before"
-
-
 def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
     agent.writes()
@@ -257,81 +220,24 @@ def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     assert agent.writes(), "asked for anew"
 
 
-def test_a_trait_whose_write_was_refused_is_no_trait_taken_away(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
-    owned.fail_next("PUT", "/traits$", errors.Forbidden("403"))
-    assert not agent.period().ok
-    agent.writes()
-    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
-
-
 def managed_card(tree: Any) -> None:
     cards(0)(tree)
     tree.add_traits("card0", MANAGED, "CUSTOM_CARD")
     tree.add_traits(NODE, MANAGED)
 
 
-def test_no_provider_is_said_to_be_managed_by_nova(owned) -> None:
-    """Nova removes what says so and is not of its own making."""
-    agent = Agent(owned, managed_card)
-    agent.writes()
-    card = own_uuid(THEIRS, "card0")
-    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
-    assert MANAGED not in owned.stranger.traits(THEIRS)
-    assert agent.writes() == []
-
-
-def test_a_child_that_an_older_agent_said_to_be_managed_by_nova_is_mended(owned) -> None:
+def test_no_provider_keeps_or_gets_the_mark_of_nova(owned) -> None:
+    """Nova removes what has its mark and is not of its own making; older agents set it."""
     card = own_uuid(THEIRS, "card0")
     owned.stranger.create_child(THEIRS, "card0", card)
     owned.stranger.set_inventory(card, {"FPGA": {"total": 1}})
     for trait in (MANAGED, "CUSTOM_CARD"):
         owned.stranger.add_trait(card, trait)
-    Agent(owned, managed_card).writes()
-    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
-
-
-def test_a_provider_of_the_owners_that_nova_manages_stays_so(owned) -> None:
-    pci = own_uuid(AGGREGATE, NODE)
-    owned.stranger.add_trait(pci, MANAGED)
-    Agent(owned, lambda tree: tree.remove_traits(f"{NODE}_pci", MANAGED)).writes()
-    assert owned.stranger.traits(pci) == {MANAGED}
-
-
-def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
-    guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
-
-    def moves(tree: Any, allocations: Any) -> None:
-        if tree.exists("cell"):
-            return
-        if allocations is None:
-            raise ReshapeNeeded
-        cell = tree.new_child("cell", NODE)
-        tree.update_inventory(cell, {"VCPU": {"total": 8}})
-        tree.update_inventory(NODE, {})
-        allocations[guest]["allocations"] = {cell: {"resources": {"VCPU": 1}}}
-
-    agent = Agent(owned, moves)
-    agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
-    report = agent.period()
-    text = f"consumer {guest}: its allocations on provider {NODE} were changed, and another service"
-    assert text in str(report.texts())
-    assert report.fatal, "as any reshape that fails at the start"
-    assert THEIRS in owned.stranger.allocation(guest)["allocations"]
-    assert names(owned) == {NODE, f"{NODE}_pci"}
-
-
-def test_a_driver_that_is_not_ready_leaves_all_as_it_is(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
+    agent = Agent(owned, managed_card)
     agent.writes()
-
-    def fails(tree: Any) -> None:
-        raise DriverNotReady("not now")
-
-    agent.driver.body = fails
-    report = agent.period()
-    assert report.driver_errors and not report.done
-    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
+    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
+    assert MANAGED not in owned.stranger.traits(THEIRS)
+    assert agent.writes() == []
 
 
 def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
@@ -359,23 +265,7 @@ def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, 
     assert outside not in owned.store.providers
 
 
-def test_a_provider_file_adds_to_an_own_child_and_not_to_the_owners_root(owned, tmp_path) -> None:
-    (tmp_path / "files").mkdir()
-    both = [
-        f"{{identification: {{name: {name}}}, traits: {{additional: [CUSTOM_GOLD]}}}}"
-        for name in ("card0", NODE)
-    ]
-    text = f"meta: {{schema_version: '1.0'}}\nproviders: [{', '.join(both)}]\n"
-    (tmp_path / "files" / "gold.yaml").write_text(text)
-    agent = Agent(owned, cards(0), state=tmp_path, files=tmp_path / "files")
-    for _ in range(3):
-        report = agent.period()
-    assert "not changed: owned by another service" in str(report.texts())
-    assert owned.stranger.traits(own_uuid(THEIRS, "card0")) >= {"CUSTOM_GOLD"}
-    assert "CUSTOM_GOLD" not in owned.stranger.traits(THEIRS)
-
-
-def test_nothing_is_sent_to_a_placement_that_can_not_take_a_child_out_of_its_tree() -> None:
+def test_nothing_is_written_to_a_placement_before_microversion_1_37() -> None:
     placement = FakePlacement("1.36")
     own_root(placement)
     agent = Agent(placement, cards(0))

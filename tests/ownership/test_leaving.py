@@ -78,7 +78,7 @@ def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
 @pytest.mark.parametrize("parent", [THEIRS, None])
 @pytest.mark.parametrize("inventory", [{}, FULL])
 @pytest.mark.parametrize("is_leaf", [True, False])
-def test_drivers_are_shown_no_child_outside_and_no_empty_one_that_comes_back(
+def test_drivers_are_not_shown_children_that_are_outside_or_come_back(
     name, parent, inventory, is_leaf
 ) -> None:
     child = Provider(CARD, name, parent, inventory)
@@ -222,26 +222,6 @@ def test_a_child_in_use_is_drained_and_stays_in_the_tree(agent: Agent, owned) ->
     for _ in range(8):
         agent.period(after=60)
     assert "card0" not in names(owned)
-
-
-def test_children_of_children_leave_first(owned) -> None:
-    def boards(tree: Any) -> None:
-        if not tree.exists("board"):
-            tree.new_child("board", NODE, BOARD)
-        if not tree.exists("card0"):
-            tree.new_child("card0", "board", CARD)
-        tree.update_inventory("card0", {"FPGA": {"total": 1}})
-
-    agent = Agent(owned, boards)
-    agent.writes()
-    agent.driver.body = lambda tree: tree.exists("board") and tree.remove("board")
-    agent.writes(after=60)
-    agent.writes(after=60)
-    assert names(owned) == {NODE, f"{NODE}_pci", "board"}
-    agent.writes(after=60)
-    assert names(owned) == {NODE, f"{NODE}_pci"}
-    deleted = [write for _ in range(20) for write in agent.writes(after=60)]
-    assert deleted == [("DELETE", place(CARD)), ("DELETE", place(BOARD))]
 
 
 def test_a_restart_begins_the_wait_anew(owned, tmp_path) -> None:

@@ -51,7 +51,7 @@ def test_a_quiet_period_makes_nothing(host: Host, made: Counter[str]) -> None:
     assert not made
 
 
-def test_a_change_is_made_once_and_what_was_acknowledged_is_what_was_desired(
+def test_a_change_makes_one_snapshot_which_is_desired_then_acknowledged(
     host: Host, made: Counter[str]
 ) -> None:
     host.says(one=says(2))

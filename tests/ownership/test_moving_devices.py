@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from drivers.libvirt.tree.reported import (
     child_uuid,
     merge_reports,
 )
-from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting, settled_host
+from tests.ownership.world import NODE, ROOT, SOON, Host, reporting, settled_host
 
 OLD, NEW, THIRD = (f"{NODE}_0000:8{n}:00.0" for n in (1, 2, 3))
 CPUS = {"VCPU": {"total": 8}}
@@ -45,21 +43,6 @@ def uses(host: Host, provider: str, **amounts: int) -> str:
     return host.stranger.put_allocation({host.uuid(provider): amounts})
 
 
-def with_a_guest(placement: FakePlacement, *cards: Any) -> tuple[Host, str]:
-    """A host with these cards, and the guest that uses the old one."""
-    host = settled_host(placement, {"libvirt": says(*cards)})
-    return host, uses(host, OLD, CUSTOM_SLOT=3)
-
-
-def test_allocations_follow_a_device_to_its_new_provider(placement) -> None:
-    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
-    host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
-    host.period()
-    host.settled()
-    assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 3}}
-    assert host.names() == {NODE, NEW}
-
-
 def test_a_device_in_use_gets_no_second_class_by_a_reshape_of_another(placement) -> None:
     other = f"{NODE}_0000:85:00.0"
     host = settled_host(
@@ -78,20 +61,11 @@ def test_a_device_in_use_gets_no_second_class_by_a_reshape_of_another(placement)
     assert host.totals(other) == {"CUSTOM_B": 1}
 
 
-def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -> None:
-    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
-    host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4, max_unit=2), replaces=(OLD,))))
-    report = host.period()
-    assert report.fatal
-    assert f"no room for 1 of 3 CUSTOM_SLOT of consumer {guest}" in str(report.texts())
-    assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
-    assert host.totals(OLD) == {"CUSTOM_SLOT": 4}
-
-
 def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None:
     """That the old one still has some is left of an earlier change: it is drained."""
     both = (card(OLD, CUSTOM_SLOT=slots(4)), card(NEW, CUSTOM_SLOT=slots(4)))
-    host, guest = with_a_guest(placement, *both)
+    host = settled_host(placement, {"libvirt": says(*both)})
+    guest = uses(host, OLD, CUSTOM_SLOT=3)
     host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
     report = host.period()
     assert not report.reshape_pending and not report.driver_errors
@@ -102,15 +76,6 @@ def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None
     host.period()
     host.settled()
     assert host.names() == {NODE, NEW}
-
-
-def test_nothing_moves_after_the_start_and_what_is_there_stays_meanwhile(placement) -> None:
-    host, guest = with_a_guest(placement, card(OLD, CUSTOM_SLOT=slots(4)))
-    host.says(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
-    report = host.period(SOON)
-    assert report.reshape_pending == ("libvirt",)
-    assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
-    assert host.totals(OLD) == {"CUSTOM_SLOT": 4} and not host.is_there(NEW)
 
 
 def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placement) -> None:
@@ -137,7 +102,7 @@ def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placemen
     assert host.names() == {NODE, NEW, other}
 
 
-def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(placement) -> None:
+def test_cells_are_made_by_the_reshape_and_devices_wait_on_the_root(placement) -> None:
     memory, disk = {"MEMORY_MB": {"total": 4096}}, {"DISK_GB": {"total": 10}}
     host = settled_host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
     guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
@@ -157,20 +122,7 @@ def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(pla
     }
 
 
-def test_what_moves_of_one_driver_leaves_the_others_part_alone(placement, tmp_path) -> None:
-    drivers = {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4))), "b": inventory(FPGA=2)}
-    host = settled_host(placement, drivers, tmp_path)
-    guest = host.stranger.put_allocation({host.uuid(OLD): {"CUSTOM_SLOT": 3}, ROOT: {"FPGA": 1}})
-    moved = says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)))
-    host.restart(libvirt=moved, b=fails)
-    host.period()
-    assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 3}, NODE: {"FPGA": 1}}
-    assert host.totals() == {"VCPU": 8, "FPGA": 2}
-    host.restart(libvirt=moved, b=drivers["b"])
-    host.settled()
-
-
-def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported_again(
+def test_a_drained_device_of_a_renamed_host_is_open_once_it_is_reported(
     placement, tmp_path
 ) -> None:
     before, after = "old_0000:81:00.0", f"{NODE}_0000:81:00.0"
@@ -193,19 +145,6 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
     host.period()
     host.period()
     assert host.reserved(after) == {"CUSTOM_SLOT": 0}
-
-
-def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
-    placement, tmp_path
-) -> None:
-    def fast(*names: str) -> ReportedProvider:
-        return replace(card(OLD, CUSTOM_SLOT=slots(4)), traits=frozenset(names))
-
-    host = settled_host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
-    host.stranger.add_trait(host.uuid(OLD), "CUSTOM_THEIRS")
-    host.restart(libvirt=says(fast("CUSTOM_FAST")))
-    host.settled()
-    assert host.custom(OLD) == {"CUSTOM_FAST", "CUSTOM_THEIRS"}
 
 
 @pytest.mark.parametrize("restart", [True, False])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady
+from drivers.api import Device, DeviceDriver, DriverContext
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
 from reportclient.errors import Unreachable
@@ -105,26 +105,6 @@ def named(placement: FakePlacement, name: str) -> str:
     return str(row.uuid)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_device_in_use_is_renamed_with_its_host_and_back(
-    placement, tmp_path: Path, restarts: bool
-) -> None:
-    driver = Cards(card())
-    agent = Agent(placement, driver, state=tmp_path)
-    agent.settled()
-    uuid = own_uuid(ROOT, "card")
-    assert named(placement, f"{NODE}_card") == uuid
-    guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
-    for name in (FULL, NODE, FULL.upper()):
-        driver.nodes = [name]
-        if restarts:
-            agent.restart()
-        agent.settled()
-        assert {row.name for row in placement.store.providers.values()} == {name, f"{name}_card"}
-        assert named(placement, f"{name}_card") == uuid
-        assert (held(placement, guest), free(placement)) == ({uuid: {CLASS: 3}}, 1)
-
-
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("loses", ["nothing", "its ledger"])
 def test_every_way_to_report_a_child_renames_it(placement, tmp_path: Path, body, loses) -> None:
@@ -141,15 +121,6 @@ def test_every_way_to_report_a_child_renames_it(placement, tmp_path: Path, body,
         assert named(placement, f"{name}_card") == uuid
         assert len(placement.store.providers) == (3 if body is as_libvirt_does else 2)
         assert (held(placement, guest), free(placement)) == ({uuid: {CLASS: 3}}, 1)
-
-
-def test_a_device_that_goes_while_its_host_is_renamed_is_removed(placement, tmp_path) -> None:
-    driver = Cards(card(), card("other"))
-    agent = Agent(placement, driver, state=tmp_path)
-    agent.settled()
-    driver.nodes, driver.listed = [FULL], (card("other"),)
-    agent.settled()
-    assert set(agent.view.providers) == {ROOT, own_uuid(ROOT, "other")}
 
 
 # -- the case of letters
@@ -259,23 +230,6 @@ def test_what_another_driver_and_a_file_add_stays(placement, tmp_path: Path, ord
     assert (host.uuid(f"{FULL}_card"), host.totals(uuid)) == (uuid, {CLASS: 4, "CUSTOM_ADDED": 2})
     assert host.custom(uuid) == {"CUSTOM_B", "CUSTOM_OF_FILE", "CUSTOM_THEIRS"}
     assert held(placement, guest) == {uuid: {"CUSTOM_ADDED": 1}}
-
-
-def test_while_its_driver_is_silent_a_child_keeps_its_name_and_guests(placement, tmp_path) -> None:
-    def silent(*_: Any) -> None:
-        raise DriverNotReady("not now")
-
-    host = Host(placement, {"a": creates}, tmp_path)
-    host.settled()
-    uuid = named(placement, f"{NODE}_card")
-    guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
-    host.is_called(FULL)
-    host.restart(a=silent)
-    host.period()
-    host.restart(a=creates)
-    host.settled()
-    assert (host.uuid(f"{FULL}_card"), host.totals(uuid)) == (uuid, {CLASS: 4})
-    assert held(placement, guest) == {uuid: {CLASS: 3}}
 
 
 def test_children_on_the_root_of_another_service_are_renamed(placement, tmp_path) -> None:

@@ -9,12 +9,26 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
-from reportclient.provider_tree import own_key, own_uuid
+from reportclient import errors
+from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body, Small, both, whole_root
-from tests.ownership.world import Host, fails, pool, settled_host, silent
+from tests.ownership.world import (
+    SOON,
+    Host,
+    aggregates,
+    child,
+    fails,
+    inventory,
+    pool,
+    removes,
+    settled_host,
+    silent,
+    traits,
+)
 
-AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
+RACK, ROW = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
+THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"
 POOL = "eeeeeeee-0000-4000-8000-000000000001"
 
 
@@ -67,65 +81,15 @@ def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
     assert host.names() == {NODE, "cell1", "cell2", "card1"}
 
 
-# -- against each other
-
-
-def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
-    host = settled_host(placement, {"a": whole_root(VCPU=8), "b": whole_root(FPGA=2)})
-    host.says(a=whole_root(VCPU=8, FPGA=7))
-    assert host.period().texts()
-    assert host.totals() == {"VCPU": 8, "FPGA": 7}
-
-
-def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(placement) -> None:
-    """The usual way to find one's own: by the UUID that is made from the key."""
-
-    def reports(*names: str) -> Body:
-        def body(tree: Any) -> None:
-            for uuid in tree.get_provider_uuids_in_tree(NODE)[1:]:
-                name = tree.data(uuid).name
-                if tree.exists(uuid) and own_key(ROOT, uuid, name) and name not in names:
-                    tree.remove(uuid)
-            for name in names:
-                if not tree.exists(name):
-                    tree.new_child(name, NODE)
-                tree.update_inventory(name, {"CUSTOM_DEVICE": {"total": 1}})
-
-        return body
-
-    bodies = {"a": reports("cell0", "cell1"), "b": reports("card0", "card1")}
-    host = settled_host(placement, bodies)
-    assert host.names() == {NODE, "cell0", "cell1", "card0", "card1"}
-    host.says(a=reports("cell1"))
-    host.settled()
-    assert host.names() == {NODE, "cell1", "card0", "card1"}
-
-
-def test_a_name_is_not_taken_from_another_ones_provider(placement) -> None:
-    host = settled_host(placement, {"a": children("cell", 0), "b": whole_root(FPGA=1)})
-
-    def thief(tree: Any) -> None:
-        tree.remove("cell0")
-        tree.new_child("cell0", NODE, POOL)
-
-    host.says(b=both(thief, whole_root(FPGA=2)))
-    report = host.period()
-    assert "another owner has its name" in str(report.texts())
-    assert host.names() == {NODE, "cell0"}
-    assert host.totals() == {"FPGA": 2}, "the rest of the answer counts"
-
-
-def test_a_driver_is_told_of_a_sharing_provider_whose_class_it_is_not_shown(placement) -> None:
-    shares = pool("pool", POOL, AGGREGATE, DISK_GB=8)
+def test_a_driver_is_told_of_a_sharing_provider_that_it_is_not_shown(placement) -> None:
+    shares = pool("pool", POOL, RACK, DISK_GB=8)
     told: list[bool] = []
     looks = lambda tree: told.append(tree.has_sharing_provider("DISK_GB"))  # noqa: E731
     settled_host(placement, {"a": shares, "b": looks})
     assert all(told)
 
 
-def test_what_a_driver_that_is_not_configured_any_more_reported_is_taken_away(
-    placement, tmp_path: Path
-) -> None:
+def test_what_a_driver_reported_goes_once_it_is_not_configured(placement, tmp_path: Path) -> None:
     """Also when guests use it: then once they are gone, however many restarts later."""
     cards = both(whole_root(FPGA=2), children("card", 0, 1))
     settled_host(placement, {"a": whole_root(VCPU=8), "b": cards}, tmp_path)
@@ -236,9 +200,7 @@ def totals(placement: FakePlacement) -> dict[str, int]:
     return {name: record["total"] for name, record in found.items()}
 
 
-def test_a_driver_that_never_answers_does_not_keep_the_start_of_the_others_open(
-    placement, tmp_path
-) -> None:
+def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement, tmp_path) -> None:
     silent = Moving("CUSTOM_SILENT", "CUSTOM_AWAKE", ready=False)
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
     agent = Agent(placement, named={"silent": silent, "other": other}, state=tmp_path)
@@ -259,9 +221,7 @@ def test_a_driver_that_never_answers_does_not_keep_the_start_of_the_others_open(
     assert held == {"CUSTOM_NEW": 1}
 
 
-def test_a_reshape_at_the_start_of_a_driver_is_done_beside_one_that_has_started(
-    placement, tmp_path
-) -> None:
+def test_a_driver_that_starts_late_may_still_reshape(placement, tmp_path) -> None:
     late = Moving("CUSTOM_LATE", "CUSTOM_READY")
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
     agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path)
@@ -292,3 +252,148 @@ def test_a_reshape_that_fails_after_others_have_started_ends_no_agent(
     agent.tracker.rules = replace(agent.rules, reshape_when_running=True)
     report = agent.period()
     assert not report.fatal and "guest 1" in str(report.texts())
+
+
+# -- what is put back, released or was another service's
+
+
+def device(tree: Any) -> None:
+    """A child with all that a provider can have, and one below it."""
+    child("card", CUSTOM_SLOT=4)(tree)
+    record = {"total": 4, "reserved": 1, "max_unit": 2, "allocation_ratio": 1.5}
+    tree.update_inventory("card", {"CUSTOM_SLOT": record})
+    tree.add_traits("card", "CUSTOM_FAST")
+    tree.add_aggregates("card", RACK)
+    child("port", parent="card", CUSTOM_PORT=2)(tree)
+    tree.add_traits("port", "CUSTOM_LINK")
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_provider_that_another_driver_removes_stays_whole(placement, order: str) -> None:
+    bodies: dict[str, Body] = {"a": device, "b": silent}
+    host = settled_host(placement, {name: bodies[name] for name in order})
+    before = host.everything()
+    host.says(b=removes("port", "card"))
+    report = host.period(SOON)
+    assert not report.done, "neither removed nor made anew"
+    assert host.everything() == before
+
+
+def test_a_driver_moves_renames_and_removes_its_own_provider(placement) -> None:
+    host = settled_host(placement, {"a": both(child("cell"), device), "b": inventory(FPGA=1)})
+    host.says(a=lambda tree: (tree.move("card", "cell"), tree.rename("port", "port0")))
+    report = host.period(SOON)
+    assert report.ok, report.texts()
+    assert host.parent("card") == "cell" and host.parent("port0") == "card"
+    host.says(a=both(child("cell"), removes("port0", "card")))
+    assert host.period(SOON).ok
+    assert host.names() == {NODE, "cell"}
+    assert host.totals() == {"FPGA": 1}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("renamed the root provider", lambda tree: tree.rename(NODE, "mine")),
+        ("removed the root provider", lambda tree: tree.remove(NODE)),
+    ],
+)
+def test_a_driver_whose_answer_is_refused_keeps_its_part_and_stops_nobody(
+    placement, said: str, wrong
+) -> None:
+    """Nothing of the refused answer is used, not even what would be right by itself."""
+    host = settled_host(
+        placement, {"a": both(child("card"), inventory(VCPU=8)), "b": child("b0", FPGA=2)}
+    )
+    host.says(a=both(child("card"), inventory(VCPU=16)))
+    host.says(b=both(child("b0", FPGA=3), child("b1", FPGA=9), wrong))
+    report = host.period(SOON)
+    assert report.driver_errors.keys() == {"b"}
+    assert said in str(report.driver_errors["b"])
+    assert host.totals() == {"VCPU": 16}
+    assert host.names() == {NODE, "card", "b0"}
+    assert host.totals("b0") == {"FPGA": 2}
+    host.says(b=child("b0", FPGA=3))
+    host.settled()
+    assert host.totals("b0") == {"FPGA": 3}
+
+
+def test_a_driver_under_a_new_name_has_what_it_had_under_the_old_one(placement, tmp_path) -> None:
+    said = both(inventory(FPGA=2), child("card", CUSTOM_SLOT=4), traits("CUSTOM_B"))
+    Host(placement, {"a": silent, "b": said}, tmp_path).settled()
+    host = Host(placement, {"a": silent, "renamed": said}, tmp_path)
+    report = host.period()
+    assert report.ok and not report.done, "not removed and made again"
+    assert host.totals() == {"FPGA": 2} and host.totals("card") == {"CUSTOM_SLOT": 4}
+
+
+def test_drivers_that_set_everything_remove_nothing_of_another_service(placement) -> None:
+    def sets_all(trait: str) -> Any:
+        return lambda tree: (
+            tree.update_traits(NODE, [trait]),
+            tree.update_aggregates(NODE, [RACK]),
+            removes("strange")(tree),
+        )
+
+    host = settled_host(placement, {"a": sets_all("CUSTOM_A"), "b": sets_all("CUSTOM_B")})
+    host.stranger.create_child(ROOT, "strange")
+    host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
+    host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
+    host.period()
+    assert host.custom() == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_STRANGE"}
+    assert host.aggregates() == {RACK, THEIRS}
+    assert host.is_there("strange")
+
+
+def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_path: Path) -> None:
+    """It is not shared with this host any more, and so it is looked at no more."""
+    parts = {"a": inventory(VCPU=8), "b": pool("pool", POOL, RACK, DISK_GB=900)}
+    Host(placement, parts, tmp_path).settled()
+    host = Host(placement, {"a": inventory(VCPU=8)}, tmp_path)
+    guest = host.stranger.put_allocation({POOL: {"DISK_GB": 100}})
+    host.period()
+    assert host.reserved("pool") == {"DISK_GB": 900}
+    host.stranger.delete_allocation(guest)
+    host.period()
+    host.settled()
+    assert not host.is_there("pool") or host.totals("pool") == {}
+
+
+def test_an_aggregate_that_a_driver_only_repeats_stays_another_services(placement) -> None:
+    """It set what was there already, as drivers do that read, add and set."""
+    reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})  # noqa: E731
+    only = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
+    host = settled_host(placement, {"a": reads, "b": silent})
+    host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
+    host.settled()
+    host.says(a=only)
+    host.period()
+    assert host.aggregates() == {RACK, THEIRS}
+
+
+def test_a_driver_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
+    host = settled_host(placement, {"a": aggregates(RACK, ROW)})
+    host.stranger.set_aggregates(ROOT, [RACK, ROW, THEIRS])
+    host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK]))
+    host.period()
+    assert host.aggregates() == {RACK, THEIRS}
+
+
+def test_a_refused_removal_is_repeated_though_another_driver_is_not_ready(placement) -> None:
+    host = settled_host(placement, {"a": traits("CUSTOM_A"), "b": silent})
+    host.says(a=lambda tree: tree.update_traits(NODE, []), b=fails)
+    placement.fail_next("PUT", "/traits$", errors.Forbidden("403"))
+    host.period()
+    host.period()
+    assert host.custom() == set()
+
+
+def test_a_drained_device_comes_back_though_another_driver_is_not_ready(placement) -> None:
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
+    host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=removes("card"))
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
+    host.says(a=child("card", CUSTOM_SLOT=4), b=fails)
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 0}

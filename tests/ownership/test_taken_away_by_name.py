@@ -7,24 +7,17 @@ import logging
 
 import pytest
 
-from agent.ownership.policy import DISABLED
 from tests.ownership.world import (
     EVERY_ROOT,
     NODE,
-    OWNER,
     ROOT,
     SOON,
     VERIFY,
     Host,
-    aggregates,
     both,
-    child,
     entry,
-    fails,
     inventory,
     settled_host,
-    silent,
-    traits,
 )
 
 AVX2, RACK = "HW_CPU_X86_AVX2", "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -87,14 +80,6 @@ def test_a_set_names_nothing_as_absent(host) -> None:
     assert has(host) and has(host, RACK) and has(host, "HW_CPU_X86_AVX")
 
 
-@pytest.mark.parametrize("name", [AVX2, RACK])
-def test_what_is_asserted_after_it_was_taken_away_stays(host, name) -> None:
-    adds = aggregates(RACK) if name == RACK else traits(AVX2)
-    host.says(d=both(CPUS, denies(AVX2, rack=RACK), adds))
-    host.settled()
-    assert has(host, name)
-
-
 def test_not_in_the_period_in_which_the_provider_becomes_ours(host) -> None:
     host.lose_all()
     host.restart()
@@ -102,51 +87,6 @@ def test_not_in_the_period_in_which_the_provider_becomes_ours(host) -> None:
     assert has(host)
     host.period()
     assert not has(host)
-
-
-def test_a_child_of_ours_loses_it_and_a_strangers_child_does_not(host) -> None:
-    host.says(d=both(CPUS, child("ours", VCPU=1)))
-    host.settled()
-    host.stranger.create_child(ROOT, "theirs")
-    both_children = ("ours", "theirs")
-    for name in both_children:
-        sets(host, provider=name)
-    denied = [denies(AVX2, provider=name) for name in both_children]
-    host.says(d=both(CPUS, child("ours", VCPU=1), *denied))
-    host.period()
-    host.period()
-    assert not has(host, provider="ours")
-    assert has(host, provider="theirs")
-
-
-def test_a_root_that_is_attached_keeps_it(placement, tmp_path) -> None:
-    placement.stranger.create_provider(NODE, ROOT)
-    placement.stranger.add_trait(ROOT, AVX2)
-    host = Host(placement, {"d": denies(AVX2)}, state=tmp_path, attached=True)
-    for _ in range(3):
-        host.period()
-    assert has(host)
-
-
-@pytest.mark.parametrize("name", ["COMPUTE_NODE", DISABLED, OWNER])
-def test_the_agents_own_names_stay(host, name) -> None:
-    host.says(d=both(CPUS, denies(name)))
-    host.period(disabled=True)
-    host.period(disabled=True)
-    sets(host, DISABLED)
-    host.period()  # the status is not known
-    assert has(host, name)
-
-
-@pytest.mark.parametrize("other", ["speaks", "is silent"])
-def test_a_claim_of_another_driver_counts_more(host, other) -> None:
-    host.restart(d=both(CPUS, denies(AVX2, rack=RACK)), e=traits(AVX2))
-    host.settled()
-    if other == "is silent":
-        host.says(e=fails)
-    for _ in range(3):
-        host.period()
-    assert has(host) and not has(host, RACK)
 
 
 def test_what_a_provider_file_found_there_is_its_claim_too(host, tmp_path) -> None:
@@ -162,19 +102,6 @@ def test_what_a_provider_file_found_there_is_its_claim_too(host, tmp_path) -> No
     host.write_file()
     host.settled()
     assert not has(host, "CUSTOM_GOLD")
-
-
-def test_nothing_goes_before_every_driver_has_answered_once(host) -> None:
-    host.lose_all()
-    host.restart(d=both(CPUS, denies(AVX2)), e=fails)
-    for _ in range(3):
-        host.period()
-    assert has(host), "e may be about to claim it"
-    host.says(e=both(traits("HW_CPU_X86_SSE")))
-    host.period()
-    host.says(e=fails)
-    host.period()
-    assert not has(host), "what e claims is known now"
 
 
 def test_files_that_nobody_can_read_may_claim_it(host, tmp_path) -> None:
@@ -218,9 +145,3 @@ def test_it_goes_again_at_doubled_gaps_and_a_contest_is_told(host) -> None:
 def test_denying_what_nobody_sets_costs_nothing(host) -> None:
     host.settled()
     assert host.calls_of(lambda: host.period(SOON)) == []
-
-
-def test_silence_about_a_trait_leaves_it(host) -> None:
-    host.says(d=both(CPUS, silent))
-    host.settled()
-    assert has(host)

@@ -9,8 +9,6 @@ import pytest
 from agent.state.saved_root import root_path
 from drivers.api import ReshapeNeeded
 from reportclient import errors
-from reportclient.apply import FAULTS
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -19,9 +17,7 @@ from tests.ownership.world import (
     aggregates,
     both,
     child,
-    fails,
     inventory,
-    removes,
     settled_host,
     traits,
 )
@@ -126,13 +122,6 @@ def test_after_a_reply_that_was_lost_nothing_is_believed_before_it_is_read(
     assert host.totals() == {"VCPU": 8}
 
 
-def test_an_unexpected_failure_while_reading_is_told_and_read_again(placement) -> None:
-    host = settled_host(placement, {"a": inventory(VCPU=8)})
-    placement.fail_next("GET", r"in_tree=", RuntimeError("garbled"))  # type: ignore[arg-type]
-    assert "garbled" in host.complaints()
-    assert host.calls_of(lambda: host.period(1)) == [f"GET /resource_providers?in_tree={ROOT}"]
-
-
 # -- the switch
 
 
@@ -181,42 +170,7 @@ def test_a_switch_of_a_host_that_is_right_already_looks_and_writes_nothing(place
 # -- a Placement that fails, or is away
 
 
-def many(count: int, total: int) -> Any:
-    return both(*(child(f"card{n}", CUSTOM_SLOT=total) for n in range(count)))
-
-
-def failures(placement: FakePlacement, count: int) -> None:
-    for _ in range(2 * count):  # each is tried twice
-        placement.fail_next("PUT", "/inventories$", errors.ServerFault("500"))
-
-
-def test_writes_that_placement_fails_at_hold_no_other(placement) -> None:
-    host = settled_host(placement, {"a": many(6, 1)})
-    host.says(a=many(6, 2))
-    failures(placement, FAULTS)
-    report = host.period(SOON)
-    assert len(report.failed) == FAULTS and report.error is None
-    assert [host.totals(f"card{n}")["CUSTOM_SLOT"] for n in range(6)] == [1, 1, 1, 2, 2, 2]
-    assert host.period(SOON).ok, "and these are tried in the next period"
-    assert host.totals("card0") == {"CUSTOM_SLOT": 2}
-
-
-def test_a_placement_that_fails_at_everything_is_left_alone_until_the_next_period(
-    placement,
-) -> None:
-    host = settled_host(placement, {"a": many(20, 1)})
-    host.says(a=many(20, 2))
-    failures(placement, FAULTS + 1)
-    mark = placement.mark()
-    assert not host.period(SOON).ok
-    assert sum(one.is_write for one in placement.since(mark)) == 2 * (FAULTS + 1)
-    assert host.period(SOON).ok
-    assert {host.totals(f"card{n}")["CUSTOM_SLOT"] for n in range(20)} == {2}
-
-
-def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_answer(
-    placement,
-) -> None:
+def test_retry_after_holds_as_long_as_it_says_and_until_an_answer(placement) -> None:
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     busy = errors.Unreachable("503", retry_after=100.0)
     placement.fail_next("GET", "in_tree", busy)
@@ -236,41 +190,6 @@ def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> 
         report = host.period()
         assert report.calls == 1, "asked, each time"
     assert host.period().ok
-
-
-@pytest.fixture
-def refused(placement) -> Host:
-    """A host with 8 VCPU, of which a write of 9 was refused."""
-    host = settled_host(placement, {"a": inventory(VCPU=8)})
-    host.says(a=inventory(VCPU=9))
-    placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
-    assert not host.period(SOON).ok
-    return host
-
-
-def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(refused) -> None:
-    assert refused.period(1).calls == 0
-    refused.says(a=inventory(VCPU=10))
-    assert refused.period(1).ok, "another wish is another question"
-    assert refused.totals() == {"VCPU": 10}
-
-
-def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(refused) -> None:
-    refused.says(a=inventory(VCPU=8))
-    assert refused.period(1).ok
-
-
-# -- what is in use
-
-
-def test_what_is_drained_stays_drained_while_the_driver_can_not_be_asked(placement) -> None:
-    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4)})
-    host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
-    host.says(a=removes("card"))
-    host.period()
-    host.says(a=fails)
-    host.period()
-    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
 
 
 # -- allocations

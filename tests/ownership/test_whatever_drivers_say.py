@@ -144,7 +144,7 @@ class World:
         assert not last.done, "the second that has nothing in its way finds nothing to do"
 
     def _within_what_holds_today(self, drawn: Mapping[str, Wish]) -> dict[str, Wish]:
-        """The rest is among the expected failures of ``test_once_there_is_one_ledger``."""
+        """Two drivers that leave at once: the second one fails instead."""
         said = {name: drawn[name] for name in DRIVERS}
         for name in DRIVERS:  # nothing is remembered of one that was alone
             if sum(wish.mode == "gone" for wish in said.values()) > 1 and said[name].mode == "gone":

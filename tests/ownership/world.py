@@ -196,10 +196,6 @@ class Host(Agent):
 
     # -- what the agent keeps
 
-    def damage_ledger(self) -> None:
-        lines = self._kept.read_bytes().splitlines(keepends=True)
-        self._kept.write_bytes(b"".join(line[:-20] + b"x" + line[-19:] for line in lines))
-
     def lose_all(self) -> None:
         """Also the view of Placement: as after a new installation under the old identity."""
         self._kept.unlink(missing_ok=True)

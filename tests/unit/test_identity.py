@@ -80,10 +80,6 @@ def test_what_a_killed_writer_left_is_no_identity(tmp_path: Path) -> None:
     assert compute_id(tmp_path) != OWN
 
 
-def test_a_single_node_gets_the_hosts_own_uuid() -> None:
-    assert root_uuids(["anything"], OWN, {}, {}) == {"anything": OWN}
-
-
 def test_a_driver_that_knows_its_nodes_decides() -> None:
     told = str(uuid4())
     assert root_uuids(["a"], OWN, {"a": told}, {"a": OWN}) == {"a": told}

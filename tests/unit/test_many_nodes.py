@@ -156,7 +156,7 @@ def test_many_roots_in_one_agent_with_every_call_counted(any_placement, tmp_path
     assert service.calls(1.0) == {"PUT inventories": roots}
 
 
-def test_roots_with_children_are_verified_one_by_one_and_changed_ones_are_read(placement) -> None:
+def test_roots_with_children_are_verified_singly_and_changed_ones_read(placement) -> None:
     driver = Rack(*(f"node{number}" for number in range(20)))
     driver.children = {"node3"}
     service = Service(placement, driver)
@@ -167,7 +167,7 @@ def test_roots_with_children_are_verified_one_by_one_and_changed_ones_are_read(p
     assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 2, **parts}
 
 
-def test_a_root_that_another_service_put_below_a_provider_is_read_and_named(placement) -> None:
+def test_a_root_that_another_service_moved_below_a_provider_is_named(placement) -> None:
     """Moving a provider changes no generation."""
     service = Service(placement, Rack(*(f"node{number}" for number in range(20))))
     service.calls()
@@ -248,9 +248,7 @@ def test_an_unexpected_error_in_one_period_is_that_nodes_report(placement, error
     assert placement.stranger.inventory(uuid_of("node1"))["CUSTOM_BAREMETAL"]["total"] == 2
 
 
-def test_a_state_that_can_not_be_saved_for_an_unexpected_reason_fails_its_node(
-    placement, tmp_path, monkeypatch
-) -> None:
+def test_an_unexpected_error_while_saving_fails_its_node(placement, tmp_path, monkeypatch) -> None:
     """After the attempt: what Placement has acknowledged is in memory only."""
     service = Service(placement, Rack("node0", "node1"), state=tmp_path)
     service.calls()
@@ -324,7 +322,7 @@ def test_a_vanished_node_with_something_of_a_stranger_below_is_kept(placement) -
     assert there(placement, "goes")
 
 
-def test_what_somebody_wrote_to_meanwhile_is_looked_at_again_before_it_goes(placement) -> None:
+def test_a_vanished_node_that_was_changed_is_read_again_before_it_goes(placement) -> None:
     service = vanished(placement)
     placement.stranger.add_trait(uuid_of("goes"), "HW_CPU_X86_AVX")
     assert "may have been changed" in str([r.texts() for r in service.period(WAIT)])
@@ -350,20 +348,13 @@ def test_nothing_is_removed_where_that_is_switched_off_or_not_safe(placement, ru
     assert there(placement, "goes")
 
 
-def test_a_driver_that_names_no_node_at_all_makes_none_vanish(placement) -> None:
-    service = Service(placement, Rack("one", "two"))
+def test_no_node_vanishes_while_the_driver_names_none(placement) -> None:
+    service = Service(placement, Rack("stays", "goes"))
     service.calls()
     service.driver.names = []
     assert "reported no node" in str(service.period()[0].texts())
     service.period(2 * WAIT)
-    assert there(placement, "one") and there(placement, "two")
-
-
-def test_a_node_that_vanished_while_the_driver_named_none_goes_too(placement) -> None:
-    service = Service(placement, Rack("stays", "goes"))
-    service.calls()
-    service.driver.names = []
-    service.period()
+    assert there(placement, "stays") and there(placement, "goes")
     service.driver.names = ["stays"]
     service.calls()
     service.calls(WAIT)
@@ -383,7 +374,7 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     assert saved_roots(tmp_path) == [uuid_of("stays")]
 
 
-def test_a_node_that_comes_back_after_a_restart_and_a_switch_is_not_removed(
+def test_a_node_that_comes_back_after_restart_and_switch_is_not_removed(
     placement, tmp_path
 ) -> None:
     """The switch came before the driver had named its nodes: on the roots of earlier runs."""
@@ -399,9 +390,7 @@ def test_a_node_that_comes_back_after_a_restart_and_a_switch_is_not_removed(
     assert there(placement, "goes")
 
 
-def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
-    placement, tmp_path
-) -> None:
+def test_a_node_that_vanishes_after_a_full_disk_is_removed(placement, tmp_path) -> None:
     """The agent ends before the node may go, and knows by then what was its own."""
     driver = Rack("stays", "goes")
     service = Service(placement, driver, state=tmp_path)
@@ -435,9 +424,7 @@ def test_a_node_that_never_had_a_provider_is_forgotten_without_a_word(
     assert saved_roots(tmp_path) == [uuid_of("stays")]
 
 
-def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(
-    placement, tmp_path
-) -> None:
+def test_additions_to_a_removed_node_are_not_ours_when_it_comes_back(placement, tmp_path) -> None:
     """Whoever had it meanwhile may have set the same; ours is only what is added again."""
     files, state = tmp_path / "files", tmp_path / "state"
     files.mkdir()
@@ -476,7 +463,7 @@ def test_what_an_earlier_life_left_behind_is_found_by_its_mark(placement) -> Non
 # -- nodes that move between services
 
 
-def test_a_node_that_moves_to_another_service_is_never_without_its_provider(placement) -> None:
+def test_a_node_that_moves_between_services_keeps_its_provider(placement) -> None:
     for first, second in [("old", "new"), ("new", "old")]:
         placement = FakePlacement()
         old = Service(placement, Rack("a", "moves"), ONE)

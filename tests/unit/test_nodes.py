@@ -87,10 +87,6 @@ def test_a_driver_that_can_not_name_its_nodes_is_named(driver: ComputeDriver, sa
     assert only_complaint(driver).startswith(said)
 
 
-def test_a_driver_without_nodes_is_not_reported_as_well() -> None:
-    assert service_of(Idle([])).period() is False
-
-
 def test_a_driver_that_refuses_to_start_is_named() -> None:
     class Refuses(Opens):
         def init_host(self, host: str) -> None:
@@ -110,9 +106,7 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
     service.close()
 
 
-def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again(
-    tmp_path,
-) -> None:
+def test_a_driver_that_can_not_start_yet_stops_nobody_and_is_tried_again(tmp_path) -> None:
     class Later(Idle):
         calls: ClassVar[list[str]] = []
         backend = False
@@ -204,12 +198,6 @@ def test_the_only_node_keeps_its_uuid_when_the_host_is_renamed(tmp_path: Path) -
     assert uuids(tmp_path, "new") == {"new": OWN}
 
 
-def test_what_a_driver_tells_wins(tmp_path: Path) -> None:
-    told = str(uuid4())
-    uuids(tmp_path, "a")
-    assert uuids(tmp_path, "a", a=told) == {"a": told}
-
-
 def test_an_adopted_identity_goes_to_the_node_that_had_the_hosts(tmp_path: Path) -> None:
     uuids(tmp_path, "a")
     before = uuids(tmp_path, "a", "b")
@@ -288,18 +276,3 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
     assert _kept_in(tmp_path) == ledger
     assert file.load_again() and file.ledger == ledger and not file.problem
     assert file.save_ledger(replace(ledger, begun=True))
-
-
-def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
-    ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
-    file = SavedRoot.in_directory(tmp_path, OWN)
-    with full_disk():
-        for _ in range(2):
-            file.save_ledger(ledger)
-        assert "No space left" in file.problem
-    file.save_ledger(ledger)
-    assert not file.problem
-    assert _kept_in(tmp_path) == ledger

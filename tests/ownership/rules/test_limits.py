@@ -81,16 +81,6 @@ POOL = Provider(DEVICE, "pool", None, device(8).inventory)
 BESIDE_POOL = replace(OWN, foreign=frozenset({DEVICE}))
 
 
-def test_nothing_is_made_below_another_services_sharing_provider() -> None:
-    third = "c0ffee00-0000-4000-8000-000000000009"
-    below = Provider(third, "below", DEVICE, device(1).inventory)
-    settled = settle(
-        there(root(), POOL), kept(HOST), answers(says(ONE, root(), below)), BESIDE_POOL
-    )
-    assert third not in settled.desired
-    assert "not created: its parent is owned by another service" in texts(settled)
-
-
 def test_another_services_sharing_provider_is_not_changed() -> None:
     edited = replace(POOL, traits=names(A))
     settled = settle(
@@ -129,16 +119,6 @@ def test_a_root_that_is_there_and_shares_is_changed_by_who_reports_it() -> None:
     said = answers(says(ONE, root(), replace(POOL, traits=names(A))))
     settled = settle(there(root(), POOL), kept(HOST), said, OWN)
     assert settled.desired.providers[DEVICE].traits == names(A)
-
-
-def test_a_name_that_another_services_provider_has_is_not_taken() -> None:
-    third = "c0ffee00-0000-4000-8000-000000000009"
-    card = Provider(third, "device", ROOT)
-    settled = settle(there(root(), device()), kept(HOST), answers(says(ONE, root(), card)), OWN)
-    assert third not in settled.desired
-    assert f"not created or renamed: provider {DEVICE} of another owner has its name" in texts(
-        settled
-    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +167,7 @@ def test_what_a_driver_says_of_an_attached_root_as_it_is_needs_no_word() -> None
     assert settled.ledger.holding_of(ROOT, ONE) == holding(traits=A)
 
 
-def test_a_driver_gets_no_aggregate_and_a_file_no_trait_on_an_attached_root() -> None:
+def test_an_attached_root_gets_no_aggregates_and_no_traits_of_files() -> None:
     pool = Assertion(Holding(aggregates=frozenset({A})), root())
     said = answers(Statement(ONE, {ROOT: pool}), says(FILES, root(0, B), places=False))
     settled = settle(there(root()), kept(), said, ATTACHED)
@@ -206,11 +186,6 @@ def test_no_driver_sets_the_disabled_status() -> None:
     assert settled.ledger.holding_of(ROOT, ONE).traits == names(A)
     text = f"{DISABLED} of driver one ignored: only the agent sets this trait"
     assert settled.problems == (Problem(ROOT, "host", text),)
-
-
-def test_only_on_another_services_root_a_trait_is_looked_for() -> None:
-    settled = settle(there(root(0, A)), kept(HOST), answers(says(ONE, root(0, A))), OWN)
-    assert not settled.ledger.seen
 
 
 def test_what_only_the_agent_sets_needs_no_word_where_it_is_set() -> None:
@@ -349,7 +324,7 @@ def current(held: Holding, **more: object) -> Statement:
     ],
     ids=["nobody's", "released", "released by another", "removed by name"],
 )
-def test_a_trait_of_a_provider_that_is_asserted_as_it_is_may_go_all_the_same(
+def test_a_trait_may_go_from_a_provider_that_is_asserted_as_it_is(
     row: dict[str, Holding], said: Statements, goes: bool
 ) -> None:
     ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, begun=True)
@@ -370,7 +345,7 @@ def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
     assert settled.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
 
 
-def test_while_no_ledger_can_be_written_the_agent_sets_its_traits_on_its_own_provider() -> None:
+def test_without_a_writable_ledger_the_agent_sets_traits_where_it_is_owner() -> None:
     said = answers(says(AGENT, root(0, A), places=False))
     policy = replace(OWN, repeats_only=True)
     assert settle(there(root()), kept(HOST), said, policy).desired.providers[ROOT].traits == {A}
@@ -390,7 +365,7 @@ def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
 
 @pytest.mark.parametrize("takes_over", [True, False])
 @pytest.mark.parametrize("begun", [True, False])
-def test_nova_computes_classes_are_replaced_once_where_this_host_takes_over(
+def test_a_takeover_replaces_the_classes_of_nova_compute_once(
     takes_over: bool, begun: bool
 ) -> None:
     """A class that the driver leaves out goes then, and otherwise is another service's."""
@@ -411,7 +386,7 @@ def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
 
 @pytest.mark.parametrize("held_before", [NONE, holding(traits=B)])
 @pytest.mark.parametrize("owner", ["", TWO])
-def test_a_driver_adopts_a_provider_with_all_it_has_unless_somebody_here_owns_it(
+def test_a_driver_adopts_a_provider_whole_unless_another_manager_owns_it(
     owner: str, held_before: Holding
 ) -> None:
     rows = [(ONE, DEVICE, held_before), (owner, DEVICE, holding(provider=True))]
@@ -429,9 +404,7 @@ def test_beside_another_owner_nothing_is_adopted() -> None:
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_of_a_provider_of_ours_in_no_ledger_only_classes_that_a_driver_reports_are_anybodys(
-    reported: bool,
-) -> None:
+def test_classes_of_an_own_provider_in_no_ledger_belong_to_their_reporter(reported: bool) -> None:
     """A pool before it in order has another root, and is nobody's here."""
     uuid = own_uuid(ROOT, "card", "one")
     card = Provider(uuid, "card", ROOT, fpga(2))
@@ -442,7 +415,7 @@ def test_of_a_provider_of_ours_in_no_ledger_only_classes_that_a_driver_reports_a
     assert before.holders == {uuid: {OWN_UUID: holding(classes, provider=True)}}
 
 
-def test_a_class_that_a_silent_source_holds_is_not_the_other_sources_of_its_driver() -> None:
+def test_a_class_of_a_silent_source_is_not_taken_by_another_source() -> None:
     one, other = f"{ONE}/pci", f"{ONE}/mdev"
     more = {**fpga(2), **dict.fromkeys(("VGPU", "PGPU", "CUSTOM_C"), Inventory(1))}
     both = replace(device(5), inventory={**device(5).inventory, **more})
@@ -464,15 +437,17 @@ def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
     assert settled.ledger.holding_of(ROOT, NOVA_COMPUTE) == holding("FPGA")
 
 
-@pytest.mark.parametrize("driver", ["", "one"])
-def test_a_provider_with_a_uuid_of_a_drivers_making_is_ours_without_a_ledger(driver: str) -> None:
+@pytest.mark.parametrize(("driver", "ours"), [("", True), ("one", True), ("three", False)])
+def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, ours: bool) -> None:
     uuid = own_uuid(ROOT, "card", driver)
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
     said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
-    assert uuid not in settle(observed, Ledger(begun=True), said, OWN).desired
+    settled = settle(observed, Ledger(begun=True), said, OWN)
+    assert (uuid not in settled.desired) is ours
+    assert ("created by another service" in texts(settled)) is not ours
 
 
-def test_what_a_driver_removes_of_its_own_or_what_is_gone_already_needs_no_word() -> None:
+def test_removal_of_an_own_or_a_missing_provider_is_no_problem() -> None:
     third = "c0ffee00-0000-4000-8000-000000000009"
     gone = frozenset({DEVICE, third})
     said = answers(replace(says(ONE, root()), gone=gone, removed=gone))
@@ -480,24 +455,16 @@ def test_what_a_driver_removes_of_its_own_or_what_is_gone_already_needs_no_word(
     assert DEVICE not in settled.desired and not settled.problems
 
 
-def test_what_a_driver_held_that_left_goes_though_the_agent_is_silent_beside_nova() -> None:
+def test_claims_of_a_departed_driver_go_though_the_agent_is_silent() -> None:
     ledger = kept((TWO, DEVICE, holding("VCPU", provider=True)))
     said = answers(says(ONE), silent=[AGENT, STATUS])
     assert DEVICE not in settle(there(root(), device(8)), ledger, said, ATTACHED).desired
 
 
-def test_one_with_another_drivers_uuid_is_not() -> None:
-    uuid = own_uuid(ROOT, "card", "three")
-    observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
-    said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
-    settled = settle(observed, Ledger(begun=True), said, OWN)
-    assert uuid in settled.desired and "created by another service" in texts(settled)
-
-
 # -- what the ledger keeps
 
 
-def test_what_a_silent_source_of_a_driver_holds_stays_though_the_driver_answered() -> None:
+def test_claims_of_a_silent_source_stay_though_its_driver_answered() -> None:
     source = f"{ONE}/pci"
     ledger = kept(HOST, (source, DEVICE, holding("VCPU", A, provider=True)))
     full = there(root(), device(8, A))
@@ -522,14 +489,6 @@ def test_what_was_released_is_held_until_placement_is_seen_without_it() -> None:
     assert then.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
     last = settle(there(root(), device()), then.ledger, said, OWN)
     assert last.ledger.holding_of(DEVICE, ONE) == holding(provider=True)
-
-
-def test_of_two_that_report_a_class_only_the_first_holds_it() -> None:
-    said = answers(says(ONE, root(), device(8)), says(TWO, device(5), places=False))
-    settled = settle(there(root()), kept(HOST), said, OWN)
-    assert settled.desired.providers[DEVICE] == device(8)
-    assert settled.ledger.holdings_on(DEVICE).keys() == {ONE}
-    assert [one.provider for one in settled.problems] == ["device"]
 
 
 def test_of_two_that_report_a_provider_the_first_holds_it() -> None:
@@ -592,7 +551,7 @@ def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
 # -- what a driver is shown
 
 
-def test_a_driver_is_shown_what_is_its_own_or_nobodys_and_not_what_only_others_report() -> None:
+def test_a_driver_is_shown_what_is_its_own_or_nobodys() -> None:
     full = device(8, f"{A} {B}")
     ledger = kept(
         (ONE, DEVICE, holding(traits=A, provider=True)), (TWO, DEVICE, holding("VCPU", f"{A} {B}"))
@@ -650,7 +609,7 @@ def test_each_provider_with_removed_claims_counts_by_itself() -> None:
     assert before.with_removed_since(before, now).removed.keys() == {POOLED, DEVICE}
 
 
-def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:
+def test_a_removed_provider_goes_once_more_whatever_its_generation() -> None:
     removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
     ledger = removed.with_restored(view(there(root(), device(8)), 99), ROOT)
     assert ledger.holding_of(DEVICE, RESTORED) == holding("VCPU", provider=True)
@@ -661,7 +620,7 @@ def test_what_a_manager_claims_again_is_not_removed_once_more() -> None:
     assert ledger.with_restored(view(there(root(), device(0, A)), 4), ROOT) is ledger
 
 
-def test_what_was_held_and_is_gone_is_remembered_with_the_generation_by_then() -> None:
+def test_removed_claims_are_remembered_with_their_generation() -> None:
     before = kept(HOST, (ONE, DEVICE, holding("VCPU", f"{A} {B}", provider=True)))
     after = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
     noted = after.with_removed_since(before, view(there(root(), device(8, B)), 5))
@@ -669,13 +628,13 @@ def test_what_was_held_and_is_gone_is_remembered_with_the_generation_by_then() -
     assert noted.with_removed_since(noted, view(there(root(), device(8, B)), 6)) == noted
 
 
-def test_what_placement_has_or_another_manager_claims_is_not_remembered_as_removed() -> None:
+def test_names_in_placement_or_of_another_manager_are_not_removed_claims() -> None:
     before = kept(HOST, (ONE, DEVICE, holding(traits=f"{A} {B}")))
     after = kept(HOST, (TWO, DEVICE, holding(traits=A)))
     assert not after.with_removed_since(before, view(there(root(), device(0, B)), 5)).removed
 
 
-def test_it_is_forgotten_once_a_later_generation_is_over_or_somebody_made_the_provider() -> None:
+def test_removed_claims_are_forgotten_after_a_later_generation() -> None:
     """A generation that went back is a restored Placement's, and holds from then on."""
     older = REMOVED.with_removed_since(REMOVED, view(there(root(), device()), 4))
     assert older.removed == {DEVICE: Removed(4, holding(traits=A))}
@@ -693,9 +652,7 @@ def test_claims_are_added_to_those_of_the_same_manager() -> None:
     assert ledger.holding_of(DEVICE, ONE) == holding(traits=f"{A} {B}")
 
 
-def test_classes_that_nobody_here_claims_are_another_services_if_the_ledger_has_the_provider() -> (
-    None
-):
+def test_unclaimed_classes_of_a_provider_in_the_ledger_are_foreign() -> None:
     card = Provider(DEVICE, "device", ROOT, {**device(8).inventory, **fpga(2)})
     assert kept((ONE, DEVICE, holding("VCPU"))).foreign_classes(card) == {"FPGA"}
     assert not kept().foreign_classes(card)
@@ -715,7 +672,7 @@ def test_a_round_without_statements_changes_nothing() -> None:
     assert settled.desired is full and settled.ledger is ledger
 
 
-def test_a_manager_reports_what_it_created_and_the_root_if_it_has_classes_of_it() -> None:
+def test_a_manager_reports_its_providers_and_a_root_with_its_classes() -> None:
     def reported(**held: bool | str) -> frozenset[str]:
         on_device = (ONE, DEVICE, holding("VGPU", provider=True))
         return kept(on_device, (ONE, ROOT, holding(**held))).reported_by(ONE, ROOT)
@@ -726,7 +683,7 @@ def test_a_manager_reports_what_it_created_and_the_root_if_it_has_classes_of_it(
     assert only_classes.reported_by(ONE, ROOT) == frozenset()
 
 
-def test_the_agent_asserts_the_absence_of_the_status_and_finds_its_own_by_any_owner_trait() -> None:
+def test_the_agent_denies_the_status_and_knows_its_roots_by_owner_traits() -> None:
     assert identifying_traits(["CUSTOM_X", "OWNER_NOVA"]) == {"CUSTOM_X"}
     assert identifying_traits(["OWNER_NOVA"]) == {"OWNER_NOVA"}
     enabled = agent_statements(

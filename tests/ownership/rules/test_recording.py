@@ -84,7 +84,7 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
     assert not tree.has_sharing_provider("VCPU")
 
 
-def test_own_traits_and_aggregates_end_what_was_claimed_before_and_leave_the_rest() -> None:
+def test_a_set_of_own_traits_or_aggregates_replaces_earlier_claims() -> None:
     tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL))))
     ledger = kept((ONE, DEVICE, holding("VCPU", "CUSTOM_A", provider=True)))
     ledger = ledger.adding(ONE, DEVICE, Holding(aggregates=names(POOL)))
@@ -107,7 +107,7 @@ def test_what_a_driver_names_is_added_to_what_it_claimed_before() -> None:
     )
 
 
-def test_only_the_drivers_own_statement_removes_providers_and_each_denies_its_own_names() -> None:
+def test_each_source_denies_names_and_only_the_driver_removes_providers() -> None:
     tree = ProviderTree(there(root(), device(8), Provider(POOL, "port", DEVICE)))
     tree.update_inventory(ROOT, {})
     tree.adopt(ROOT)
@@ -143,7 +143,7 @@ def test_a_source_beside_a_silent_one_is_reported() -> None:
         (PCI, TWO, (), False),
     ],
 )
-def test_claims_of_a_driver_and_its_source_stay_while_either_failed_and_has_not_answered(
+def test_claims_stay_while_their_driver_or_its_source_is_silent(
     manager: str, silent: str, answered: tuple[str, ...], stay: bool
 ) -> None:
     said = answers(*map(Statement, answered), silent=[silent])

@@ -206,7 +206,7 @@ SILENT_ON_ALL = answers(says(ONE, root()))
     [(True, (), {SHARED}), (False, (ONE,), {SHARED}), (False, (), set())],
     ids=["repeated", "its driver is silent", "left out"],
 )
-def test_a_trait_of_ours_on_an_attached_root_counts_as_seen_while_somebody_claims_it(
+def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
     says_it: bool, silent: tuple[str, ...], seen: set[str]
 ) -> None:
     """Of those that its owner has set, which a driver reports as well, none is."""
@@ -302,7 +302,7 @@ def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> N
     assert told(done) == [(THIRD, "below", why)]
 
 
-def test_two_drivers_that_report_a_class_differently_are_named_and_the_first_counts() -> None:
+def test_of_two_records_of_a_class_the_first_drivers_counts() -> None:
     done = settled(there(root(), device(4)), says(ONE, root(), device(8)), says(TWO, device(9)))
     assert done.desired.get(DEVICE) == device(8)
     text = (
@@ -357,7 +357,7 @@ def test_what_is_told_twice_is_told_once() -> None:
     assert len(told(done)) == len(set(told(done)))
 
 
-def test_a_driver_that_took_away_what_is_not_ours_is_told_how_to_make_it_ours() -> None:
+def test_removal_of_another_services_provider_is_refused_with_a_next_step() -> None:
     taken = replace(says(ONE, root()), removed=frozenset({THIRD}))
     done = settled(there(root(), Provider(THIRD, "strange", ROOT)), taken)
     assert THIRD in done.desired

@@ -31,7 +31,7 @@ def claimed(*entries: Entry, policy: Policy = OWN, ledger: Ledger | None = None)
     return asserted(Entries(entries), there(root(), device()), policy, ledger or kept())
 
 
-def test_entries_assert_classes_and_traits_and_those_of_missing_providers_are_not_met() -> None:
+def test_entries_assert_classes_and_traits_of_providers_that_are_there() -> None:
     missing = Entry("name", "missing", "a.yaml:5")
     result = claimed(missing, CARD, HOST)
     claims = {uuid: each.holding for uuid, each in result.statement.assertions.items()}
@@ -49,7 +49,7 @@ def test_each_class_has_the_place_of_its_entry() -> None:
     assert claimed(*entries).statement.places == places
 
 
-def test_the_kind_of_an_identifier_decides_where_a_name_is_another_ones_uuid() -> None:
+def test_a_uuid_is_not_taken_for_a_name_nor_a_name_for_a_uuid() -> None:
     tree = there(root(), device(), replace(device(name=DEVICE), uuid="other"))
     for by, uuid in (("uuid", DEVICE), ("name", "other")):
         result = asserted(Entries((Entry(by, DEVICE, "a.yaml:1"),)), tree, OWN, kept())
