@@ -15,6 +15,7 @@ from reportclient import http, replies
 from reportclient.errors import (
     AuthenticationFailed,
     Conflict,
+    Forbidden,
     NotFound,
     PlacementError,
     Rejected,
@@ -187,13 +188,6 @@ def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
     assert err.retry_after == seconds
 
 
-def test_a_token_that_is_not_taken_says_whose_it_is():
-    said = json.dumps({"error": {"code": 401, "title": "Unauthorized"}}).encode()
-    err = refused(401, said)
-    assert isinstance(err, AuthenticationFailed)
-    assert str(err) == ("GET /resource_providers: 401; Placement does not accept the credentials")
-
-
 def test_an_error_has_placements_status_code_and_detail():
     said = {"errors": [{"status": 409, "code": "placement.concurrent_update", "detail": "late"}]}
     err = refused(409, json.dumps(said).encode())
@@ -251,18 +245,33 @@ def test_a_callers_request_id_is_in_each_call():
     assert seen == [{"X-Openstack-Request-Id": "req-1"}, {}]
 
 
-def test_a_role_that_is_missing_is_named():
-    said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
-    assert (
-        str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {replies.ROLE}"
-    )
-
-
-def test_somebody_else_at_placements_address_is_told_with_the_address():
-    assert str(refused(200, b"<html>Welcome</html>")) == (
-        "GET /resource_providers: 200, and the answer of http://10.0.0.1:8778 is not in "
-        "Placement's format; see what answers there"
-    )
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "text"),
+    [
+        (
+            401,
+            b'{"error": {"code": 401, "title": "Unauthorized"}}',
+            AuthenticationFailed,
+            "401; Placement does not accept the credentials",
+        ),
+        (
+            403,
+            b'{"errors": [{"status": 403, "detail": "Policy forbids it."}]}',
+            Forbidden,
+            f"403 Policy forbids it; {replies.ROLE}",
+        ),
+        (
+            200,
+            b"<html>Welcome</html>",
+            WrongForm,
+            "200, and the answer of http://10.0.0.1:8778 is not in Placement's format; see what "
+            "answers there",
+        ),
+    ],
+)
+def test_an_error_names_the_cause_and_the_next_step(status, said, kind, text):
+    err = refused(status, said)
+    assert type(err) is kind and str(err) == f"GET /resource_providers: {text}"
 
 
 @pytest.mark.parametrize(
