@@ -56,24 +56,13 @@ def test_no_such_root_is_nothing(fake_placement: FakePlacement) -> None:
     assert read_tree(AGGREGATE, fake_placement) is None
 
 
-def test_a_provider_is_found_by_a_name_with_odd_characters(
+def test_a_provider_is_found_by_its_name_or_its_uuid_in_any_spelling(
     fake_placement: FakePlacement, root: str
 ) -> None:
-    assert find_provider("host 1&2", fake_placement)["uuid"] == root
-
-
-def test_a_provider_is_found_by_its_uuid_in_any_spelling(
-    fake_placement: FakePlacement, root: str
-) -> None:
-    assert find_provider(root.upper().replace("-", ""), fake_placement)["uuid"] == root
-
-
-def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -> None:
-    uuid = fake_placement.stranger.create_provider(AGGREGATE)
-    assert find_provider(AGGREGATE, fake_placement)["uuid"] == uuid
-
-
-def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
+    for text in ("host 1&2", root.upper().replace("-", "")):
+        assert find_provider(text, fake_placement)["uuid"] == root
+    named_like_a_uuid = fake_placement.stranger.create_provider(AGGREGATE)
+    assert find_provider(AGGREGATE, fake_placement)["uuid"] == named_like_a_uuid
     with pytest.raises(CommandError, match="name or UUID nobody"):
         find_provider("nobody", fake_placement)
 

@@ -19,11 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent import config, retrying, version
 from agent.loop import Loop
 from agent.metrics import exposition
-from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
+from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, route_of
 from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
-from reportclient.errors import Conflict, PlacementError, Unreachable
+from reportclient.errors import Conflict, Unreachable
 from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, devices, inventory
@@ -79,14 +79,6 @@ def test_calls_are_counted_by_method_route_and_outcome() -> None:
     for outcome in ("conflict", "unreachable", "error", "ok"):
         assert value(numbers, "placement_requests_total", **said, outcome=outcome) == 1
     assert value(numbers, "placement_request_seconds_count", **said) == 4
-
-
-def test_every_error_of_placement_has_an_outcome_of_its_own() -> None:
-    kinds = PlacementError.__subclasses__()
-    assert len(
-        {outcome_of(kind("x")) for kind in kinds if kind.__init__ is PlacementError.__init__}
-    )
-    assert outcome_of(Conflict("x")) == "conflict"
 
 
 def test_a_period_and_a_switch_are_counted_each_once() -> None:

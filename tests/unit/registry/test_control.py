@@ -110,17 +110,15 @@ def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile
     assert log.count(("call", "host1", True)) == 1
 
 
-@pytest.mark.parametrize("version", ["5.0", "5.13", "6.0", "6.5", "10.2"])
-def test_versions_are_compared_as_numbers(version: str) -> None:
-    log: list[object] = []
-    registry = OneRecord(record(rpc_version=version), log)
-    assert Control(registry, Agents(log)).switch("host1", disabled=False).called
-
-
-def test_how_long_a_service_may_be_silent_is_configured() -> None:
-    log: list[object] = []
-    registry = OneRecord(record(silent_for=61.0), log)
-    assert Control(registry, Agents(log), down_after=90.0).switch("host1", disabled=False).called
+@pytest.mark.parametrize(
+    "fields",
+    [{"rpc_version": text} for text in ("5.0", "5.13", "6.0", "10.2")] + [{"silent_for": 61.0}],
+)
+def test_versions_are_compared_as_numbers_and_the_longest_silence_is_configured(
+    fields: dict[str, object],
+) -> None:
+    control = Control(OneRecord(record(**fields), []), Agents([]), down_after=90.0)
+    assert control.switch("host1", disabled=False).called
 
 
 def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:
