@@ -114,7 +114,7 @@ def test_other_roots_are_not_drawn() -> None:
     assert not any(line.startswith("b") for line in draw(snapshot, "a"))
 
 
-def test_terse_leaves_out_traits_and_aggregates_but_not_that_a_host_is_disabled() -> None:
+def test_a_terse_drawing_has_no_trait_but_that_of_a_disabled_host() -> None:
     traits = ["HW_NUMA_ROOT", "COMPUTE_STATUS_DISABLED"]
     snapshot = Snapshot.build([provider("a", traits=traits, aggregates=[AGGREGATE])])
     lines = draw(snapshot, "a", replace(WIDE, terse=True))

@@ -99,7 +99,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     assert value(numbers, "operations_refused_total") == 2  # asked for again, refused again
 
 
-def test_two_agents_with_one_identity_are_counted_as_the_alert_for_them_looks() -> None:
+def test_two_agents_with_one_identity_raise_the_number_of_their_alert() -> None:
     placement, numbers = FakePlacement(), Numbers()
     one, other = (Agent(placement, Small(inventory(total))) for total in (4, 8))
     other.drivers[0].nodes = ["its-copy"]
@@ -319,7 +319,7 @@ def test_the_port_is_free_once_the_monitoring_has_ended() -> None:
     eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 0)
 
 
-def test_the_textfile_can_be_read_by_everybody_and_a_bad_place_stops_nothing(
+def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(
     tmp_path: Path, caplog: Any
 ) -> None:
     mask = os.umask(0o077)

@@ -261,7 +261,7 @@ def test_wrong_older_calls_are_refused(
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.52"])
-def test_before_uuids_a_service_is_forced_down_by_an_action_and_deleted_by_its_number(
+def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(
     version: str,
 ) -> None:
     api = Api()
@@ -303,7 +303,7 @@ def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
         ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
-def test_unknown_query_parameters_are_refused_from_the_version_on_that_nova_does(
+def test_unknown_query_parameters_are_refused_from_novas_version_on(
     path: str, version: str, status: int
 ) -> None:
     assert Api()("GET", f"/v2.1{path}", version=version)[0] == status
@@ -477,7 +477,7 @@ def test_a_policy_file_with_novas_rule_names_decides(tmp_path: Path) -> None:
     assert "os_compute_api:os-services:update" in refused["forbidden"]["message"]
 
 
-def test_who_switched_from_where_and_why_is_in_the_log_under_the_request_id(
+def test_the_log_has_user_address_and_reason_under_the_request_id(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

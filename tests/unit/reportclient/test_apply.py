@@ -92,7 +92,7 @@ def test_a_refused_operation_is_remembered_and_the_others_are_sent(
 
 
 @pytest.mark.parametrize(("patience", "done"), [(1, (NO_TRAITS,)), (0, ())])
-def test_an_operation_that_placement_failed_at_is_sent_once_more_with_patience(
+def test_an_operation_that_placement_failed_at_is_sent_once_more(
     placement: FakePlacement, patience: int, done: tuple[Operation, ...]
 ) -> None:
     placement.fail_next("PUT", "traits$", ServerFault("x"))

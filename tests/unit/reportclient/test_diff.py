@@ -48,7 +48,7 @@ OLD_CARD = Provider(OLD, "old", ROOT, records(VGPU=4))
 NEW_CARD = Provider(NEW, "new", ROOT, records(VGPU=4), frozenset({"CUSTOM_NEW"}))
 
 
-def test_a_provider_that_goes_is_emptied_by_the_reshape_and_deleted_after_it() -> None:
+def test_a_removed_provider_is_emptied_by_the_reshape_and_deleted_after_it() -> None:
     plan = diff(tree(OLD_CARD), tree(NEW_CARD), at(NEW, VGPU=1))
     assert plan.operations == (
         EnsureTrait("CUSTOM_NEW"),
@@ -69,7 +69,7 @@ def test_a_provider_that_keeps_or_gets_allocations_is_not_emptied(
     assert reshape.inventories.keys() == {NEW}
 
 
-def test_an_inventory_that_placement_would_refuse_is_not_sent_in_a_reshape_either() -> None:
+def test_an_invalid_inventory_is_not_sent_in_a_reshape_either() -> None:
     card = Provider(NEW, "new", ROOT, {"VGPU": Inventory(0).with_defaults(None)})
     assert kinds(diff(tree(), tree(card), {})) == ["CreateProvider"]
 
@@ -79,7 +79,7 @@ def test_in_a_reshape_every_inventory_is_written_once() -> None:
         assert not [one for one in diff(tree(), tree(NEW_CARD), moved) if type(one) is SetInventory]
 
 
-def test_a_name_that_the_reshape_frees_is_taken_by_a_rename_and_not_by_an_early_delete() -> None:
+def test_a_name_that_a_reshape_frees_is_freed_by_a_rename_not_a_delete() -> None:
     """What the old provider holds is moved by the reshape, which needs both of them there."""
     renamed = Provider(NEW, "old", ROOT, records(VGPU=4))
     plan = diff(tree(OLD_CARD), tree(renamed), at(NEW, VGPU=1))
@@ -95,7 +95,7 @@ def test_without_a_reshape_a_name_is_freed_by_the_delete(name: str) -> None:
     assert kinds(plan) == ["DeleteProvider", "CreateProvider", "SetInventory"]
 
 
-def test_a_name_is_not_freed_by_deleting_a_provider_with_one_below_that_stays() -> None:
+def test_no_provider_with_a_child_that_stays_is_deleted_to_free_its_name() -> None:
     below = Provider(BELOW, "below", OLD)
     moved = Provider(BELOW, "below", ROOT)
     plan = diff(tree(OLD_CARD, below), tree(Provider(NEW, "old", ROOT), moved))
@@ -224,7 +224,7 @@ def test_a_name_whose_case_changes_takes_one_rename() -> None:
     assert updates(named((OLD, "a")), named((OLD, "A"))) == [(OLD, "A", ROOT)]
 
 
-def test_a_name_of_a_provider_that_moves_elsewhere_is_freed_by_a_rename_in_between() -> None:
+def test_the_name_of_a_provider_that_moves_is_freed_by_a_rename_in_between() -> None:
     """Its place may need others to be placed first."""
     before = named((OLD, "a"), (NEW, "b"), (BELOW, "c"))
     after = [*named((OLD, "b"), (BELOW, "c")), *named((NEW, "d"), below=BELOW)]

@@ -52,7 +52,7 @@ def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -
     assert again.snapshot.providers[POOL].parent_uuid is None
 
 
-def test_an_own_root_outside_the_tree_is_read_with_all_below_it_by_one_listing(placement) -> None:
+def test_an_own_root_outside_the_tree_is_read_by_one_listing(placement) -> None:
     placement.stranger.create_child(HOST, "port", PORT)
     ours = [CARD, POOL, DISK, PORT]
     view, calls = calls_of_refresh(placement, View(), ours=ours)
@@ -85,7 +85,7 @@ def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
     assert f"Root provider {HOST} was deleted in Placement" in caplog.text
 
 
-def test_many_aggregates_are_split_into_short_urls_and_a_pool_in_several_is_read_once(
+def test_many_aggregates_take_short_urls_and_a_pool_is_read_once(
     placement,
 ) -> None:
     fit = URL_BYTES // len(f"{RACK},")

@@ -158,7 +158,7 @@ def test_other_services_classes_on_it_are_left_as_they_are() -> None:
     assert drain.drains == {"CUSTOM_A": 2}
 
 
-def test_a_class_in_use_that_is_left_out_is_reserved_and_the_others_are_as_wanted() -> None:
+def test_an_omitted_class_in_use_is_reserved_and_others_are_as_desired() -> None:
     wanted = {"CUSTOM_A": Inventory(3).with_defaults(None)}
     refusals = refusing((BELOW, SetInventory(BELOW, wanted), InUse("guests")))
     (drain,) = refusals.drains(HOST, [], nothing_foreign)
@@ -192,7 +192,7 @@ def test_each_cause_is_told_once() -> None:
     assert refusals.causes({BELOW: own}) == {ROOT: own}
 
 
-def test_a_cause_that_was_explained_is_not_told_again_of_what_depends_on_it() -> None:
+def test_an_explained_cause_is_not_repeated_for_what_depends_on_it() -> None:
     raw, later = InUse("x"), Unreachable("y")
     refusals = refusing((CARD, DeleteProvider(CARD), InUse("draining: in use by a guest")))
     told = refusals.causes({CARD: raw, ROOT: raw, BELOW: later})

@@ -244,7 +244,7 @@ totals = st.fixed_dictionaries({"root": amounts, "child": amounts, "other": amou
 
 
 @given(records, records, totals, totals)
-def test_what_passes_changes_no_consumers_total_and_touches_nothing_unedited(
+def test_a_valid_reshape_keeps_each_consumers_total_and_what_is_unedited(
     before: dict[str, Any], after: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
 ) -> None:
     affected = Affected.between(providers(**old), providers(**new))

@@ -103,7 +103,7 @@ class Saves:
         self.views.clear()
 
 
-def test_a_view_of_a_restored_placement_is_saved_before_anything_is_written() -> None:
+def test_a_view_of_a_restored_placement_is_saved_before_any_write() -> None:
     """Own writes may bring its generation to the saved one: after a kill that would look true."""
     placement, saves = FakePlacement(), Saves()
     placement.stranger.create_provider("host1", ROOT)

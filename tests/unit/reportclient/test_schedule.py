@@ -142,7 +142,7 @@ def comb(values, longest):
     return max(autocorrelation(values, lag) for lag in range(60 // BIN, longest // BIN))
 
 
-def test_hosts_that_start_at_once_make_no_spike_and_are_spread_after_an_hour():
+def test_hosts_that_start_at_once_make_no_spike_and_spread_within_an_hour():
     fleet = Fleet().until(2 * HOUR)
     assert fleet.rate(HOUR, 2 * HOUR) < 40
     assert fleet.worst_minute(0, 2 * HOUR) < 200
@@ -157,7 +157,7 @@ BACK = 2 * HOUR
 """Placement answers nobody from the end of the first hour until then."""
 
 
-def test_a_placement_that_answers_nobody_is_asked_every_five_minutes_and_meets_no_spike():
+def test_a_silent_placement_is_asked_every_five_minutes_and_meets_no_spike():
     fleet = Fleet().until(4 * HOUR, away=lambda now: HOUR <= now < BACK)
     floor = HOSTS / (60 * LONGEST)
     assert fleet.rate(HOUR + 1200, BACK) < floor
@@ -166,7 +166,7 @@ def test_a_placement_that_answers_nobody_is_asked_every_five_minutes_and_meets_n
     assert comb(fleet.bins(3 * HOUR, 4 * HOUR), 1800) < 0.25
 
 
-def test_hosts_that_boot_while_it_is_away_ask_at_each_second_period_and_are_ready_within_two():
+def test_hosts_that_boot_while_placement_is_away_are_ready_in_two_periods():
     back = 600
     fleet = Fleet().until(back + TWO_PERIODS + 1, away=lambda now: now < back)
     assert fleet.rate(300, back) < 1.05 * HOSTS / TWO_PERIODS
@@ -194,7 +194,7 @@ HEARTBEAT = 10
 DISABLED, BACK_SOON = HOUR + 600, HOUR + 1500
 
 
-def test_hosts_disabled_while_placement_is_away_leave_it_alone_and_write_within_two_periods():
+def test_hosts_disabled_while_placement_is_away_write_within_two_periods():
     """It answers nobody from the end of the first hour on, and all hosts are disabled soon after."""
     fleet, away, rng = Fleet(), lambda now: HOUR <= now < BACK_SOON, random.Random(7)
     random.seed(7)
@@ -217,7 +217,7 @@ def test_one_lost_answer_costs_a_verification_one_period_or_two():
     assert 2030 <= schedule.verify_at <= 2090
 
 
-def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
+def test_a_pending_write_is_tried_in_the_next_period_after_one_failure():
     schedule = Schedule()
     schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
     assert not schedule.waits_for(1001.0)
@@ -247,7 +247,7 @@ def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most_waiting", [inf, 500], ids=["all wait", "503 beyond 500"])
-def test_five_times_the_load_that_placement_can_take_ends_soon_after_the_bare_writes(most_waiting):
+def test_five_times_placements_load_ends_soon_after_the_bare_writes(most_waiting):
     """Each provider of each host changes within a minute; nothing announces it."""
     overload = run_overload(300, most_waiting)
     assert overload.given_up == 0

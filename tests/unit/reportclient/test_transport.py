@@ -155,7 +155,7 @@ def test_a_refused_connection_is_unsent_and_a_lost_one_may_have_been_done() -> N
     ("options", "expected"),
     [({}, (1, 1, 1, 1, 1)), ({"longest_wait": 4 * PATIENCE}, (1, 2, 4, 4, 1))],
 )
-def test_a_wait_in_vain_doubles_the_next_up_to_a_limit_and_an_answer_ends_that(
+def test_a_time_out_doubles_up_to_a_limit_until_an_answer_comes(
     monkeypatch, options, expected
 ) -> None:
     waits: list[float | None] = []

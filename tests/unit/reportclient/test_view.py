@@ -79,7 +79,7 @@ def test_a_drained_class_keeps_what_was_reserved_before_until_it_is_opened() -> 
     assert after(SetInventories({CARD: FULL}), {}).drained == VIEW.drained
 
 
-def test_a_tree_to_edit_shows_drained_classes_open_with_at_most_their_total() -> None:
+def test_an_edited_tree_shows_drained_classes_with_at_most_their_total() -> None:
     assert VIEW.edit().records(CARD) == OPEN
     assert VIEW.edit().data(CARD).inventory["VGPU"]["reserved"] == 1
     more = replace(VIEW, drained={CARD: {"VGPU": 9}, BELOW: {"VGPU": 1}})
