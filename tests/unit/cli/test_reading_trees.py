@@ -9,7 +9,6 @@ from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.observed_tree import read_tree
-from reportclient.reader import provider_by_name
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 
@@ -34,7 +33,6 @@ def root(fake_placement: FakePlacement) -> str:
 def test_an_empty_name_is_that_of_no_provider(fake_placement: FakePlacement, root: str) -> None:
     """Placement lists all for it: whose variable is not set would get another host's."""
     assert root
-    assert provider_by_name("", fake_placement) is None
     with pytest.raises(CommandError, match="name or UUID ''; names have to be given in full"):
         find_provider("", fake_placement)
 
