@@ -63,20 +63,15 @@ def expressions() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("where", expressions())
-def test_what_is_shipped_asks_for_metrics_that_there_are(where: str) -> None:
-    asked = set(re.findall(rf"\b{BOTH}_\w+", expressions()[where]))
-    assert asked <= NAMES, f"{where} asks for what there is not"
-    assert asked or "up{" in expressions()[where]
-
-
-@pytest.mark.parametrize("where", expressions())
-def test_labels_that_are_asked_for_are_there(where: str) -> None:
-    """``by`` and matchers; Prometheus adds instance and job by itself."""
+def test_what_is_shipped_asks_for_metrics_and_labels_that_there_are(where: str) -> None:
+    """Labels by ``by`` and matchers; Prometheus adds instance and job by itself."""
     text = expressions()[where]
+    metrics = set(re.findall(rf"\b{BOTH}_\w+", text))
+    assert metrics <= NAMES, f"{where} asks for what there is not"
+    assert metrics or "up{" in text
     asked = {one for group in re.findall(r"by \(([^)]*)\)", text) for one in group.split(", ")}
     asked |= set(re.findall(r"[{,]\s*(\w+)\s*[=!]~?", text))
-    known = {"le", "instance", "job", *labels()}
-    assert asked - {""} <= known
+    assert asked - {""} <= {"le", "instance", "job", *labels()}
 
 
 def labels() -> set[str]:

@@ -8,26 +8,35 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kombu import Connection
 
 from agent.bus import messaging
-from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
+from agent.bus.errors import WAITED, NoAnswer, RemoteFault, TransportUnavailable
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
 from agent.loop import in_thread
 from agent.reporting.logs import REPEATING
+from tests.malformed import messages
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 
 class Endpoint:
-    target = Target(version="1.2")
+    target = Target(version="1.2", namespace="n")
 
     def __init__(self) -> None:
         self.hold = threading.Event()
+        self.noted: list[object] = []
+        self.outcomes: list[tuple[str, str]] = []
 
-    def double(self, _: dict[str, object], number: int) -> int:
+    def double(self, context: dict[str, object], number: int) -> int:
+        assert not context.get(WAITED)
         return number * 2
+
+    def note(self, context: dict[str, object], value: object) -> None:
+        self.noted.append((value, context.get("user_name")))
+        raise ValueError("whatever comes")
 
     def fail(self, _: dict[str, object]) -> None:
         raise ValueError("no such thing")
@@ -45,9 +54,11 @@ def endpoint() -> Endpoint:
 def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcClient]:
     bus = transport("kombu+memory://")
     server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
+    server.at_once = frozenset({"note"})
+    server.on_answered = lambda name, outcome, _: endpoint.outcomes.append((name, outcome))
     server.start()
     assert server.serving.wait(60)
-    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=60.0)
+    yield RpcClient(bus, Target(topic="t", version="1.0", namespace="n"), timeout=60.0)
     endpoint.hold.set()
     assert server.stop(60)
 
@@ -119,3 +130,38 @@ def test_a_url_that_can_not_be_used_is_said(url: str) -> None:
 def test_a_server_that_was_never_started_stops() -> None:
     transport = messaging.transport("kombu+memory://")
     assert RpcServer(transport, Target(topic="x", server="y"), []).stop()
+
+
+def send(body: bytes) -> None:
+    with Connection("memory://") as connection:
+        connection.Producer().publish(
+            body,
+            exchange="",
+            routing_key="t",
+            content_type="application/json",
+            content_encoding="utf-8",
+        )
+
+
+def test_no_message_stops_a_server(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
+    for body in messages():
+        send(body)
+        assert client.call("double", number=2) == 4
+    assert "Unexpected exception" not in caplog.text, "oslo.messaging's, before it sleeps"
+
+
+def test_a_call_that_fails_at_once_does_not_stop_the_listener(
+    client: RpcClient, endpoint: Endpoint
+) -> None:
+    client.call("note", value=1, answered=False, context={"user_name": "eve"})
+    assert client.call("double", number=3) == 6
+    assert endpoint.noted == [(1, "eve")]
+
+
+@pytest.mark.parametrize("method", ["__class__", "target", "outcomes", "nothing"])
+def test_a_name_that_is_no_method_makes_no_name_in_the_metrics(
+    client: RpcClient, endpoint: Endpoint, method: str
+) -> None:
+    with pytest.raises(Exception, match=method):
+        client.call(method)
+    assert endpoint.outcomes[-1] == ("unknown", "refused")
