@@ -7,7 +7,6 @@ import pytest
 from computectl.reading.forecast import calls_of
 from reportclient.apply import apply
 from reportclient.diff import diff
-from reportclient.model import Inventory
 from reportclient.plan import Plan, with_bulk_writes
 from reportclient.reader import refresh
 from reportclient.testing.fake_placement import FakePlacement
@@ -53,21 +52,3 @@ def test_what_is_shown_is_what_is_sent(
     assert outcome.done == plan.operations
     assert len(shown) > 10
     assert shown == sent
-
-
-def test_showing_calls_leaves_the_view_as_it_was(view: View) -> None:
-    before = dict(view.generations)
-    list(calls_of(a_plan(view), view.generations))
-    assert view.generations == before
-
-
-def test_an_empty_plan_has_no_calls() -> None:
-    assert list(calls_of(Plan(), {})) == []
-
-
-def test_a_name_has_no_body(view: View) -> None:
-    bodies = {c.path: c.body for c in calls_of(a_plan(view), view.generations)}
-    assert bodies["/traits/CUSTOM_A"] is None
-    assert Inventory.from_dict(
-        bodies[f"/resource_providers/{ROOT}/inventories"]["inventories"]["VCPU"]
-    ) == Inventory(16).with_defaults(view.snapshot.providers[ROOT].inventory["VCPU"])

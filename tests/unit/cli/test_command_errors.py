@@ -31,6 +31,13 @@ from reportclient import errors
         (errors.Rejected("400"), PROBLEMS, "nothing was changed"),
         (RuntimeError("a\nb"), PROBLEMS, "please report"),
         (CommandError("this", "do that", 1), PROBLEMS, "do that"),
+        (RecordUnusable("a.json can't be read"), PROBLEMS, "the user of compute-agent"),
+        (RegistryUnavailable("no answer"), PROBLEMS, "is compute-registry up"),
+        (
+            SignatureRefused("heartbeat is not signed"),
+            UNUSABLE,  # the same call will be refused again
+            "master_key and host_key of [registry] in a.conf",
+        ),
     ],
 )
 def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: str) -> None:
@@ -41,19 +48,6 @@ def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: 
     what, _, step = text.partition("; ")
     assert hint in step
     assert " ".join(str(err).split()).partition(";")[0] in what
-
-
-def test_another_users_file_is_no_matter_of_compute_registry() -> None:
-    lost = RecordUnusable("/var/lib/x/service.json can't be read: Permission denied")
-    assert "the user of compute-agent" in as_command_error(lost, "a.conf").next_step
-    away = RegistryUnavailable("compute-registry: no answer")
-    assert "is compute-registry up" in as_command_error(away, "a.conf").next_step
-
-
-def test_a_refused_signature_is_a_matter_of_keys() -> None:
-    refused = as_command_error(SignatureRefused("heartbeat is not signed"), "a.conf")
-    assert "master_key and host_key of [registry] in a.conf" in refused.next_step
-    assert refused.code == UNUSABLE, "the same call will be refused again"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,6 @@ from computectl.shared.errors import CommandError
 from driverkit.driver_new import NewDriver, class_name, name_problem
 
 
-@pytest.mark.parametrize("name", ["mydriver", "acme_gpus", "x2"])
-def test_a_name_that_python_and_nobody_else_knows_is_taken(name: str) -> None:
-    assert name_problem(name) is None
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -39,15 +34,12 @@ def test_another_is_refused_with_why_and_what_to_do(name: str, said: str) -> Non
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("mydriver", "MyDriver"),
-        ("my_driver", "MyDriver"),
-        ("acme_gpus", "AcmeGpusDriver"),
-        ("driver", "Driver"),
-    ],
+    [("mydriver", "MyDriver"), ("my_driver", "MyDriver"), ("acme_gpus", "AcmeGpusDriver")],
 )
-def test_the_class_is_called_after_the_driver(name: str, kind: str) -> None:
+def test_a_name_of_a_package_is_accepted_and_names_the_class(name: str, kind: str) -> None:
+    assert name_problem(name) is None
     assert class_name(name) == kind
+    assert class_name("driver") == "Driver"
 
 
 def new(directory: Path) -> None:

@@ -219,7 +219,7 @@ def test_it_is_shown_as_attached(
     assert (row["attached"], row["placement"]) == (True, "Nova's")
 
 
-def test_a_name_that_no_host_can_have_is_refused_before_the_registry_is_called(
+def test_an_invalid_host_name_is_refused_before_the_registry_is_called(
     config: Path, ctl: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n[registry]\naccess = rpc\n"

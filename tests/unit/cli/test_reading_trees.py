@@ -9,7 +9,6 @@ from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.observed_tree import read_tree
-from reportclient.reader import provider_by_name
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 
@@ -34,7 +33,6 @@ def root(fake_placement: FakePlacement) -> str:
 def test_an_empty_name_is_that_of_no_provider(fake_placement: FakePlacement, root: str) -> None:
     """Placement lists all for it: whose variable is not set would get another host's."""
     assert root
-    assert provider_by_name("", fake_placement) is None
     with pytest.raises(CommandError, match="name or UUID ''; names have to be given in full"):
         find_provider("", fake_placement)
 
@@ -56,24 +54,13 @@ def test_no_such_root_is_nothing(fake_placement: FakePlacement) -> None:
     assert read_tree(AGGREGATE, fake_placement) is None
 
 
-def test_a_provider_is_found_by_a_name_with_odd_characters(
+def test_a_provider_is_found_by_its_name_or_its_uuid_in_any_spelling(
     fake_placement: FakePlacement, root: str
 ) -> None:
-    assert find_provider("host 1&2", fake_placement)["uuid"] == root
-
-
-def test_a_provider_is_found_by_its_uuid_in_any_spelling(
-    fake_placement: FakePlacement, root: str
-) -> None:
-    assert find_provider(root.upper().replace("-", ""), fake_placement)["uuid"] == root
-
-
-def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -> None:
-    uuid = fake_placement.stranger.create_provider(AGGREGATE)
-    assert find_provider(AGGREGATE, fake_placement)["uuid"] == uuid
-
-
-def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
+    for text in ("host 1&2", root.upper().replace("-", "")):
+        assert find_provider(text, fake_placement)["uuid"] == root
+    named_like_a_uuid = fake_placement.stranger.create_provider(AGGREGATE)
+    assert find_provider(AGGREGATE, fake_placement)["uuid"] == named_like_a_uuid
     with pytest.raises(CommandError, match="name or UUID nobody"):
         find_provider("nobody", fake_placement)
 

@@ -25,7 +25,7 @@ def test_columns_says_the_width(said: str, width: int) -> None:
     assert Screen.for_stream(stream("utf-8"), {"COLUMNS": said}).width == width
 
 
-def test_what_is_too_wide_continues_below_and_colours_and_wide_letters_count_as_seen() -> None:
+def test_a_line_is_folded_by_the_width_that_is_seen() -> None:
     screen = Screen(width=40, colour=True)
     painted = screen.paint("rot", "red")
     lines = ["  " + f"{painted} " * 9 + "schwarz", "", f"一二三 {'x' * 50} end"]

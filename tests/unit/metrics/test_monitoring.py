@@ -19,11 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent import config, retrying, version
 from agent.loop import Loop
 from agent.metrics import exposition
-from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, outcome_of, route_of
+from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, route_of
 from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
-from reportclient.errors import Conflict, PlacementError, Unreachable
+from reportclient.errors import Conflict, Unreachable
 from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, devices, inventory
@@ -81,14 +81,6 @@ def test_calls_are_counted_by_method_route_and_outcome() -> None:
     assert value(numbers, "placement_request_seconds_count", **said) == 4
 
 
-def test_every_error_of_placement_has_an_outcome_of_its_own() -> None:
-    kinds = PlacementError.__subclasses__()
-    assert len(
-        {outcome_of(kind("x")) for kind in kinds if kind.__init__ is PlacementError.__init__}
-    )
-    assert outcome_of(Conflict("x")) == "conflict"
-
-
 def test_a_period_and_a_switch_are_counted_each_once() -> None:
     numbers = Numbers()
     refused = {UUID: Conflict("in use")}
@@ -107,7 +99,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     assert value(numbers, "operations_refused_total") == 2  # asked for again, refused again
 
 
-def test_two_agents_with_one_identity_are_counted_as_the_alert_for_them_looks() -> None:
+def test_two_agents_with_one_identity_raise_the_number_of_their_alert() -> None:
     placement, numbers = FakePlacement(), Numbers()
     one, other = (Agent(placement, Small(inventory(total))) for total in (4, 8))
     other.drivers[0].nodes = ["its-copy"]
@@ -327,7 +319,7 @@ def test_the_port_is_free_once_the_monitoring_has_ended() -> None:
     eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 0)
 
 
-def test_the_textfile_can_be_read_by_everybody_and_a_bad_place_stops_nothing(
+def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(
     tmp_path: Path, caplog: Any
 ) -> None:
     mask = os.umask(0o077)

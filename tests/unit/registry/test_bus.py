@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from kombu import Connection
 
 from agent.bus import messaging
-from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
+from agent.bus.errors import WAITED, NoAnswer, RemoteFault, TransportUnavailable
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
 from agent.loop import in_thread
 from agent.reporting.logs import REPEATING
+from tests.malformed import messages
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 
 class Endpoint:
-    target = Target(version="1.2")
+    target = Target(version="1.2", namespace="n")
 
     def __init__(self) -> None:
         self.hold = threading.Event()
+        self.noted: list[object] = []
+        self.outcomes: list[tuple[str, str]] = []
 
-    def double(self, _: dict[str, object], number: int) -> int:
+    def double(self, context: dict[str, object], number: int) -> int:
+        assert not context.get(WAITED)
         return number * 2
+
+    def note(self, context: dict[str, object], value: object) -> None:
+        self.noted.append((value, context.get("user_name")))
+        raise ValueError("whatever comes")
 
     def fail(self, _: dict[str, object]) -> None:
         raise ValueError("no such thing")
@@ -47,16 +54,13 @@ def endpoint() -> Endpoint:
 def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcClient]:
     bus = transport("kombu+memory://")
     server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
+    server.at_once = frozenset({"note"})
+    server.on_answered = lambda name, outcome, _: endpoint.outcomes.append((name, outcome))
     server.start()
     assert server.serving.wait(60)
-    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=60.0)
+    yield RpcClient(bus, Target(topic="t", version="1.0", namespace="n"), timeout=60.0)
     endpoint.hold.set()
     assert server.stop(60)
-
-
-def test_an_answer_comes_back(client: RpcClient) -> None:
-    assert client.call("double", number=21) == 42
-    assert client.call("double", server="one", number=4) == 8
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_what_failed_there_is_told_here_in_one_line(
     assert "\n" not in str(failed.value)
 
 
-def test_the_log_of_a_refused_call_names_its_caller_and_leaves_repeated_lines_out(
+def test_a_refused_call_is_logged_once_with_its_caller(
     client: RpcClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RemoteFault):
@@ -128,13 +132,36 @@ def test_a_server_that_was_never_started_stops() -> None:
     assert RpcServer(transport, Target(topic="x", server="y"), []).stop()
 
 
-def test_eventlet_stays_away_where_it_is_installed() -> None:
-    code = "import agent.bus.messaging, sys; print(sys.modules.get('eventlet'))"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert done.stdout.strip() == "None"
+def send(body: bytes) -> None:
+    with Connection("memory://") as connection:
+        connection.Producer().publish(
+            body,
+            exchange="",
+            routing_key="t",
+            content_type="application/json",
+            content_encoding="utf-8",
+        )
+
+
+def test_no_message_stops_a_server(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
+    for body in messages():
+        send(body)
+        assert client.call("double", number=2) == 4
+    assert "Unexpected exception" not in caplog.text, "oslo.messaging's, before it sleeps"
+
+
+def test_a_call_that_fails_at_once_does_not_stop_the_listener(
+    client: RpcClient, endpoint: Endpoint
+) -> None:
+    client.call("note", value=1, answered=False, context={"user_name": "eve"})
+    assert client.call("double", number=3) == 6
+    assert endpoint.noted == [(1, "eve")]
+
+
+@pytest.mark.parametrize("method", ["__class__", "target", "outcomes", "nothing"])
+def test_a_name_that_is_no_method_makes_no_name_in_the_metrics(
+    client: RpcClient, endpoint: Endpoint, method: str
+) -> None:
+    with pytest.raises(Exception, match=method):
+        client.call(method)
+    assert endpoint.outcomes[-1] == ("unknown", "refused")

@@ -12,7 +12,7 @@ from agent.registry.record import ServiceRecord
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
 
-def test_an_attached_host_is_novas_to_disable_and_ours_to_force_down_and_delete() -> None:
+def test_an_attached_host_is_disabled_by_nova_and_forced_down_by_us() -> None:
     log: list[object] = []
     control = Control(OneRecord(record(attached=True), log), Agents(log))
     for act, command in (
@@ -48,7 +48,7 @@ class Busy(OneRecord):
         lambda control: control.force_down("host1", NOBODY, forced_down=True),
     ],
 )
-def test_a_change_is_sent_for_the_version_that_was_read_and_again_if_others_changed_it(
+def test_a_change_names_the_version_that_was_read_and_is_tried_again(
     change,
 ) -> None:
     """So that a message that is delivered late, or twice, does not undo a later change."""
@@ -98,7 +98,7 @@ def test_others_have_only_their_record_changed_and_it_is_said_why(
     assert why in done.why_not
 
 
-def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile() -> None:
+def test_a_host_is_called_once_it_is_no_longer_forced_down() -> None:
     """Clients that are asked for both enable first, while nobody is called."""
     log: list[object] = []
     registry = OneRecord(record(forced_down=True), log)
@@ -110,17 +110,15 @@ def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile
     assert log.count(("call", "host1", True)) == 1
 
 
-@pytest.mark.parametrize("version", ["5.0", "5.13", "6.0", "6.5", "10.2"])
-def test_versions_are_compared_as_numbers(version: str) -> None:
-    log: list[object] = []
-    registry = OneRecord(record(rpc_version=version), log)
-    assert Control(registry, Agents(log)).switch("host1", disabled=False).called
-
-
-def test_how_long_a_service_may_be_silent_is_configured() -> None:
-    log: list[object] = []
-    registry = OneRecord(record(silent_for=61.0), log)
-    assert Control(registry, Agents(log), down_after=90.0).switch("host1", disabled=False).called
+@pytest.mark.parametrize(
+    "fields",
+    [{"rpc_version": text} for text in ("5.0", "5.13", "6.0", "10.2")] + [{"silent_for": 61.0}],
+)
+def test_versions_are_compared_as_numbers_and_silence_is_configured(
+    fields: dict[str, object],
+) -> None:
+    control = Control(OneRecord(record(**fields), []), Agents([]), down_after=90.0)
+    assert control.switch("host1", disabled=False).called
 
 
 def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:

@@ -85,7 +85,7 @@ def test_an_unreadable_record_is_not_changed_but_deleted_and_created_again(
     assert not registry.heartbeat(Report("host2", "a1", "6.1", (ROOT,))).unreadable
 
 
-def test_an_unreadable_record_is_a_line_of_the_log_which_leaves_repeated_ones_out(
+def test_an_unreadable_record_is_one_line_of_the_log(
     registry: SqlRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "compute_registry.store")

@@ -56,7 +56,7 @@ def site() -> Site:
     return Site()
 
 
-def test_a_host_whose_heartbeats_report_nothing_new_stays_up_and_is_not_called(site: Site) -> None:
+def test_a_host_with_nothing_new_in_its_heartbeats_stays_up_uncalled(site: Site) -> None:
     for _ in range(10):
         site.now += 10
         site.beat("host1")
@@ -72,7 +72,7 @@ def test_the_agent_of_a_record_that_it_has_not_seen_is_called_each_time(site: Si
     assert site.agents.called == [("host2", False, version)] * 2
 
 
-def test_a_hundred_heartbeats_take_three_statements_and_one_that_is_answered_two(
+def test_a_hundred_heartbeats_take_three_statements(
     site: Site,
 ) -> None:
     sent: list[str] = []
@@ -85,13 +85,13 @@ def test_a_hundred_heartbeats_take_three_statements_and_one_that_is_answered_two
     assert [text.split()[0] for text in sent] == ["UPDATE", "SELECT"]
 
 
-def test_a_host_without_a_record_gets_none_before_a_heartbeat_that_is_answered(site: Site) -> None:
+def test_a_host_gets_its_record_by_an_answered_heartbeat_only(site: Site) -> None:
     site.beat("host3")
     with pytest.raises(UnknownHost):
         site.store.get_service("host3")
 
 
-def test_heartbeats_are_lost_while_the_database_is_away_and_the_next_ones_count(
+def test_heartbeats_are_lost_while_the_database_is_away_and_count_later(
     site: Site,
 ) -> None:
     site.database.away = True

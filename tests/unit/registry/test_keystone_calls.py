@@ -19,7 +19,7 @@ def answers() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_call_that_hangs_is_given_up_in_time_and_none_is_started_while_too_many_do(
+def test_a_hanging_call_is_given_up_and_none_is_started_beside_too_many(
     answers: threading.Event,
 ) -> None:
     calls, started = KeystoneCalls(2, within=0.01), []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kombu import Connection
 
-from agent.bus.errors import WAITED
 from agent.bus.incoming import DEEPEST, LARGEST, Malformed, check_call, check_reply
 from agent.bus.listener import refuse_malformed
-from agent.bus.messaging import RpcClient, Target
-from agent.bus.server import RpcServer
-from tests.malformed import CALLS, REFUSED, messages
+from tests.malformed import CALLS, REFUSED
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300)
 JSON = st.recursive(
@@ -197,83 +193,3 @@ def test_an_answer_is_tried_once_since_its_sender_chooses_the_queue() -> None:
 
 def test_a_listener_without_rabbitmq_is_left_alone() -> None:
     refuse_malformed(SimpleNamespace())
-
-
-# -- a whole server, over the bus that lives in this process
-
-
-class Endpoint:
-    target = Target(version="1.2", namespace="n")
-
-    def __init__(self) -> None:
-        self.noted: list[object] = []
-        self.callers: list[object] = []
-        self.outcomes: list[tuple[str, str]] = []
-
-    def double(self, context: dict[str, object], number: int) -> int:
-        assert not context.get(WAITED)
-        return number * 2
-
-    def note(self, context: dict[str, object], value: object) -> None:
-        self.noted.append(value)
-        self.callers.append(context.get("user_name"))
-        raise ValueError("whatever comes")
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Endpoint, RpcClient]]:
-    """An endpoint of the topic "m", and its client."""
-    from agent.bus import messaging
-
-    bus, endpoint = messaging.transport("kombu+memory://"), Endpoint()
-    server = RpcServer(bus, Target(topic="m", server="one"), [endpoint])
-    server.at_once = frozenset({"note"})
-    server.on_answered = lambda name, outcome, _: endpoint.outcomes.append((name, outcome))
-    server.start()
-    assert server.serving.wait(60)
-    yield endpoint, RpcClient(bus, Target(topic="m", version="1.0", namespace="n"), timeout=60.0)
-    assert server.stop(60)
-    bus.cleanup()
-
-
-def send(body: bytes) -> None:
-    with Connection("memory://") as connection:
-        connection.Producer().publish(
-            body,
-            exchange="",
-            routing_key="m",
-            content_type="application/json",
-            content_encoding="utf-8",
-        )
-
-
-@pytest.mark.slow
-def test_no_message_stops_a_server(
-    served: tuple[Endpoint, RpcClient], caplog: pytest.LogCaptureFixture
-) -> None:
-    endpoint, client = served
-    for body in messages():
-        send(body)
-        assert client.call("double", number=2) == 4
-    assert "Unexpected exception" not in caplog.text, "oslo.messaging's, before it sleeps"
-
-
-@pytest.mark.slow
-def test_a_call_that_fails_at_once_does_not_stop_the_listener(
-    served: tuple[Endpoint, RpcClient],
-) -> None:
-    endpoint, client = served
-    client.call("note", value=1, answered=False, context={"user_name": "eve"})
-    assert client.call("double", number=3) == 6
-    assert (endpoint.noted, endpoint.callers) == ([1], ["eve"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["__class__", "target", "outcomes", "nothing"])
-def test_a_name_that_is_no_method_makes_no_name_in_the_metrics(
-    served: tuple[Endpoint, RpcClient], method: str
-) -> None:
-    endpoint, client = served
-    with pytest.raises(Exception, match=method):
-        client.call(method)
-    assert endpoint.outcomes[-1] == ("unknown", "refused")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     for file, said in (
         (path, "a configuration file is not UTF-8 text"),
         (tmp_path, f"^{tmp_path}: Is a dir"),
+        ("/no/such/file", "/no/such/file"),
     ):
         with pytest.raises(opts.RegistryConfigError, match=said):
             config.load_config(["--config-file", str(file)])
@@ -41,78 +43,6 @@ def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("master", "hosts", "refused"),
-    [
-        ("secret", "host1\nhost2.example\n", ""),
-        ("secret, old", "host1", ""),
-        ("secret", "", ""),
-        ("secret", "host1 ../host2", "--host-keys: '../host2' is not a valid host name"),
-        ("", "host1", "[registry] master_key is not set"),
-    ],
-)
-def test_a_file_with_its_key_is_written_for_each_host_or_none_at_all(
-    tmp_path: Path, monkeypatch: Any, capsys: Any, master: str, hosts: str, refused: str
-) -> None:
-    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
-    monkeypatch.setattr("sys.stdin", StringIO(hosts))
-    path, keys = tmp_path / "r.conf", tmp_path / "new" / "keys"
-    path.write_text(f"[registry]\nmaster_key = {master}\n")
-    args = ["--config-file", str(path), "--host-keys", str(keys)]
-    if refused:
-        with pytest.raises(SystemExit) as ended:
-            service.main(args)
-        assert ended.value.code == 2
-        assert refused in capsys.readouterr().err
-        assert not keys.exists()
-        return
-    service.main(args)
-    files = [keys / f"{host}.conf" for host in hosts.split()]
-    assert capsys.readouterr().out.split() == [str(file) for file in files]
-    for host, file in zip(hosts.split(), files, strict=True):
-        assert file.read_text() == f"[registry]\nhost_key = {host_key('secret', host)}\n"
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize(
-    ("url", "where"),
-    [
-        ("", ""),
-        ("rabbit://u:p@h:5672/", ""),
-        ("rabbit://u:p@h1:5672,u:p@h2:5672/the%20cloud", "-p 'the cloud' "),
-    ],
-)
-def test_the_users_of_the_broker_are_printed_for_each_host_and_the_vhost(
-    tmp_path: Path, monkeypatch: Any, capsys: Any, url: str, where: str
-) -> None:
-    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
-    monkeypatch.setattr("sys.stdin", StringIO("host-1.example\nhost2"))
-    path = tmp_path / "r.conf"
-    path.write_text(f"[DEFAULT]\ntransport_url = {url}\ncontrol_exchange = cell.1\n")
-    service.main(["--config-file", str(path), "--broker-users"])
-    lines = capsys.readouterr().out.splitlines()
-    users = [line.split()[-1] for line in lines if " add_user " in line]
-    assert users == ["registry", "operator", "agent-host-1.example", "agent-host2"]
-    own = r"'^(compute|compute\.host\-1\.example)$'"
-    topics = f"set_topic_permissions {where}agent-host-1.example cell.1 '^$' {own}"
-    assert f"rabbitmqctl {topics}" in lines
-    assert all(f" {where}" in line for line in lines if "permissions" in line)
-    assert r"cell\.1" in lines[1] and "secret" not in "".join(lines)
-
-
-def test_users_of_the_broker_for_an_invalid_name_are_refused(
-    tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
-    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
-    monkeypatch.setattr("sys.stdin", StringIO("host1 ../host2"))
-    with pytest.raises(SystemExit):
-        service.main(["--broker-users"])
-    printed = capsys.readouterr()
-    assert "--broker-users: '../host2' is not a valid host name" in printed.err
-    assert not printed.out
-
-
-@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("report_interval = 60", "report_interval"),
@@ -128,68 +58,117 @@ def test_what_can_not_be_is_said_at_the_start(tmp_path: Path, line: str, said: s
         load(tmp_path, f"[registry]\n{line}\n")
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(opts.RegistryConfigError, match="/no/such/file"):
-        config.load_config(["--config-file", "/no/such/file"])
-
-
-def start(tmp_path: Path, text: str, program: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Run compute-registry with a configuration, some options and these hosts as its input."""
+    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
     path = tmp_path / "r.conf"
-    path.write_text(f"# a comment\n[DEFAULT]\nstate_path = {tmp_path}\n{text}\n")
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"from {program} import main; main()"]
-        + ["--config-file", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+
+    def main(text: str, hosts: str, *options: str) -> None:
+        path.write_text(text)
+        monkeypatch.setattr("sys.stdin", StringIO(hosts))
+        service.main(["--config-file", str(path), *options])
+
+    return main
 
 
-REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\n"
+@pytest.mark.parametrize(
+    ("master", "hosts"), [("secret", "host1\nhost2.example\n"), ("secret, old", "h"), ("s", "")]
+)
+def test_a_file_with_its_key_is_written_for_each_host(
+    tmp_path: Path, run: Callable[..., None], capsys: Any, master: str, hosts: str
+) -> None:
+    keys = tmp_path / "new" / "keys"
+    run(f"[registry]\nmaster_key = {master}\n", hosts, "--host-keys", str(keys))
+    files = [keys / f"{host}.conf" for host in hosts.split()]
+    assert capsys.readouterr().out.split() == [str(file) for file in files]
+    for host, file in zip(hosts.split(), files, strict=True):
+        key = host_key(master.split(",")[0], host)
+        assert file.read_text() == f"[registry]\nhost_key = {key}\n"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("host", "option", "said"),
+    [
+        ("../host", "--host-keys={}/keys", "--host-keys: '../host' is not a valid host name"),
+        ("host2", "--host-keys={}/keys", "[registry] master_key is not set"),
+        ("../host", "--broker-users", "--broker-users: '../host' is not a valid host name"),
+    ],
+)
+def test_nothing_is_written_for_an_invalid_name_or_without_a_key(
+    tmp_path: Path, run: Callable[..., None], capsys: Any, host: str, option: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        key = "secret" if host == "../host" else ""
+        run(f"[registry]\nmaster_key = {key}\n", f"host1 {host}", option.format(tmp_path))
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "") and said in printed.err
+    assert not (tmp_path / "keys").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("", ""),
+        ("rabbit://u:p@h:5672/", ""),
+        ("rabbit://u:p@h1:5672,u:p@h2:5672/the%20cloud", "-p 'the cloud' "),
+    ],
+)
+def test_the_users_of_the_broker_are_printed_for_each_host_and_the_vhost(
+    run: Callable[..., None], capsys: Any, url: str, where: str
+) -> None:
+    text = f"[DEFAULT]\ntransport_url = {url}\ncontrol_exchange = cell.1\n"
+    run(text, "host-1.example\nhost2", "--broker-users")
+    lines = capsys.readouterr().out.splitlines()
+    users = [line.split()[-1] for line in lines if " add_user " in line]
+    assert users == ["registry", "operator", "agent-host-1.example", "agent-host2"]
+    own = r"'^(compute|compute\.host\-1\.example)$'"
+    topics = f"set_topic_permissions {where}agent-host-1.example cell.1 '^$' {own}"
+    assert f"rabbitmqctl {topics}" in lines
+    assert all(f" {where}" in line for line in lines if "permissions" in line)
+    assert r"cell\.1" in lines[1] and "secret" not in "".join(lines)
+
+
+BUS = "[registry]\nconnection = sqlite:////none"
+REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\nconnection = mysql+pymysql"
+AGENT = (
+    "compute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin\n"
+    "endpoint = http://127.0.0.1:1"
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "text", "option"),
     [
-        (
-            "compute_registry.service",
-            "transport_url = rabbit://u:secret@h:56x72/",
-            "transport_url",
-        ),
-        (
-            "compute_registry.service",
-            "transport_url = rabbit://u:secret@h:99999/",
-            "transport_url",
-        ),
-        ("compute_registry.service", "transport_url = nonsense", "transport_url"),
-        (
-            "compute_registry.service",
-            f"{REST}connection = mysql+pymysql://u:secret@h:33x/d",
-            "connection",
-        ),
-        (
-            "compute_registry.service",
-            f"{REST}connection = mysql+pymysql://u:secret@h:99999/d",
-            "connection",
-        ),
-        ("compute_registry.service", "[registry]\nrest_port = 87x4", "rest_port"),
-        ("agent.main", "transport_url = rabbit://u:secret@h:56x72/", "transport_url"),
+        ("registry", f"transport_url = rabbit://u:secret@h:56x72/\n{BUS}", "transport_url"),
+        ("registry", f"transport_url = rabbit://u:secret@h:99999/\n{BUS}", "transport_url"),
+        ("registry", f"transport_url = nonsense\n{BUS}", "transport_url"),
+        ("registry", f"{REST}://u:secret@h:33x/d", "connection"),
+        ("registry", f"{REST}://u:secret@h:99999/d", "connection"),
+        ("registry", "[registry]\nrest_port = 87x4", "rest_port"),
+        ("agent", f"transport_url = rabbit://u:secret@h:56x72/\n{AGENT}", "transport_url"),
     ],
 )
 def test_a_port_that_is_none_is_one_line_with_option_and_file_and_no_retry(
     tmp_path: Path, program: str, text: str, option: str
 ) -> None:
-    if program == "agent.main":
-        text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
-        text += "\nendpoint = http://127.0.0.1:1"
-    if option == "transport_url" and program != "agent.main":
-        text += "\n[registry]\nconnection = sqlite:////none"
-    done = start(tmp_path, text, program)
+    path = tmp_path / "r.conf"
+    path.write_text(f"# a comment\n[DEFAULT]\nstate_path = {tmp_path}\n{text}\n")
+    module = {"registry": "compute_registry.service", "agent": "agent.main"}[program]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"from {module} import main; main()"]
+        + ["--config-file", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()[-1]  # the log may have begun before
-    assert f"{option} in {tmp_path / 'r.conf'}" in said
+    assert f"{option} in {path}" in said
     assert "secret" not in done.stderr
     assert "invalid literal" not in done.stderr or option != "transport_url"

@@ -201,7 +201,7 @@ def test_a_host_that_its_agent_disabled_says_since_when_and_what_to_do() -> None
 @pytest.mark.parametrize(
     ("path", "says"), [("/fleet", True), ("/fleet/b10", True), ("/fleet/nobody", False)]
 )
-def test_each_page_links_back_and_says_which_registry_it_is_unless_it_refuses(
+def test_each_page_links_back_and_names_its_registry_unless_it_refuses(
     path: str, says: bool
 ) -> None:
     text = Site()(path)[1]
@@ -210,7 +210,7 @@ def test_each_page_links_back_and_says_which_registry_it_is_unless_it_refuses(
     assert (f"compute-registry {version()} on {socket.gethostname()}" in text) is says
 
 
-def test_a_placement_that_is_not_read_is_named_and_no_cell_has_a_question_mark() -> None:
+def test_an_unread_placement_is_named_and_no_cell_has_a_question_mark() -> None:
     text = Site(None)("/fleet")[1]
     assert "Placement was not read: compute-registry can&#39;t read Placement" in text
     assert text.count(">not read</span>") == 1, "the other hosts have no root provider"
@@ -251,7 +251,7 @@ def test_a_lost_database_is_told() -> None:
     assert site("/fleet")[0] == 503
 
 
-def test_who_may_not_list_services_sees_nothing_and_trees_have_their_own_rule() -> None:
+def test_who_may_not_list_services_sees_nothing_but_trees_have_a_rule() -> None:
     assert Site(rules=frozenset())("/fleet/b10")[0] == 403
     status, text = Site(FakePlacement(), frozenset({LIST}))("/fleet/b10")
     assert (status, TREES in text) == (200, True)
@@ -436,7 +436,7 @@ def test_what_keystone_says_is_told_without_the_secret(error: Exception, status:
     assert found == status and b"s3cret" not in body
 
 
-def test_a_keystone_that_hangs_is_told_to_a_browser_and_holds_up_no_known_credential() -> None:
+def test_a_hanging_keystone_is_named_and_holds_up_no_known_credential() -> None:
     door = Door(hung=True)
     while door(HTTP_AUTHORIZATION=basic("id:s"))[0] != 200:
         """The thread of a call has not ended yet."""

@@ -92,7 +92,7 @@ def test_an_error_of_a_newer_version_is_still_one_of_the_registry() -> None:
         wire.value_of({"error": {"kind": "FullMoon", "text": "full moon"}})
 
 
-def test_the_address_is_the_same_after_a_restart_and_another_after_a_reboot(
+def test_the_address_changes_with_a_reboot_and_not_with_a_restart(
     tmp_path: Path,
 ) -> None:
     boot = tmp_path / "proc/sys/kernel/random/boot_id"
@@ -105,7 +105,7 @@ def test_the_address_is_the_same_after_a_restart_and_another_after_a_reboot(
     assert agent_address(tmp_path / "state", root=tmp_path) != before
 
 
-def test_a_heartbeat_has_a_line_for_each_condition_as_many_as_fit_and_a_number() -> None:
+def test_a_heartbeat_has_a_line_for_each_condition_that_fits_and_a_number() -> None:
     assert checks.degraded_text([]) == "" == record("h").degraded_short
     assert checks.degraded_text(["a\n b", "c"]) == "a b\nc"
     text = checks.degraded_text(["x" * 300] * 5000)

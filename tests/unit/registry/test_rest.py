@@ -120,19 +120,12 @@ def test_a_project_in_the_path_is_passed_over() -> None:
 # -- 2.53
 
 
-@pytest.mark.parametrize(
-    ("body", "command"),
-    [
-        ({"status": "disabled"}, "--disable"),
-        ({"status": "enabled"}, "--enable"),
-    ],
-)
-def test_an_attached_host_is_refused_with_novas_command(body: Any, command: str) -> None:
+def test_an_attached_host_is_refused_with_novas_command() -> None:
     api = Api(attached=True)
-    status, said = api("PUT", f"/v2.1/os-services/{UUID}", body, version="2.53")
+    status, said = api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, version="2.53")
     assert status == 409
-    assert f"openstack compute service set {command} host1 nova-compute" in json.dumps(said)
-    assert not [one for one in api.log if one[0] != "get"]  # type: ignore[index]
+    assert "openstack compute service set --disable host1 nova-compute" in json.dumps(said)
+    assert api.log == []
 
 
 def test_one_call_changes_status_reason_and_forced_down() -> None:
@@ -144,32 +137,16 @@ def test_one_call_changes_status_reason_and_forced_down() -> None:
     assert ("record", "host1", True, "why") in api.log
 
 
-def test_a_host_that_is_up_is_called() -> None:
-    api = Api()
-    api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
-    assert api.log == [("record", "host1", True, None), ("call", "host1", False)]
-
-
 @pytest.mark.parametrize(
     "body",
     [
-        {},
-        [],
-        b"{",
-        b"",
-        {"status": "off"},
-        {"status": None},
-        {"forced_down": "maybe"},
-        {"forced_down": 1},
-        {"forced_down": None},
-        {"forced_down": []},
-        {"forced_down": {"on": True}},
-        {"status": "disabled", "disabled_reason": ""},
-        {"status": "disabled", "disabled_reason": None},
+        *({}, [], b"{", b""),
+        *({"status": status} for status in ("off", None)),
+        *({"forced_down": value} for value in ("maybe", 1, None, [], {"on": True})),
+        *({"status": "disabled", "disabled_reason": text} for text in ("", None, "x" * 256)),
         {"disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why", "forced_down": True},
-        {"status": "disabled", "disabled_reason": "x" * 256},
         {"status": "disabled", "binary": "nova-compute"},
     ],
 )
@@ -193,8 +170,6 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
         ("PUT", "/v2.1/os-services/nobody", 400),
         ("DELETE", "/v2.1/os-services/1", 400),
         ("GET", "/v2.1/os-hypervisors", 404),
-        ("GET", "/v2.1/os-availability-zone", 404),
-        ("GET", "/v2.1/os-aggregates", 404),
         ("POST", "/v2.1/os-services", 405),
         ("PUT", "/v2.1/os-services", 405),
         ("PUT", "/v2.1/os-services/enable", 400),
@@ -274,7 +249,7 @@ def test_wrong_older_calls_are_refused(
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.52"])
-def test_before_uuids_a_service_is_forced_down_by_an_action_and_deleted_by_its_number(
+def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(
     version: str,
 ) -> None:
     api = Api()
@@ -316,7 +291,7 @@ def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
         ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
-def test_unknown_query_parameters_are_refused_from_the_version_on_that_nova_does(
+def test_unknown_query_parameters_are_refused_from_novas_version_on(
     path: str, version: str, status: int
 ) -> None:
     assert Api()("GET", f"/v2.1{path}", version=version)[0] == status
@@ -490,7 +465,7 @@ def test_a_policy_file_with_novas_rule_names_decides(tmp_path: Path) -> None:
     assert "os_compute_api:os-services:update" in refused["forbidden"]["message"]
 
 
-def test_who_switched_from_where_and_why_is_in_the_log_under_the_request_id(
+def test_the_log_has_user_address_and_reason_under_the_request_id(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

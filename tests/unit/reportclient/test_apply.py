@@ -91,17 +91,14 @@ def test_a_refused_operation_is_remembered_and_the_others_are_sent(
     assert outcome.view.certain
 
 
-def test_an_operation_that_placement_failed_at_is_sent_once_more(placement: FakePlacement) -> None:
+@pytest.mark.parametrize(("patience", "done"), [(1, (NO_TRAITS,)), (0, ())])
+def test_an_operation_that_placement_failed_at_is_sent_once_more(
+    placement: FakePlacement, patience: int, done: tuple[Operation, ...]
+) -> None:
     placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, NO_TRAITS, patience=1)
-    assert outcome.done == (NO_TRAITS,) and outcome.view.certain
-    assert len(sent(placement)) == 2
-
-
-def test_it_is_sent_once_where_placement_failed_before(placement: FakePlacement) -> None:
-    placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, NO_TRAITS, patience=0)
-    assert not outcome.done and len(sent(placement)) == 1
+    outcome = applied(placement, NO_TRAITS, patience=patience)
+    assert outcome.done == done and outcome.view.certain == bool(done)
+    assert len(sent(placement)) == 1 + patience
 
 
 def faults(placement: FakePlacement, number: int) -> None:
@@ -304,27 +301,23 @@ def test_nothing_is_written_over_what_was_not_read(
     assert not placement.requests
 
 
-@pytest.mark.parametrize("when", [0, 1, 2, 3, 4])
+CHANGES: list[tuple[Operation, str, str]] = [
+    (EnsureTrait("CUSTOM_A"), "PUT", "/traits/CUSTOM_A$"),
+    (CreateProvider(CHILD, "child", ROOT), "POST", "/resource_providers$"),
+    (SetTraits(CHILD, frozenset({"CUSTOM_A"})), "PUT", f"{CHILD}/traits$"),
+    (SetInventory(CHILD, TOTAL), "PUT", "inventories$"),
+    (DeleteProvider(OTHER), "DELETE", OTHER),
+]
+
+
+@pytest.mark.parametrize("when", range(len(CHANGES)))
 @pytest.mark.parametrize("lost", [False, True])
 def test_the_view_is_what_was_acknowledged_after_any_prefix(
     placement: FakePlacement, when: int, lost: bool
 ) -> None:
     """A fault at any write, before it was done or with its reply lost; a read mends the rest."""
-    plan = (
-        EnsureTrait("CUSTOM_A"),
-        CreateProvider(CHILD, "child", ROOT),
-        SetTraits(CHILD, frozenset({"CUSTOM_A"})),
-        SetInventory(CHILD, TOTAL),
-        DeleteProvider(OTHER),
-    )
-    method, path = [
-        ("PUT", "/traits/CUSTOM_A$"),
-        ("POST", "/resource_providers$"),
-        ("PUT", f"{CHILD}/traits$"),
-        ("PUT", "inventories$"),
-        ("DELETE", OTHER),
-    ][when]
-    placement.fail_next(method, path, Unreachable("gone"), after=lost)
+    plan = tuple(operation for operation, _, _ in CHANGES)
+    placement.fail_next(*CHANGES[when][1:], Unreachable("gone"), after=lost)
     outcome = applied(placement, *plan)
     assert outcome.done == plan[:when]
     assert outcome.view.certain == (when == 0), "no provider is uncertain for want of a trait"

@@ -9,7 +9,7 @@ import pytest
 from reportclient.candidates import RequestGroup, ResourceRequest
 from reportclient.candidates.answers import parse_candidates
 from reportclient.candidates.asking import allocation_candidates
-from reportclient.errors import TooOld, Unreachable
+from reportclient.errors import TooOld
 
 ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 REQUEST = ResourceRequest(RequestGroup.from_values({"VCPU": 1}))
@@ -86,17 +86,3 @@ def test_an_older_placement_gets_its_newest_microversion(newest: str, sent: str)
 def test_a_placement_that_does_not_name_its_newest_is_too_old() -> None:
     with pytest.raises(TooOld, match="needs 1.39"):
         allocation_candidates(REQUEST, Answers(TooOld("needs 1.39")))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"hello": "from a proxy"},
-        {"allocation_requests": [], "provider_summaries": []},
-        {**BODY, "provider_summaries": {}},
-        {"allocation_requests": [{}], "provider_summaries": {}},
-    ],
-)
-def test_what_is_not_placements_is_no_answer(body: dict[str, Any]) -> None:
-    with pytest.raises(Unreachable, match="not in Placement's format"):
-        allocation_candidates(REQUEST, Answers(body))

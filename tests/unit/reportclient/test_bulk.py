@@ -10,7 +10,7 @@ def plan_of(count):
     return Plan(tuple(SetInventory(f"provider{each}", VCPUS) for each in range(count)))
 
 
-def test_a_few_are_written_one_by_one_and_from_the_threshold_on_they_are_one_call():
+def test_from_the_threshold_on_inventories_are_one_call():
     assert with_bulk_writes(plan_of(7), 50, 8) == plan_of(7)
     (bulk,) = with_bulk_writes(plan_of(8), 50, 8)
     assert isinstance(bulk, SetInventories) and len(bulk.inventories) == 8
@@ -21,7 +21,7 @@ def test_no_chunk_is_no_bulk_and_chunks_are_no_larger_than_they_may_be():
     assert [len(one.inventories) for one in with_bulk_writes(plan_of(33), 10, 8)] == [10, 10, 10, 3]
 
 
-def test_what_is_drained_is_written_alone_or_nobody_would_know_what_was_reserved_before():
+def test_a_draining_inventory_is_written_alone():
     drained = SetInventory("busy", VCPUS, {"VCPU": 2})
     plan = Plan((drained, *plan_of(8)))
     alone, bulk = with_bulk_writes(plan, 50, 8)

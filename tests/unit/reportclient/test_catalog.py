@@ -53,7 +53,7 @@ def at_placements_address(keystone: TinyKeystone, answer: Answer) -> Iterator[An
         yield server
 
 
-def test_a_placement_that_comes_into_the_catalog_is_found_at_the_next_request(keystone) -> None:
+def test_a_placement_new_in_the_catalog_is_found_at_the_next_request(keystone) -> None:
     api = api_by(keystone)
     for _ in range(3):
         with pytest.raises(Unreachable, match="endpoint_override, region_name"):

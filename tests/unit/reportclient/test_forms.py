@@ -245,7 +245,10 @@ ASKED = table(
     classes     | resource_classes.0                      | {{}} | resource_classes[0].name is missing
     provider    | {ITEM}.parent_provider_uuid             | -    | .parent_provider_uuid is missing
     provider    | {ITEM}.root_provider_uuid               | 5    | is 5, not a text
+    candidates  | allocation_requests                     | -    | allocation_requests is missing
     candidates  | allocation_requests                     | {{}} | is {{}}, not a list
+    candidates  | {CANDIDATE}                             | {{}} | allocations is missing
+    candidates  | provider_summaries                      | []   | is [], not a JSON object
     candidates  | {CANDIDATE}.allocations.{ROOT}          | {{}} | .resources is missing
     candidates  | {CANDIDATE}.mappings                    | []   | mappings is [], not a JSON object
     candidates  | provider_summaries                      | {{}} | provider_summaries.{ROOT} is missing

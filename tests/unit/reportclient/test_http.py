@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from reportclient import http, replies
 from reportclient.errors import (
     AuthenticationFailed,
     Conflict,
+    Forbidden,
     NotFound,
     PlacementError,
     Rejected,
@@ -27,23 +29,47 @@ from reportclient.forms import parse_microversion
 
 
 class Answer:
-    def __init__(self, status, body):
-        self.status_code, self.content, self.headers = status, json.dumps(body).encode(), {}
+    url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
+
+    def __init__(self, status, body, headers=None):
+        self.status_code, self.headers = status, headers or {}
+        self.content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
-class Made:
-    """What an adapter has besides ``request``."""
+class Door:
+    """What is used of an adapter; ``answer`` is returned or raised, ``given`` are all options."""
 
-    session = Session()
+    url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
+
+    def __init__(self, answer, session=None):
+        self.answer, self.session, self.given = answer, session or Session(), []
+
+    def request(self, path, method, **options):
+        self.given.append(options)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
     def invalidate(self):
         """As keystoneauth's adapter."""
 
 
-class Adapter(Made):
+def refused(status, content, **headers):
+    """Return the error about an answer of whoever stands at Placement's address."""
+    with pytest.raises(PlacementError) as told:
+        ask(Answer(status, content, headers))
+    return told.value
+
+
+def ask(answer):
+    return http.PlacementAPI(Door(answer)).request("GET", "/resource_providers")
+
+
+class Adapter(Door):
     """An old Placement, until it is upgraded."""
 
     def __init__(self, newest):
+        super().__init__(None)
         self.newest, self.asked = newest, []
 
     def request(self, path, method, *, microversion, **_):
@@ -79,21 +105,14 @@ def test_an_older_placement_is_named_with_what_it_has_and_asked_again(newest, ne
     api.request("PUT", "/x", needs=needs)
 
 
-class Unacceptable(Made):
-    """Answers 406 with these versions, whatever it is asked."""
-
-    def __init__(self, **versions):
-        self.versions = versions
-
-    def request(self, *_, **__):
-        error = {"status": 406, "detail": "Unacceptable version header", **self.versions}
-        return Answer(406, {"errors": [error]})
+def unacceptable(**versions):
+    error = {"status": 406, "detail": "Unacceptable version header", **versions}
+    return Answer(406, {"errors": [error]})
 
 
 def test_a_placement_that_has_forgotten_all_of_our_versions_is_too_new():
-    api = http.PlacementAPI(Unacceptable(min_version="1.50", max_version="1.60"))
     with pytest.raises(TooNew, match=r"microversion 1\.50 and later only.*needs 1\.30"):
-        api.request("GET", "/resource_providers")
+        ask(unacceptable(min_version="1.50", max_version="1.60"))
 
 
 @pytest.mark.parametrize(
@@ -109,62 +128,39 @@ def test_a_placement_that_has_forgotten_all_of_our_versions_is_too_new():
 )
 def test_versions_that_are_none_are_no_traceback(versions):
     with pytest.raises(TooOld, match="406"):
-        http.PlacementAPI(Unacceptable(**versions)).request("GET", "/resource_providers")
+        ask(unacceptable(**versions))
 
 
-def test_a_ca_file_that_is_not_there_is_no_traceback():
-    class Broken(Made):
-        def request(self, *_, **__):
-            raise OSError("Could not find a suitable TLS CA certificate bundle: /etc/none.pem")
-
-    with pytest.raises(Unreachable, match=r"/etc/none\.pem"):
-        http.PlacementAPI(Broken()).request("GET", "/")
-
-
-def test_a_password_that_is_not_set_is_no_traceback():
-    """keystoneauth finds that only when it logs in, and raises nothing of its own."""
-
-    class LoggingIn(Made):
-        def __init__(self, err):
-            self.err = err
-
-        def request(self, *_, **__):
-            raise self.err
-
-    missing = http.PlacementAPI(LoggingIn(Exception("password is a required attribute")))
-    with pytest.raises(AuthenticationFailed, match="password is a required attribute"):
-        missing.request("GET", "/")
-    with pytest.raises(LookupError):  # a mistake of ours stays one
-        http.PlacementAPI(LoggingIn(LookupError("x"))).request("GET", "/")
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (
+            OSError("Could not find a suitable TLS CA certificate bundle: /etc/none.pem"),
+            Unreachable,
+        ),
+        (Exception("password is a required attribute"), AuthenticationFailed),
+        (LookupError("a mistake of ours stays one"), LookupError),
+    ],
+)
+def test_an_error_that_is_not_of_keystoneauth_is_no_traceback_but_ours_are(raised, kind):
+    """keystoneauth finds only when it logs in that no password is set, and raises this."""
+    with pytest.raises(kind, match=re.escape(str(raised))):
+        ask(raised)
 
 
-class Said:
-    """An answer of whoever stands at Placement's address."""
-
-    url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
-
-    def __init__(self, status, content, headers):
-        self.status_code, self.content, self.headers = status, content, headers
+@pytest.mark.parametrize(("given", "seconds"), [(None, 60.0), (20.0, 20.0)])
+def test_a_request_has_a_timeout_if_its_session_has_none(given, seconds):
+    door = Door(Answer(200, {"resource_providers": []}), Session(timeout=given))
+    http.PlacementAPI(door).request("GET", "/resource_providers")
+    assert [options["timeout"] for options in door.given] == [seconds]
 
 
-def refused(status, content, **headers):
-    class Answering(Made):
-        def request(self, *_, **__):
-            return Said(status, content, headers)
-
-    with pytest.raises(PlacementError) as told:
-        http.PlacementAPI(Answering()).request("GET", "/resource_providers")
-    return told.value
-
-
-def failing(err):
-    class Failing(Made):
-        def request(self, *_, **__):
-            raise err
-
-    with pytest.raises(Unreachable) as told:
-        http.PlacementAPI(Failing()).request("GET", "/resource_providers")
-    return str(told.value)
+def test_a_callers_request_id_is_in_each_call():
+    api = http.PlacementAPI(door := Door(Answer(200, {"resource_providers": []})))
+    api.tagged("req-1").request("GET", "/resource_providers")
+    api.request("GET", "/resource_providers")
+    headers = [options["headers"] for options in door.given]
+    assert headers == [{"X-Openstack-Request-Id": "req-1"}, {}]
 
 
 @pytest.mark.parametrize(
@@ -185,13 +181,6 @@ def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
     err = refused(503, b"", **{"retry-after": header})
     assert isinstance(err, Unreachable)
     assert err.retry_after == seconds
-
-
-def test_a_token_that_is_not_taken_says_whose_it_is():
-    said = json.dumps({"error": {"code": 401, "title": "Unauthorized"}}).encode()
-    err = refused(401, said)
-    assert isinstance(err, AuthenticationFailed)
-    assert str(err) == ("GET /resource_providers: 401; Placement does not accept the credentials")
 
 
 def test_an_error_has_placements_status_code_and_detail():
@@ -216,53 +205,39 @@ def test_what_another_clients_change_of_the_tree_made_wrong_is_a_conflict(status
     assert isinstance(refused(status, json.dumps(said).encode()), Conflict)
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(None, 60.0), (20.0, 20.0)])
-def test_a_request_has_a_timeout_if_its_session_has_none(given, seconds):
-    waited = []
-
-    class Noting(Made):
-        session = Session(timeout=given)
-
-        def request(self, *_, timeout, **__):
-            waited.append(timeout)
-            return Answer(200, {"resource_providers": []})
-
-    http.PlacementAPI(Noting()).request("GET", "/resource_providers")
-    assert waited == [seconds]
-
-
 @pytest.mark.parametrize("text", ["1.1_0", " 1.39", "1.-3", "1", "1.2.3", "latest", "", "1.٣"])
 def test_a_microversion_is_two_decimal_numbers(text):
     with pytest.raises(ValueError, match="is not a microversion such as '1.39'"):
         parse_microversion(text)
 
 
-def test_a_callers_request_id_is_in_each_call():
-    seen = []
-
-    class Noting(Made):
-        def request(self, *_, headers, **__):
-            seen.append(headers)
-            return Answer(200, {"resource_providers": []})
-
-    api = http.PlacementAPI(Noting())
-    api.tagged("req-1").request("GET", "/resource_providers")
-    api.request("GET", "/resource_providers")
-    assert seen == [{"X-Openstack-Request-Id": "req-1"}, {}]
-
-
-def test_a_role_that_is_missing_is_named():
-    said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
-    assert (
-        str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {replies.ROLE}"
-    )
-
-
-def test_somebody_else_at_placements_address_is_told_with_the_address():
-    assert str(refused(200, b"<html>Welcome</html>")) == (
-        "GET /resource_providers: 200, and the answer of http://10.0.0.1:8778 is not in "
-        "Placement's format; see what answers there"
-    )
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "text"),
+    [
+        (
+            401,
+            b'{"error": {"code": 401, "title": "Unauthorized"}}',
+            AuthenticationFailed,
+            "401; Placement does not accept the credentials",
+        ),
+        (
+            403,
+            b'{"errors": [{"status": 403, "detail": "Policy forbids it."}]}',
+            Forbidden,
+            f"403 Policy forbids it; {replies.ROLE}",
+        ),
+        (
+            200,
+            b"<html>Welcome</html>",
+            WrongForm,
+            "200, and the answer of http://10.0.0.1:8778 is not in Placement's format; see what "
+            "answers there",
+        ),
+    ],
+)
+def test_an_error_names_the_cause_and_the_next_step(status, said, kind, text):
+    err = refused(status, said)
+    assert type(err) is kind and str(err) == f"GET /resource_providers: {text}"
 
 
 @pytest.mark.parametrize(
@@ -316,7 +291,8 @@ def test_an_error_whose_code_is_a_list_is_still_read():
 
 
 def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
-    assert "See endpoint_override, region_name" in failing(ksa.EndpointNotFound())
+    with pytest.raises(Unreachable, match="See endpoint_override, region_name"):
+        ask(ksa.EndpointNotFound())
 
 
 @pytest.mark.parametrize(
@@ -340,7 +316,9 @@ def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
 def test_a_lost_connection_is_told_in_the_systems_words(inner, cause):
     where = "http://10.0.0.1:8778/resource_providers"
     err = ksa.ConnectFailure(f"Unable to establish connection to {where}: {inner}")
-    assert failing(err) == (
+    with pytest.raises(Unreachable) as told:
+        ask(err)
+    assert str(told.value) == (
         "no answer to GET /resource_providers: "
         f"Unable to establish connection to http://10.0.0.1:8778: {cause}"
     )

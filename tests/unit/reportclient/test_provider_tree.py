@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import uuid as uuidlib
 from collections.abc import Callable
 from enum import Enum, IntEnum
@@ -131,31 +130,13 @@ def test_an_unknown_provider_is_a_value_error_that_names_it(
     assert shown(tree) == before
 
 
-@pytest.mark.parametrize("method", ["add_traits", "remove_traits"])
-def test_without_traits_an_unknown_provider_is_no_error(method: str, tree: ProviderTree) -> None:
-    before = shown(tree)
-    getattr(tree, method)("nobody")
-    assert shown(tree) == before
-
-
-def test_exists_answers_for_names_uuids_and_strangers(tree: ProviderTree) -> None:
-    assert tree.exists("pf") and tree.exists(PF)
-    assert not tree.exists("nobody") and not tree.exists(NOBODY)
-    tree.remove("numa1")
-    assert not tree.exists("pf") and not tree.exists(PF)
-
-
 # -- adding
 
 
-def test_adding_returns_the_uuid_and_keeps_the_generation(tree: ProviderTree) -> None:
+def test_a_generation_is_kept_and_a_new_provider_has_none(tree: ProviderTree) -> None:
     assert tree.new_root("cn3", NOBODY, generation=42) == NOBODY
     assert tree.data("cn3").generation == 42
-    assert tree.data("cn3").parent_uuid is None
-    baby = tree.new_child("baby", "cn3")
-    assert tree.data("baby").uuid == baby
-    assert tree.data(baby).parent_uuid == NOBODY
-    assert tree.data(baby).generation is None
+    assert tree.data(tree.new_child("baby", "cn3")).generation is None
 
 
 def test_what_somebody_renamed_in_placement_is_taken_back(tree: ProviderTree) -> None:
@@ -203,34 +184,6 @@ def test_an_unnumbered_child_gets_the_same_uuid_in_every_life() -> None:
         assert str(uuidlib.UUID(value)) == value
 
 
-@pytest.mark.parametrize(
-    "add",
-    [
-        lambda tree: tree.new_root("cn1", NOBODY),
-        lambda tree: tree.new_root("other", CN1),
-        lambda tree: tree.new_root("pf", NOBODY),
-        lambda tree: tree.new_child("numa1", "cn2"),
-        lambda tree: tree.new_child("other", "cn2", NUMA1),
-        lambda tree: tree.new_child("other", "cn2", NUMA1.upper()),
-        lambda tree: tree.new_child("cn2", "cn1", NOBODY),
-    ],
-)
-def test_a_name_or_uuid_that_is_there_is_refused(
-    add: Callable[[ProviderTree], object], tree: ProviderTree
-) -> None:
-    before = shown(tree)
-    with pytest.raises(ValueError, match="already exists"):
-        add(tree)
-    assert shown(tree) == before
-
-
-def test_a_uuid_that_is_none_is_refused_by_name(tree: ProviderTree) -> None:
-    with pytest.raises(ValueError, match="not-a-uuid"):
-        tree.new_root("cn9", "not-a-uuid")
-    with pytest.raises(ValueError, match="not-a-uuid"):
-        tree.new_child("baby", "cn1", "not-a-uuid")
-
-
 def test_an_ironic_node_may_be_named_by_its_own_uuid(tree: ProviderTree) -> None:
     tree.new_root(NOBODY, NOBODY)
     assert tree.data(NOBODY).name == NOBODY
@@ -242,25 +195,11 @@ def test_an_ironic_node_may_be_named_by_its_own_uuid(tree: ProviderTree) -> None
 # -- walking
 
 
-def test_uuids_come_top_down(tree: ProviderTree) -> None:
-    assert set(tree.get_provider_uuids()) == {CN1, CN2, NUMA1, NUMA2, PF}
-    below = tree.get_provider_uuids("cn1")
-    assert below[0] == CN1 and set(below) == {CN1, NUMA1, NUMA2, PF}
-    assert below.index(NUMA1) < below.index(PF)
-    assert tree.get_provider_uuids("numa1") == [NUMA1, PF]
-    assert tree.get_provider_uuids("numa2") == [NUMA2]
-
-
 @pytest.mark.parametrize("member", [CN1, "numa1", "numa2", PF])
 def test_any_member_leads_to_the_whole_tree(member: str, tree: ProviderTree) -> None:
     uuids = tree.get_provider_uuids_in_tree(member)
     assert uuids == tree.get_provider_uuids(CN1)
     assert tree.get_provider_uuids_in_tree("cn2") == [CN2]
-
-
-def test_an_empty_tree_has_nobody() -> None:
-    assert ProviderTree().get_provider_uuids() == []
-    assert not ProviderTree().has_sharing_provider("DISK_GB")
 
 
 # -- data is a copy
@@ -308,7 +247,9 @@ FULL = {
 
 
 def test_inventory_is_compared_by_what_a_record_says(tree: ProviderTree) -> None:
+    assert not tree.has_inventory("cn1")
     tree.update_inventory("cn1", {"VCPU": FULL})
+    assert tree.has_inventory("cn1")
     for same in (FULL, {"total": 8}, {"total": 8, "allocation_ratio": 16.0}):
         assert not tree.has_inventory_changed("cn1", {"VCPU": same}), same
     for other in ({"total": 9}, {"total": 8, "reserved": 0}, {**FULL, "step_size": 2}):
@@ -316,30 +257,6 @@ def test_inventory_is_compared_by_what_a_record_says(tree: ProviderTree) -> None
     assert tree.has_inventory_changed("cn1", {})
     assert tree.has_inventory_changed("cn1", {"VCPU": FULL, "MEMORY_MB": {"total": 1}})
     assert tree.has_inventory_changed("cn1", {"MEMORY_MB": FULL})
-
-
-def test_a_field_that_is_newly_said_is_a_change(tree: ProviderTree) -> None:
-    tree.update_inventory("cn1", {"VCPU": {"total": 8}})
-    assert tree.has_inventory_changed("cn1", {"VCPU": {"total": 8, "reserved": 1}})
-    assert tree.update_inventory("cn1", {"VCPU": {"total": 8, "reserved": 1}})
-    assert tree.data("cn1").inventory["VCPU"]["reserved"] == 1
-
-
-def test_updating_inventory_tells_whether_it_changed(tree: ProviderTree) -> None:
-    assert not tree.has_inventory("cn1")
-    assert tree.update_inventory("cn1", {"VCPU": FULL}) is True
-    assert tree.has_inventory("cn1")
-    assert tree.update_inventory("cn1", {"VCPU": {"total": 8}}) is False
-    assert tree.data("cn1").inventory == {"VCPU": FULL}, "a shorter record takes nothing away"
-    assert tree.update_inventory("cn1", {}) is True
-    assert not tree.has_inventory("cn1")
-    assert tree.update_inventory("cn1", {}) is False
-
-
-def test_inventory_is_replaced_not_merged(tree: ProviderTree) -> None:
-    tree.update_inventory("cn1", {"VCPU": FULL, "DISK_GB": {"total": 10}})
-    tree.update_inventory("cn1", {"MEMORY_MB": {"total": 5}})
-    assert set(tree.data("cn1").inventory) == {"MEMORY_MB"}
 
 
 @pytest.mark.parametrize("method", ["update_inventory", "update_traits", "update_aggregates"])
@@ -372,46 +289,55 @@ def test_a_record_that_can_not_be_read_names_provider_class_and_field(
     assert shown(tree) == before
 
 
+NO_DICT = r"inventory of provider cn1: a dict .* is needed"
+NO_CLASS = "inventory of provider cn1: .* is not the name of a class"
+NO_TRAIT = "traits of provider cn1: .* is not the name of a trait"
+VCPU = {"total": 8}
+
+
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("method", "values", "said"),
     [
-        ("alocation_ratio", "; is allocation_ratio meant?"),
-        ("colour", "; known are total, reserved, min_unit"),
+        ("new_root", ("cn1", NOBODY), "already exists"),
+        ("new_root", ("other", CN1), "already exists"),
+        ("new_child", ("numa1", "cn2"), "already exists"),
+        ("new_child", ("other", "cn2", NUMA1.upper()), "already exists"),
+        ("new_child", ("cn2", "cn1", NOBODY), "already exists"),
+        ("new_root", ("cn9", "not-a-uuid"), "not-a-uuid"),
+        ("new_child", ("baby", "cn1", "not-a-uuid"), "not-a-uuid"),
+        ("new_child", ("gpu", "nmua1"), r"no such parent: nmua1; is numa1 meant\?"),
+        ("new_child", ("gpu", "nowhere-at-all"), "no such parent: nowhere-at-all$"),
+        ("new_child", ("sd\udcff", "cn1"), r"has to be Unicode text, not 'sd\\udcff'"),
+        ("move", ("numa1", "nc1"), r"no such parent: nc1; is cn1 meant\?"),
+        ("update_inventory", ("cn1", None), NO_DICT),
+        ("update_inventory", ("cn1", []), NO_DICT),
+        ("update_inventory", ("cn1", "VCPU"), NO_DICT),
+        ("update_inventory", ("cn1", {"VCPU": VCPU, None: VCPU}), NO_CLASS),
+        ("update_inventory", ("cn1", {"VCPU": VCPU, ("CUSTOM_A",): VCPU}), NO_CLASS),
+        (
+            "update_inventory",
+            ("cn1", {"VCPU": {**VCPU, "alocation_ratio": 2}}),
+            "unknown field 'alocation_ratio' .*; is allocation_ratio meant",
+        ),
+        (
+            "update_inventory",
+            ("cn1", {"VCPU": {**VCPU, "colour": 2}}),
+            "unknown field 'colour' .*; known are total, reserved, min_unit",
+        ),
+        ("add_traits", ("cn1", "CUSTOM_A", None), NO_TRAIT),
+        ("update_traits", ("cn1", ["CUSTOM_A", 7]), NO_TRAIT),
+        ("set_own_traits", ("cn1", ["CUSTOM_A", b"CUSTOM_A"]), NO_TRAIT),
+        ("set_own_traits", ("cn1", "CUSTOM_GOLD"), "a list or a set is needed, not the string"),
+        ("add_aggregates", ("cn1", AGG1, "rack-7"), "cn1.*rack-7"),
     ],
 )
-def test_an_unknown_field_names_what_is_meant(field: str, said: str, tree: ProviderTree) -> None:
-    with pytest.raises(ValueError, match=f"unknown field '{field}' .*{re.escape(said)}"):
-        tree.update_inventory("cn1", {"VCPU": {"total": 8, field: 2}})
-
-
-def test_a_mistyped_parent_names_what_is_meant(tree: ProviderTree) -> None:
-    for change in (lambda: tree.new_child("gpu", "nmua1"), lambda: tree.move("numa1", "nc1")):
-        with pytest.raises(ValueError, match=r"no such parent: n.*; is (numa1|cn1) meant\?"):
-            change()
-    with pytest.raises(ValueError, match="no such parent: nowhere-at-all$"):
-        tree.new_child("gpu", "nowhere-at-all")
-
-
-@pytest.mark.parametrize("name", [None, 7, ("CUSTOM_A",)])
-def test_what_is_no_name_of_a_class_is_refused_with_the_provider(
-    tree: ProviderTree, name: Any
+def test_an_invalid_edit_is_refused_with_its_cause_and_changes_nothing(
+    tree: ProviderTree, method: str, values: tuple[Any, ...], said: str
 ) -> None:
-    """Beside well-formed ones it could not even be sorted, and nothing of the host was told."""
-    with pytest.raises(
-        ValueError, match="inventory of provider cn1: .* is not the name of a class"
-    ):
-        tree.update_inventory("cn1", {"VCPU": {"total": 8}, name: {"total": 1}})
-
-
-@pytest.mark.parametrize("method", ["add_traits", "update_traits", "set_own_traits"])
-@pytest.mark.parametrize("name", [None, 7, b"CUSTOM_A"])
-def test_what_is_no_name_of_a_trait_is_refused_with_the_provider(
-    tree: ProviderTree, method: str, name: Any
-) -> None:
-    """What a driver asserted is kept in a file, which could not be written any more."""
-    names = ["CUSTOM_A", name]
-    with pytest.raises(ValueError, match="traits of provider cn1: .* is not the name of a trait"):
-        getattr(tree, method)("cn1", *(names if method == "add_traits" else [names]))
+    before = shown(tree)
+    with pytest.raises(ValueError, match=said):
+        getattr(tree, method)(*values)
+    assert shown(tree) == before
 
 
 class Said(str, Enum):  # noqa: UP042  # as authors write it
@@ -448,17 +374,6 @@ def test_uuids_may_be_objects(tree: ProviderTree) -> None:
     assert uuid == NOBODY and tree.exists(UUID(NOBODY))
     tree.add_aggregates(UUID(NOBODY), UUID(AGG1))
     assert tree.data(NOBODY).aggregates == {AGG1}
-
-
-def test_a_name_with_bytes_that_were_not_decoded_is_refused(tree: ProviderTree) -> None:
-    """So ``os.listdir`` gives names that are no UTF-8."""
-    with pytest.raises(ValueError, match=r"has to be Unicode text, not 'sd\\udcff'"):
-        tree.new_child("sd\udcff", "cn1", NOBODY)
-
-
-def test_one_word_said_as_traits_is_no_list_of_letters(tree: ProviderTree) -> None:
-    with pytest.raises(ValueError, match="a list or a set is needed, not the string"):
-        tree.set_own_traits("cn1", "CUSTOM_GOLD")
 
 
 # -- a list of children
@@ -517,63 +432,11 @@ def test_with_an_agent_a_sources_children_are_those_that_it_reported(tree: Provi
 # -- traits and aggregates
 
 
-def test_traits_are_added_and_removed_beside_others(tree: ProviderTree) -> None:
-    tree.add_traits("cn1", "CUSTOM_A", "CUSTOM_B")
-    tree.add_traits("cn1", "CUSTOM_B", "CUSTOM_C")
-    tree.remove_traits("cn1", "CUSTOM_A", "CUSTOM_NEVER_THERE")
-    tree.add_traits("cn1")
-    tree.remove_traits("cn1")
-    assert tree.data("cn1").traits == {"CUSTOM_B", "CUSTOM_C"}
-    assert tree.has_traits("cn1", ["CUSTOM_B"]) and tree.has_traits("cn1", [])
-    assert not tree.has_traits("cn1", ["CUSTOM_B", "CUSTOM_A"])
-    assert tree.has_traits("cn2", ())
-
-
-def test_traits_are_compared_as_sets(tree: ProviderTree) -> None:
-    assert tree.update_traits("cn1", iter(["CUSTOM_A", "CUSTOM_B"])) is True
-    assert not tree.have_traits_changed("cn1", ["CUSTOM_B", "CUSTOM_A", "CUSTOM_B"])
-    assert tree.have_traits_changed("cn1", ["CUSTOM_B"])
-    assert tree.update_traits("cn1", ("CUSTOM_B", "CUSTOM_A")) is False
-    assert tree.update_traits("cn1", []) is True
-    assert tree.data("cn1").traits == set()
-
-
-def test_aggregates_are_added_and_removed_beside_others(tree: ProviderTree) -> None:
-    tree.add_aggregates("cn1", AGG1)
-    tree.add_aggregates("cn1", AGG1, AGG2)
-    tree.remove_aggregates("cn1", AGG1, NOBODY)
-    tree.add_aggregates("cn1")
-    tree.remove_aggregates("cn1")
-    assert tree.data("cn1").aggregates == {AGG2}
-    assert tree.in_aggregates("cn1", [AGG2]) and tree.in_aggregates("cn1", [])
-    assert not tree.in_aggregates("cn1", [AGG2, AGG1])
-
-
-def test_aggregates_are_compared_as_sets_in_any_spelling(tree: ProviderTree) -> None:
+def test_traits_may_be_iterated_once_and_aggregates_have_any_spelling(tree: ProviderTree) -> None:
+    assert tree.update_traits("cn1", iter(["CUSTOM_A", "CUSTOM_B", "CUSTOM_A"])) is True
+    assert tree.data("cn1").traits == {"CUSTOM_A", "CUSTOM_B"}
     assert tree.update_aggregates("cn1", [AGG1.upper(), AGG2]) is True
     assert tree.data("cn1").aggregates == {AGG1, AGG2}
-    assert not tree.have_aggregates_changed("cn1", {AGG2, AGG1})
-    assert tree.have_aggregates_changed("cn1", {AGG2})
-    assert tree.update_aggregates("cn1", {AGG2, AGG1}) is False
-
-
-def test_an_aggregate_that_is_no_uuid_is_named(tree: ProviderTree) -> None:
-    with pytest.raises(ValueError, match="cn1.*rack-7"):
-        tree.add_aggregates("cn1", AGG1, "rack-7")
-    assert tree.data("cn1").aggregates == set()
-
-
-def test_a_provider_shares_when_it_says_so_and_has_the_class(tree: ProviderTree) -> None:
-    assert not tree.has_sharing_provider("DISK_GB")
-    tree.update_inventory("cn2", {"DISK_GB": {"total": 100}})
-    assert not tree.has_sharing_provider("DISK_GB"), "it has it but does not share"
-    tree.add_traits("cn2", "MISC_SHARES_VIA_AGGREGATE")
-    assert tree.has_sharing_provider("DISK_GB")
-    assert not tree.has_sharing_provider("VCPU"), "it shares but does not have it"
-    tree.move("cn2", PF)
-    assert tree.has_sharing_provider("DISK_GB"), "also from deep below"
-    tree.remove("cn2")
-    assert not tree.has_sharing_provider("DISK_GB")
 
 
 def test_resources_are_kept_and_tell_whether_they_changed(tree: ProviderTree) -> None:
@@ -585,13 +448,6 @@ def test_resources_are_kept_and_tell_whether_they_changed(tree: ProviderTree) ->
 
 
 # -- removing, renaming, moving
-
-
-def test_removing_takes_everything_below_along(tree: ProviderTree) -> None:
-    tree.remove("numa1")
-    assert tree.get_provider_uuids("cn1") == [CN1, NUMA2]
-    tree.remove(CN1)
-    assert tree.get_provider_uuids() == [CN2]
 
 
 def test_what_was_removed_can_come_back_as_something_else_in_the_same_edit() -> None:
@@ -613,48 +469,16 @@ def test_what_was_removed_can_come_back_as_something_else_in_the_same_edit() -> 
     assert set(frozen.children(CN1)) == {NUMA2, PF} and not list(frozen.children(NUMA1))
 
 
-def test_removing_and_adding_the_same_again_is_no_change(tree: ProviderTree) -> None:
-    base = tree.freeze()
-    edit = ProviderTree(base)
-    edit.remove("numa1")
-    edit.new_child("numa1", "cn1", NUMA1)
-    edit.new_child("pf", "numa1", PF)
-    assert edit.freeze() is base
-
-
 def test_a_renamed_provider_answers_to_its_new_name_only(tree: ProviderTree) -> None:
     tree.rename("numa1", "numa-left")
-    assert tree.data("numa-left").uuid == NUMA1 and not tree.exists("numa1")
-    assert tree.get_provider_uuids("numa-left") == [NUMA1, PF]
     with pytest.raises(ValueError, match="numa2"):
         tree.rename("numa-left", "numa2")
     tree.rename("numa2", "numa1")
     tree.rename("numa-left", "numa2")
-    assert (tree.data(NUMA1).name, tree.data(NUMA2).name) == ("numa2", "numa1")
-    tree.rename("cn1", "cn1")
     frozen = tree.freeze()
     assert frozen.named("numa2") == frozen.get(NUMA1)
     assert frozen.named("numa1") == frozen.get(NUMA2)
     assert frozen.named("numa-left") is None
-
-
-def test_a_moved_provider_takes_everything_below_along(tree: ProviderTree) -> None:
-    tree.move("numa1", "cn2")
-    assert tree.get_provider_uuids("cn2") == [CN2, NUMA1, PF]
-    assert tree.get_provider_uuids("cn1") == [CN1, NUMA2]
-    assert tree.get_provider_uuids_in_tree("pf") == [CN2, NUMA1, PF]
-    tree.move("pf", None)
-    assert tree.data("pf").parent_uuid is None
-    assert tree.get_provider_uuids_in_tree("pf") == [PF]
-    assert set(tree.freeze().children(None)) == {CN1, CN2, PF}
-
-
-@pytest.mark.parametrize("target", ["cn1", "numa1", "pf"])
-def test_nobody_is_moved_below_himself(target: str, tree: ProviderTree) -> None:
-    before = shown(tree)
-    with pytest.raises(ValueError, match="cn1"):
-        tree.move("cn1", target)
-    assert shown(tree) == before
 
 
 # -- as Placement lists them
@@ -696,26 +520,6 @@ def test_a_listing_populates_in_any_order() -> None:
         assert tree.data("numa1").parent_uuid == CN1
 
 
-def test_a_listing_of_nothing_changes_nothing(tree: ProviderTree) -> None:
-    before = shown(tree)
-    tree.populate_from_iterable([])
-    assert shown(tree) == before
-
-
-def test_a_listing_needs_no_more_than_uuid_and_name() -> None:
-    tree = ProviderTree()
-    tree.populate_from_iterable([{"uuid": CN1, "name": "cn1"}])
-    assert tree.data("cn1").generation is None and tree.data("cn1").parent_uuid is None
-
-
-def test_a_listing_adds_beside_and_below_what_is_there(tree: ProviderTree) -> None:
-    furnished(tree)
-    kept = tree.data(CN2)
-    tree.populate_from_iterable([listed(NOBODY, "baby", PF)])
-    assert tree.get_provider_uuids("pf") == [PF, NOBODY]
-    assert tree.data(CN2) == kept
-
-
 def test_a_listed_provider_replaces_the_one_that_was_there(tree: ProviderTree) -> None:
     furnished(tree)
     tree.populate_from_iterable([listed(NUMA1, "numa-new", CN2, generation=9)])
@@ -727,14 +531,13 @@ def test_a_listed_provider_replaces_the_one_that_was_there(tree: ProviderTree) -
     assert tree.exists("numa2")
 
 
-def test_a_listed_child_stays_with_its_listed_parent(tree: ProviderTree) -> None:
+def test_listed_providers_keep_their_listed_parents_and_may_swap_names(tree: ProviderTree) -> None:
     tree.populate_from_iterable([listed(PF, "pf", NUMA1), listed(NUMA1, "numa1", CN1)])
     assert tree.get_provider_uuids("numa1") == [NUMA1, PF]
-
-
-def test_two_listed_providers_may_swap_names(tree: ProviderTree) -> None:
     tree.populate_from_iterable([listed(NUMA1, "numa2", CN1), listed(NUMA2, "numa1", CN1)])
     assert (tree.data("numa1").uuid, tree.data("numa2").uuid) == (NUMA2, NUMA1)
+    tree.populate_from_iterable([{"uuid": NOBODY, "name": "cn3"}])
+    assert tree.data("cn3").generation is None and tree.data("cn3").parent_uuid is None
 
 
 @pytest.mark.parametrize(
@@ -745,10 +548,11 @@ def test_two_listed_providers_may_swap_names(tree: ProviderTree) -> None:
         ([listed(NUMA1, "numa1", NUMA2), listed(NUMA2, "numa2", NUMA1)], NUMA1),
         ([listed(NUMA1, "numa1", NUMA1)], NUMA1),
         ([listed(CN1, "cn1"), listed(NOBODY, "orphan", NUMA1)], NUMA1),
+        ([listed(NUMA1, "numa1", CN1), listed(NOBODY, "cn2", CN1)], "cn2"),
     ],
-    ids=["orphan", "orphan among others", "cycle", "own parent", "parent that is disowned"],
+    ids=["orphan", "orphan among others", "cycle", "own parent", "disowned parent", "taken name"],
 )
-def test_orphans_and_cycles_are_refused_and_change_nothing(
+def test_orphans_cycles_and_taken_names_are_refused_and_change_nothing(
     rows: list[dict[str, Any]], culprit: str, tree: ProviderTree
 ) -> None:
     before = shown(tree)
@@ -756,13 +560,6 @@ def test_orphans_and_cycles_are_refused_and_change_nothing(
         tree.populate_from_iterable(rows)
     assert shown(tree) == before
     assert tree.freeze() == copy.deepcopy(tree).freeze()
-
-
-def test_a_listing_with_a_name_that_is_taken_changes_nothing(tree: ProviderTree) -> None:
-    before = shown(tree)
-    with pytest.raises(ValueError, match="cn2"):
-        tree.populate_from_iterable([listed(NUMA1, "numa1", CN1), listed(NOBODY, "cn2", CN1)])
-    assert shown(tree) == before
 
 
 # -- whole trees
@@ -794,12 +591,8 @@ def test_a_subtree_is_a_tree_of_its_own(tree: ProviderTree) -> None:
         part.remove("numa1")
         part.add_traits("cn1", "CUSTOM_PART")
         assert shown(tree) == before
-
-
-@pytest.mark.parametrize("who", ["numa1", PF])
-def test_only_a_root_has_a_subtree_of_its_own(who: str, tree: ProviderTree) -> None:
     with pytest.raises(ValueError, match="not a root"):
-        tree.subtree(who)
+        tree.subtree("numa1")
 
 
 def test_freezing_gives_the_base_back_when_nothing_is_different(tree: ProviderTree) -> None:
@@ -816,17 +609,10 @@ def test_freezing_gives_the_base_back_when_nothing_is_different(tree: ProviderTr
     edit.update_inventory("numa1", {"VCPU": {"total": 2}})
     edit.new_child("baby", "cn1")
     edit.remove("baby")
+    edit.remove("numa2")
+    edit.new_child("numa2", "cn1", NUMA2)
     assert edit.freeze() is base
     assert ProviderTree().freeze() is EMPTY
-
-
-def test_freezing_seals_a_moment_and_the_edit_goes_on(tree: ProviderTree) -> None:
-    first = tree.freeze()
-    tree.add_traits("cn1", "CUSTOM_LATER")
-    tree.remove("numa1")
-    second = tree.freeze()
-    assert first.get(CN1).traits == frozenset() and NUMA1 in first
-    assert second.get(CN1).traits == {"CUSTOM_LATER"} and NUMA1 not in second
 
 
 # -- depth
@@ -877,12 +663,6 @@ def test_deep_trees_take_every_method(method: str, deep: ProviderTree) -> None:
     assert method in elsewhere or method in QUESTIONS or deep.data(before.uuid) != before
     assert deep.has_sharing_provider("VCPU") is False
     assert deep.exists(who) is (method not in ("remove", "rename"))
-
-
-@pytest.mark.parametrize("inventory", [None, [], "VCPU"])
-def test_what_is_no_inventory_is_refused_with_the_provider(tree: ProviderTree, inventory: Any):
-    with pytest.raises(ValueError, match=r"inventory of provider numa1: a dict .* is needed"):
-        tree.update_inventory("numa1", inventory)
 
 
 TOO_LONG = "n" * 201

@@ -52,7 +52,7 @@ def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -
     assert again.snapshot.providers[POOL].parent_uuid is None
 
 
-def test_an_own_root_outside_the_tree_is_read_with_all_below_it_by_one_listing(placement) -> None:
+def test_an_own_root_outside_the_tree_is_read_by_one_listing(placement) -> None:
     placement.stranger.create_child(HOST, "port", PORT)
     ours = [CARD, POOL, DISK, PORT]
     view, calls = calls_of_refresh(placement, View(), ours=ours)
@@ -61,28 +61,18 @@ def test_an_own_root_outside_the_tree_is_read_with_all_below_it_by_one_listing(p
     assert calls_of_refresh(placement, view, ours=ours) == (view, 2)
 
 
-@pytest.mark.parametrize("only_the_card", [True, False])
-def test_all_is_read_again_if_placement_was_restored(placement, only_the_card, caplog) -> None:
-    view = refresh(View(), HOST, placement)
-    known = {**view.generations, CARD: view.generations[CARD] + 3}
-    if not only_the_card:
-        known[HOST] += 3
-    again, calls = calls_of_refresh(placement, replace(view, generations=known))
-    assert (calls, again) == (1 + (3 if only_the_card else 6), view)
-    assert ("generations of 2 providers decreased" in caplog.text) is not only_the_card
-
-
-def test_all_is_read_again_if_two_children_are_older(placement) -> None:
+@pytest.mark.parametrize(
+    ("older", "read"),
+    [({CARD}, 1), ({HOST}, 3), ({HOST, CARD}, 3), ({CARD, PORT}, 3)],
+    ids=["one child", "the root", "root and child", "two children"],
+)
+def test_all_is_read_again_if_placement_was_restored(placement, older, read, caplog) -> None:
     placement.stranger.create_child(HOST, "port", PORT)
     view = refresh(View(), HOST, placement)
-    older = {**view.generations, CARD: view.generations[CARD] + 1, PORT: 9}
-    assert calls_of_refresh(placement, replace(view, generations=older)) == (view, 1 + 9)
-
-
-def test_all_is_read_again_if_only_the_root_is_older(placement) -> None:
-    view = refresh(View(), HOST, placement)
-    older = replace(view, generations={**view.generations, HOST: view.generations[HOST] + 1})
-    assert calls_of_refresh(placement, older) == (view, 7)
+    known = {uuid: number + 3 * (uuid in older) for uuid, number in view.generations.items()}
+    again, calls = calls_of_refresh(placement, replace(view, generations=known))
+    assert (calls, again) == (1 + 3 * read, view)
+    assert ("generations of 2 providers decreased" in caplog.text) is (len(older) == 2)
 
 
 def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
@@ -95,7 +85,7 @@ def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
     assert f"Root provider {HOST} was deleted in Placement" in caplog.text
 
 
-def test_many_aggregates_are_split_into_short_urls_and_a_pool_in_several_is_read_once(
+def test_many_aggregates_take_short_urls_and_a_pool_is_read_once(
     placement,
 ) -> None:
     fit = URL_BYTES // len(f"{RACK},")

@@ -49,11 +49,15 @@ def refusing(*refused: tuple[str, Operation, PlacementError]) -> Refusals:
     return found
 
 
-def test_a_refused_operation_is_left_out_as_long_as_it_is_wanted() -> None:
+def test_a_refused_operation_is_left_out_as_long_as_it_is_desired() -> None:
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     for _ in range(2):
         assert refusals.suppress(Plan((TRAITS, OTHER))).operations == (OTHER,)
     assert refusals.errors().keys() == {ROOT}
+    assert refusals.suppress(Plan((OTHER,))).operations == (OTHER,)
+    assert refusals.suppress(Plan((TRAITS,))).operations == (TRAITS,)
+    created = CreateProvider(CARD, "card", ROOT)
+    assert not refusing((CARD, created, AlreadyThere("x"))).errors()
 
 
 def test_refused_operations_are_found_without_comparing_all_with_all() -> None:
@@ -72,12 +76,6 @@ def test_refused_operations_are_found_without_comparing_all_with_all() -> None:
     assert len(compared) <= len(many)
 
 
-def test_it_is_forgotten_once_the_drivers_want_something_else() -> None:
-    refusals = refusing((ROOT, TRAITS, Rejected("bad")))
-    assert refusals.suppress(Plan((OTHER,))).operations == (OTHER,)
-    assert refusals.suppress(Plan((TRAITS,))).operations == (TRAITS,)
-
-
 def test_it_is_sent_again_after_a_verification() -> None:
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     refusals.failed_reshape = ValueError("not now")
@@ -91,11 +89,6 @@ def test_a_refused_reshape_is_known_though_nobody_plans_it() -> None:
     refusals = refusing((RESHAPE, Reshape({}, {}), error))
     refusals.suppress(Plan((OTHER,)))
     assert refusals.reshape() is error
-
-
-def test_what_is_already_there_is_not_remembered_as_refused() -> None:
-    made = CreateProvider(CARD, "card", ROOT)
-    assert not refusing((CARD, made, AlreadyThere("x"))).errors()
 
 
 def test_errors_that_pass_are_forgotten_earlier_than_refusals() -> None:
@@ -158,7 +151,7 @@ def test_other_services_classes_on_it_are_left_as_they_are() -> None:
     assert drain.drains == {"CUSTOM_A": 2}
 
 
-def test_a_class_in_use_that_is_left_out_is_reserved_and_the_others_are_as_wanted() -> None:
+def test_an_omitted_class_in_use_is_reserved_and_others_are_as_desired() -> None:
     wanted = {"CUSTOM_A": Inventory(3).with_defaults(None)}
     refusals = refusing((BELOW, SetInventory(BELOW, wanted), InUse("guests")))
     (drain,) = refusals.drains(HOST, [], nothing_foreign)
@@ -192,7 +185,7 @@ def test_each_cause_is_told_once() -> None:
     assert refusals.causes({BELOW: own}) == {ROOT: own}
 
 
-def test_a_cause_that_was_explained_is_not_told_again_of_what_depends_on_it() -> None:
+def test_an_explained_cause_is_not_repeated_for_what_depends_on_it() -> None:
     raw, later = InUse("x"), Unreachable("y")
     refusals = refusing((CARD, DeleteProvider(CARD), InUse("draining: in use by a guest")))
     told = refusals.causes({CARD: raw, ROOT: raw, BELOW: later})

@@ -142,23 +142,12 @@ def comb(values, longest):
     return max(autocorrelation(values, lag) for lag in range(60 // BIN, longest // BIN))
 
 
-@pytest.fixture(scope="module")
-def started_together():
-    """All of them started at the same moment, and two hours of peace since."""
-    return Fleet().until(2 * HOUR)
-
-
-def test_a_quiet_hour_costs_placement_less_than_40_requests_a_second(started_together):
-    assert started_together.rate(HOUR, 2 * HOUR) < 40
-
-
-def test_no_minute_costs_more_than_200_a_second_though_all_start_at_once(started_together):
-    assert started_together.worst_minute(0, 2 * HOUR) < 200
-    assert started_together.worst_minute(300, 2 * HOUR) < 80
-
-
-def test_an_hour_after_they_all_started_at_once_nothing_is_left_of_it(started_together):
-    values = started_together.bins(HOUR, 2 * HOUR)
+def test_hosts_that_start_at_once_make_no_spike_and_spread_within_an_hour():
+    fleet = Fleet().until(2 * HOUR)
+    assert fleet.rate(HOUR, 2 * HOUR) < 40
+    assert fleet.worst_minute(0, 2 * HOUR) < 200
+    assert fleet.worst_minute(300, 2 * HOUR) < 80
+    values = fleet.bins(HOUR, 2 * HOUR)
     assert comb(values, 1800) < 0.25
     in_step = [33 + 60 * (number % 60 == 0) for number in range(len(values))]
     assert comb(in_step, 1800) > 0.8, "this is what a comb looks like"
@@ -168,23 +157,16 @@ BACK = 2 * HOUR
 """Placement answers nobody from the end of the first hour until then."""
 
 
-@pytest.fixture(scope="module")
-def placement_was_away():
-    return Fleet().until(4 * HOUR, away=lambda now: HOUR <= now < BACK)
-
-
-def test_a_placement_that_answers_nobody_is_asked_once_in_five_minutes(placement_was_away):
+def test_a_silent_placement_is_asked_every_five_minutes_and_meets_no_spike():
+    fleet = Fleet().until(4 * HOUR, away=lambda now: HOUR <= now < BACK)
     floor = HOSTS / (60 * LONGEST)
-    assert placement_was_away.rate(HOUR + 1200, BACK) < floor
-    assert placement_was_away.worst_minute(HOUR, BACK) < 1.6 * floor, "never much more than quiet"
+    assert fleet.rate(HOUR + 1200, BACK) < floor
+    assert fleet.worst_minute(HOUR, BACK) < 1.6 * floor, "never much more than quiet"
+    assert fleet.worst_minute(BACK, 4 * HOUR) < 100
+    assert comb(fleet.bins(3 * HOUR, 4 * HOUR), 1800) < 0.25
 
 
-def test_it_comes_back_without_a_spike_and_without_a_comb(placement_was_away):
-    assert placement_was_away.worst_minute(BACK, 4 * HOUR) < 100
-    assert comb(placement_was_away.bins(3 * HOUR, 4 * HOUR), 1800) < 0.25
-
-
-def test_hosts_that_boot_while_it_is_away_ask_at_each_second_period_and_are_ready_within_two():
+def test_hosts_that_boot_while_placement_is_away_are_ready_in_two_periods():
     back = 600
     fleet = Fleet().until(back + TWO_PERIODS + 1, away=lambda now: now < back)
     assert fleet.rate(300, back) < 1.05 * HOSTS / TWO_PERIODS
@@ -212,28 +194,16 @@ HEARTBEAT = 10
 DISABLED, BACK_SOON = HOUR + 600, HOUR + 1500
 
 
-@pytest.fixture(scope="module")
-def all_disabled_while_placement_was_away():
+def test_hosts_disabled_while_placement_is_away_write_within_two_periods():
     """It answers nobody from the end of the first hour on, and all hosts are disabled soon after."""
     fleet, away, rng = Fleet(), lambda now: HOUR <= now < BACK_SOON, random.Random(7)
     random.seed(7)
     fleet.until(DISABLED, away)
     fleet.hosts = [Disabled(one, DISABLED + rng.uniform(0, HEARTBEAT)) for one in fleet.hosts]
-    return fleet.until(2 * HOUR, away)
-
-
-def test_all_hosts_disabled_while_it_is_away_leave_it_alone(all_disabled_while_placement_was_away):
-    fleet = all_disabled_while_placement_was_away
+    fleet.until(2 * HOUR, away)
     assert fleet.worst_minute(DISABLED + 60, BACK_SOON) < 200
     assert fleet.rate(DISABLED + 180, BACK_SOON) < 1.05 * HOSTS / TWO_PERIODS
-
-
-def test_their_traits_are_written_within_two_periods_and_without_a_spike(
-    all_disabled_while_placement_was_away,
-):
-    fleet = all_disabled_while_placement_was_away
-    late = 1.05 * TWO_PERIODS
-    assert max(one.written_at for one in fleet.hosts) < BACK_SOON + late
+    assert max(one.written_at for one in fleet.hosts) < BACK_SOON + 1.05 * TWO_PERIODS
     assert fleet.worst_minute(BACK_SOON, 2 * HOUR) < 150
 
 
@@ -247,7 +217,7 @@ def test_one_lost_answer_costs_a_verification_one_period_or_two():
     assert 2030 <= schedule.verify_at <= 2090
 
 
-def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
+def test_a_pending_write_is_tried_in_the_next_period_after_one_failure():
     schedule = Schedule()
     schedule.unanswered(AWAY, 1000.0, Times(), pending=True)
     assert not schedule.waits_for(1001.0)
@@ -275,27 +245,13 @@ def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
     assert not schedule.may_wait_for_period(1000.0 + TWO_PERIODS + 30, times)
 
 
-# -- five times the load that Placement can take
-
-
-@pytest.fixture(scope="module", params=[inf, 500], ids=["all wait", "503 beyond 500"])
-def overload(request):
-    """Each provider of each host changes within a minute; nothing announces it."""
-    return run_overload(300, request.param)
-
-
 @pytest.mark.slow
-def test_an_overload_is_not_kept_alive_by_what_the_hosts_send(overload):
+@pytest.mark.parametrize("most_waiting", [inf, 500], ids=["all wait", "503 beyond 500"])
+def test_five_times_placements_load_ends_soon_after_the_bare_writes(most_waiting):
+    """Each provider of each host changes within a minute; nothing announces it."""
+    overload = run_overload(300, most_waiting)
     assert overload.given_up == 0
     assert sum(overload.done) < 1.2 * overload.writes, "with the verifications that come meanwhile"
-
-
-@pytest.mark.slow
-def test_a_placement_that_is_overloaded_does_what_it_can(overload):
     assert overload.worst_minute > 0.9
-
-
-@pytest.mark.slow
-def test_all_hosts_are_right_soon_after_what_the_bare_writes_take(overload):
     assert overload.seconds < overload.bare + TWO_PERIODS
     assert overload.refused or overload.seconds < 1.2 * overload.bare

@@ -79,8 +79,9 @@ def test_a_drained_class_keeps_what_was_reserved_before_until_it_is_opened() -> 
     assert after(SetInventories({CARD: FULL}), {}).drained == VIEW.drained
 
 
-def test_a_tree_to_edit_shows_drained_classes_open_with_at_most_their_total() -> None:
+def test_an_edited_tree_shows_drained_classes_with_at_most_their_total() -> None:
     assert VIEW.edit().records(CARD) == OPEN
+    assert VIEW.edit().data(CARD).inventory["VGPU"]["reserved"] == 1
     more = replace(VIEW, drained={CARD: {"VGPU": 9}, BELOW: {"VGPU": 1}})
     assert more.edit().records(CARD) == FULL
 
@@ -117,15 +118,3 @@ def test_a_view_without_changes_is_the_desired_one() -> None:
     edit.refused(SetInventory(CARD, FULL), frozenset({"LATER"}))
     assert edit.freeze(certain=True).names.absent_classes == {"LATER"}
     assert VIEW.edit().data(CARD).generation == 4
-
-
-def test_a_drained_class_is_shown_with_what_was_reserved_and_at_most_its_total() -> None:
-    """Another client may have made it smaller meanwhile."""
-    assert VIEW.edit().data(CARD).inventory["VGPU"]["reserved"] == 1
-    shrunk = Provider(CARD, "card", ROOT, {"VGPU": Inventory(2, reserved=2).with_defaults(None)})
-    view = replace(
-        VIEW,
-        snapshot=VIEW.snapshot.with_changes({CARD: shrunk}),
-        drained={CARD: {"VGPU": 6}},
-    )
-    assert view.edit().data(CARD).inventory["VGPU"]["reserved"] == 2

@@ -59,6 +59,16 @@ def set_traits(*uuids: str) -> list[Operation]:
             [*create("a"), Reshape({"a": STOCK, "b": {}}, {})],
             "created 1 provider (host1_a), reshaped 2 providers (host1_b and 1 new)",
         ),
+        (
+            [EnsureTrait("CUSTOM_A"), *create(*"abc"), *set_traits(*"ab"), *set_inventory(*"abc")],
+            "created 3 providers (host1_a, host1_b, host1_c), set 3 inventories and the traits of "
+            "2, created 1 trait",
+        ),
+        (
+            [*create("a"), *set_traits("a", "d")],
+            "created 1 provider (host1_a), set the traits of 2 (host1_d and 1 new)",
+        ),
+        (create(*NAMES), "created 6 providers (host1_a, host1_b, host1_c and 3 more)"),
         ([DeleteProvider("unnamed")], "deleted 1 provider (unnamed)"),
         (
             [EnsureTrait("CUSTOM_A"), EnsureTrait("CUSTOM_B"), EnsureClass("CUSTOM_C")],
@@ -68,28 +78,6 @@ def set_traits(*uuids: str) -> list[Operation]:
 )
 def test_a_change_is_said_in_words(done: list[Operation], text: str) -> None:
     assert summary(done, NAMES) == text
-
-
-def test_providers_come_first_and_new_ones_are_named_once() -> None:
-    done = [
-        EnsureTrait("CUSTOM_A"),
-        *create("a", "b", "c"),
-        *set_traits("a", "b"),
-        *set_inventory("a", "b", "c"),
-    ]
-    assert summary(done, NAMES) == (
-        "created 3 providers (host1_a, host1_b, host1_c), set 3 inventories and the traits of 2, "
-        "created 1 trait"
-    )
-    assert summary([*create("a"), *set_traits("a", "d")], NAMES) == (
-        "created 1 provider (host1_a), set the traits of 2 (host1_d and 1 new)"
-    )
-
-
-def test_of_many_providers_three_are_named() -> None:
-    assert summary(create(*NAMES), NAMES) == (
-        "created 6 providers (host1_a, host1_b, host1_c and 3 more)"
-    )
 
 
 def test_a_plan_says_the_same_as_what_will_be_done() -> None:

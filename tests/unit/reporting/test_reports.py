@@ -1,12 +1,14 @@
-"""Errors of Placement as the agent and the commands print them: with their next step."""
+"""Reports: errors of Placement with their next step, and what listeners are given."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent.reporting.reports import Report, with_agents_step
+from agent.reporting.reports import Occasion, Report, with_agents_step
 from reportclient.errors import AuthenticationFailed, Conflict, Forbidden, NameTaken
 from reportclient.plan import Plan
+from tests.agents import Agent, Small, inventory
+from tests.unit.test_service_switch import service_of
 
 CHILD = "00000000-0000-4000-8000-000000000001"
 
@@ -31,3 +33,22 @@ def test_only_the_root_whose_name_is_taken_can_be_adopted(name: str, adopts: boo
     report = Report("host1", plan=Plan(names={CHILD: name}), failed=failed)
     [condition] = report.conditions().values()
     assert condition.text.endswith("computectl adopt host1.") is adopts
+
+
+def test_a_switch_is_no_second_period() -> None:
+    service, _ = service_of(Report("node", calls=3))
+    heard: list[Report] = []
+    service.listeners.append(heard.extend)
+    service.period()
+    service.after_switch([Report("node", Occasion.SWITCH, calls=1)])
+    service.period()
+    period, switch = (Occasion.PERIOD, 3), (Occasion.SWITCH, 1)
+    assert [(each.occasion, each.calls) for each in heard] == [period, switch, period]
+
+
+def test_a_report_of_real_roots_says_what_it_was_and_how_long_it_took(any_placement) -> None:
+    agent = Agent(any_placement, Small(inventory()))
+    (period,) = agent.nodes.period(agent.now, disabled=False)
+    (switch,) = agent.nodes.switch(agent.now, disabled=True)
+    assert (period.occasion, switch.occasion) == (Occasion.PERIOD, Occasion.SWITCH)
+    assert period.seconds > 0 and switch.seconds > 0

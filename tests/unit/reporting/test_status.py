@@ -44,19 +44,10 @@ def stored() -> dict[str, Any]:
 
 def test_a_file_says_what_its_agent_said() -> None:
     status = from_json(stored())
-    assert (status.host, status.pid, status.interval) == ("host1", 4711, 60)
     assert status.service == ServiceFacts(True, "new disks", None, "serving", attached=False)
     (node,) = status.nodes
-    assert (node.node, node.ok, node.calls, node.changes) == (
-        "host1",
-        False,
-        3,
-        "set 1 inventory (host1)",
-    )
     assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
-    assert node.took == {"libvirt capabilities": 0.0021}
-    assert node.reshape_pending == ("libvirt",)
     drawn = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
     for text in (
         "disabled (new disks)",
