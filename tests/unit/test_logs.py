@@ -47,11 +47,6 @@ def test_the_journal_gets_a_priority(level: int, mark: str) -> None:
     assert line.endswith(f" {logging.getLevelName(level)} agent.x as it is")
 
 
-def test_elsewhere_a_line_has_no_priority() -> None:
-    (line,) = lines(journal=False, level=logging.INFO, message="as it is")
-    assert line.startswith("20")
-
-
 @pytest.mark.parametrize("journal", [False, True])
 def test_a_name_from_outside_forges_no_line(journal: bool) -> None:
     message = "root host\n<2>CRITICAL agent.x all is lost\x1b[2J\rcafé"
