@@ -445,19 +445,8 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
     assert len(world.writes) == before + 2, "the pauses began anew"
 
 
-def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
-    world.status.longest_retry = 60
-    pauses = []
-    for _ in range(300):
-        pauses.append(world.status.next_pause())
-    assert all(pause <= 2**n for n, pause in enumerate(pauses[:6]))
-    assert 50 < max(pauses) <= 60 and min(pauses[10:]) < 10
-
-
 @pytest.mark.parametrize("kind", ["failed", "driver_errors"])
-def test_what_failed_at_any_provider_may_have_kept_the_trait_from_being_written(
-    world, kind
-) -> None:
+def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, kind) -> None:
     report = Report(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
     world.status.write = lambda *_: [report]
     world.status.switch(disabled=True)
@@ -542,10 +531,8 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
     for _ in range(3):
         world.beat()
     assert world.status.disabled is True and world.placement
-    assert caplog.text.count("does not answer") == 1
-    assert (
-        world.status.registry_lost == "nobody answers" and "status: nobody answers" in caplog.text
-    )
+    assert caplog.text.count("does not answer") == 1 and "status: nobody answers" in caplog.text
+    assert world.status.registry_lost == "nobody answers"
     world.registry.down = False
     with caplog.at_level("INFO"):
         world.beat()
@@ -625,7 +612,7 @@ class Overtaken(threading.Event):
         super().set()
 
 
-def test_a_decision_while_the_registrys_answer_is_noted_is_one_that_it_does_not_have(world) -> None:
+def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
     world.status.registered = Overtaken(lambda: world.status.switch(disabled=True))
     world.beat()
     assert not world.status.in_step(within=0)
@@ -657,25 +644,20 @@ def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
     assert world.known.record_version == world.registry.record.version
 
 
-def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(tmp_path) -> None:
-    world = World(tmp_path, placement=True)
-    world.beat()
-    assert world.status.disabled is None and not world.writes
-    world.status.period_done([], has_trait=True)
-    world.beat()
-    assert world.registry.record.disabled and world.registry.record.disabled_reason == REASON_FOUND
-    assert world.placement
-
-
-def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
-    world = World(tmp_path)
+@pytest.mark.parametrize(("has_trait", "reason"), [(True, REASON_FOUND), (False, None)])
+def test_a_first_record_says_nothing_the_trait_in_placement_does(
+    tmp_path, has_trait, reason
+) -> None:
+    world = World(tmp_path, placement=has_trait)
     world.beat()
     world.status.period_done([], None)
-    assert world.status.disabled is None
-    world.status.period_done([], has_trait=False)
-    assert (world.known.disabled, world.known.reason) == (False, None)
+    assert world.status.disabled is None and not world.writes
+    world.status.period_done([], has_trait=has_trait)
+    assert (world.known.disabled, world.known.reason) == (has_trait, reason)
     world.beat()
-    assert world.status.disabled is False and not world.registry.writes
+    record = world.registry.record
+    assert (record.disabled, record.disabled_reason) == (has_trait, reason)
+    assert world.placement is has_trait and len(world.registry.writes) == has_trait
 
 
 def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
@@ -690,27 +672,22 @@ def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
 
 
 def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch, caplog) -> None:
-    clock = SimpleNamespace(
-        monotonic=iter([1.0, 3.5, 4.0, 5.0, 6.0, 6.5, 7.0, 7.5, 8.0, 9.0]).__next__
-    )
-    monkeypatch.setattr("agent.switching.heartbeat.time", clock)
+    times = iter([1.0, 3.5, 4.0, 5.0, 6.0, 6.5, 7.0, 7.5, 8.0, 9.0])
+    monkeypatch.setattr("agent.switching.heartbeat.time", Mock(monotonic=times.__next__))
     done: list[tuple[float, str | None]] = []
     world.heartbeat.on_done = lambda *each: done.append(each)
     world.beat()
     world.registry.down = True
     world.beat()
-    world.registry.down = False
-    monkeypatch.setattr(world.heartbeat, "roots", lambda: 1 / 0)
+    world.registry.down, roots, world.heartbeat.roots = False, world.heartbeat.roots, lambda: 1 / 0
     for _ in range(2):
         world.beat()
         assert caplog.messages.count("A heartbeat failed") == 1
-    world.registry.down, world.registry.name_conflict = False, True
-    monkeypatch.undo()
-    monkeypatch.setattr("agent.switching.heartbeat.time", clock)
+    world.heartbeat.roots, world.registry.name_conflict = roots, True
     world.beat()
-    wrong = "division by zero"
-    assert done[:4] == [(2.5, None), (1.0, "nobody answers"), (0.5, wrong), (0.5, wrong)]
-    assert done[4] == (1.0, "host1 runs at there, this one at here")
+    taken, wrong = "host1 runs at there, this one at here", "division by zero"
+    assert [seconds for seconds, _ in done] == [2.5, 1.0, 0.5, 0.5, 1.0]
+    assert [why for _, why in done] == [None, "nobody answers", wrong, wrong, taken]
 
 
 def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:

@@ -331,7 +331,7 @@ def test_no_interval_any_more_is_one_period_more() -> None:
     assert began[:2] == [0, 60] and len(began) == 3
 
 
-def test_a_stop_during_a_period_is_the_last_thing_and_nobody_waits_for_the_loop() -> None:
+def test_a_stop_ends_the_loop_after_the_period_and_cancels_its_jobs() -> None:
     bench = Bench(until=1000)
     left: Future[None] = Future()
 

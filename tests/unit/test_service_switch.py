@@ -71,7 +71,7 @@ class Hears(Idle):
         return "enabled"
 
 
-def test_nodes_and_drivers_get_each_status_drivers_once_and_at_once_when_switched() -> None:
+def test_drivers_get_each_status_once_and_nodes_in_each_period() -> None:
     driver = Hears()
     service, _ = service_of(drivers=[Idle(), driver])
     service.period()

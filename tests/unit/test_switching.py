@@ -130,7 +130,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
     assert again.facts() == ServiceFacts(reason and True, reason, rpc=NO_RPC, roots=(ROOT,))
 
 
-def test_a_decision_wakes_the_heartbeat_and_a_period_enables_a_host_that_is_back(
+def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(
     tmp_path: Path,
 ) -> None:
     made = parts(settings(tmp_path))

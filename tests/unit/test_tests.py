@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from tests.unit.imports import parsed
@@ -53,14 +54,13 @@ def asserted_durations(text: str) -> Iterator[int]:
     named = [rf"\b{name}\b" for name in re.findall(rf"(\w+) = {CLOCK}", text)]
     duration = re.compile("|".join([CLOCK, *named]))
     asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
-    for node in (
-        part for each in asserts for part in ast.walk(each) if isinstance(part, ast.Compare)
-    ):
-        for left, op, right in zip([node.left, *node.comparators], node.ops, node.comparators):
-            less = isinstance(op, ast.Lt | ast.LtE)
-            if less or isinstance(op, ast.Gt | ast.GtE):
-                if duration.search(ast.unparse(left if less else right)):
-                    yield node.lineno
+    parts = [part for each in asserts for part in ast.walk(each)]
+    for node in (part for part in parts if isinstance(part, ast.Compare)):
+        sides = pairwise([node.left, *node.comparators])
+        for (left, right), op in zip(sides, node.ops, strict=True):
+            bounded = {ast.Lt: left, ast.LtE: left, ast.Gt: right, ast.GtE: right}.get(type(op))
+            if bounded is not None and duration.search(ast.unparse(bounded)):
+                yield node.lineno
 
 
 def test_structure_tests_use_public_names_and_assert_no_durations() -> None:
