@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -600,20 +600,13 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
     assert world.known.reason == "by hand" and world.known.acknowledged
 
 
-class Overtaken(threading.Event):
-    """``then`` happens just before it is set."""
-
-    def __init__(self, then: Callable[[], object]) -> None:
-        super().__init__()
-        self.then = then
-
-    def set(self) -> None:
-        self.then()
-        super().set()
-
-
 def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
-    world.status.registered = Overtaken(lambda: world.status.switch(disabled=True))
+    class Overtaken(threading.Event):
+        def set(self) -> None:
+            world.status.switch(disabled=True)
+            super().set()
+
+    world.status.registered = Overtaken()
     world.beat()
     assert not world.status.in_step(within=0)
     world.beat()
@@ -753,10 +746,8 @@ def test_beside_nova_compute_the_record_decides_nothing(world) -> None:
 
 def test_a_host_with_two_hypervisors_is_enabled_once_both_are_back(world) -> None:
     other = world.hypervisor.listener("ironic")
-    world.told("gone")
-    other("gone, too")
-    world.step()
-    other(None)
+    for report, why in ((world.told, "gone"), (other, "gone, too"), (other, None)):
+        report(why)
     world.step(3600)
     assert world.placement
     world.told(None)
@@ -830,20 +821,17 @@ def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
     assert disabled_after_a_loss(world) == STEADY, "losses are forgotten after a time"
 
 
-def test_a_return_that_is_told_twice_counts_from_the_first(world) -> None:
+def test_a_return_that_is_reported_twice_counts_from_the_first(world) -> None:
     world.told("gone")
-    world.told(None)
-    world.step(4)
-    world.told(None)
-    world.step(2)
-    assert not world.placement
+    for seconds in (4, 2):
+        world.told(None)
+        world.step(seconds)
+    assert world.writes == [True, False] and not world.placement
 
 
 def test_a_quick_flap_writes_once(world) -> None:
-    for _ in range(5):
-        world.told("gone")
-        world.step(1)
-        world.told(None)
+    for why in ("gone", None) * 5:
+        world.told(why)
         world.step(1)
     assert world.writes == [True]
 

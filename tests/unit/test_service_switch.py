@@ -163,7 +163,9 @@ def switch(agent: Agent, disabled: bool) -> Report:
     return report
 
 
-def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None:
+def test_a_switch_asks_no_driver_reads_nothing_and_leaves_nothing_to_do(
+    agent, any_placement
+) -> None:
     driver = agent.nodes.drivers[0].driver
     shown = len(driver.shown)
     for disabled in (True, False):
@@ -171,6 +173,7 @@ def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None
         assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
         assert (DISABLED in any_placement.stranger.traits(ROOT)) is disabled
     assert len(driver.shown) == shown
+    assert not agent.calls_of(lambda: agent.period(after=1, disabled=False))
 
 
 def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
@@ -208,11 +211,6 @@ def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> Non
     any_placement.stranger.add_trait(ROOT, DISABLED)
     assert switch(agent, False).ok
     assert DISABLED not in any_placement.stranger.traits(ROOT)
-
-
-def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
-    switch(agent, True)
-    assert not agent.calls_of(lambda: agent.period(after=1, disabled=True))
 
 
 def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(agent) -> None:

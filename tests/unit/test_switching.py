@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent import config
 from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
 from agent.loop import Loop
@@ -16,7 +17,6 @@ from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import Changed, RegistryUnavailable
-from agent.registry.opts import RegistrySettings
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -69,27 +69,13 @@ class Server:
 
 
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
-    records = RegistrySettings(
-        access="rpc",
-        connection="",
-        down_after=60.0,
-        report_interval=12.0,
-        binary="nova-compute",
-        rest_bind="",
-        rest_port=None,
-        auth_strategy="noauth",
-    )
-    return Settings(
+    used = config.settings(config.load_config(["--state-path", str(directory)]))
+    return replace(
+        used,
         host=HOST,
-        state_path=directory,
-        drivers=("fake",),
         interval=30.0,
-        first_within=0.0,
-        at_once=True,
-        shutdown_within=60.0,
         rules=Rules(owner_traits=(), attached=attached),
-        bulk_chunk=0,
-        registry=replace(records, **registry),
+        registry=replace(used.registry, **{"access": "rpc", "report_interval": 12.0, **registry}),
     )
 
 
@@ -318,7 +304,7 @@ def test_a_reload_takes_another_key_of_the_host_and_none(tmp_path: Path) -> None
 
 
 def test_retries_are_spread_over_a_time_by_the_number_of_hosts(tmp_path: Path) -> None:
-    fleet = replace(settings(tmp_path, access="rpc"), at_once=False, first_within=None)
+    fleet = settings(tmp_path)
     made = parts(fleet)
     unknown = made.status.spread()
     made.heartbeat.hosts = 5000

@@ -25,15 +25,11 @@ def same(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: found[key] for key in FIELDS}
 
 
-def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
-    assert document(tmp_path).read(same) is None
-    document(tmp_path).save(FIELDS)
-    assert document(tmp_path).read(same) == FIELDS
-
-
-def test_it_stays_plain_json_for_who_does_not_know_checksums(tmp_path: Path) -> None:
+def test_what_was_saved_is_plain_json_with_a_checksum_and_read_again(tmp_path: Path) -> None:
     one = document(tmp_path)
+    assert one.read(same) is None
     one.save(FIELDS)
+    assert document(tmp_path).read(same) == FIELDS
     found = json.loads(one.path.read_text())
     assert found.pop("sha256")
     assert found == {"version": 1, **FIELDS}
