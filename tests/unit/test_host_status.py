@@ -320,7 +320,9 @@ def test_a_full_disk_is_reported_once_and_the_status_saved_later(world, caplog) 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> World:
-    return alone_in(tmp_path)
+    alone = alone_in(tmp_path)
+    alone.status.adopt_trait(has_trait=False)
+    return alone
 
 
 def alone_in(directory: Path) -> World:
@@ -336,7 +338,8 @@ def command(world: World, reason: str | None = "new disks", *, disabled: bool = 
 
 
 @pytest.mark.parametrize("has_trait", [True, False])
-def test_alone_the_first_status_is_that_of_the_trait(alone: World, has_trait: bool) -> None:
+def test_alone_the_first_status_is_that_of_the_trait(tmp_path: Path, has_trait: bool) -> None:
+    alone = alone_in(tmp_path)
     alone.status.adopt_trait(has_trait=has_trait)
     assert alone_in(alone.directory).known.disabled is has_trait
     alone.status.adopt_trait(has_trait=not has_trait)
@@ -344,7 +347,6 @@ def test_alone_the_first_status_is_that_of_the_trait(alone: World, has_trait: bo
 
 
 def test_alone_each_change_has_the_next_version(alone: World) -> None:
-    alone.status.adopt_trait(has_trait=False)
     alone.status.switch(disabled=True)
     command(alone)
     assert alone_in(alone.directory).known.reason == "new disks"
@@ -354,7 +356,6 @@ def test_alone_each_change_has_the_next_version(alone: World) -> None:
 
 
 def test_alone_a_loss_right_after_a_command_leaves_the_operators_decision(alone: World) -> None:
-    alone.status.adopt_trait(has_trait=False)
     command(alone)
     alone.told("libvirtd is gone")
     alone.told(None)
@@ -363,7 +364,6 @@ def test_alone_a_loss_right_after_a_command_leaves_the_operators_decision(alone:
 
 
 def test_alone_a_call_that_waited_is_answered_by_what_a_command_saved(alone: World) -> None:
-    alone.status.adopt_trait(has_trait=False)
     command(alone)
     assert _called(alone, True, context={WAITED: True}) == "disabled"
 
@@ -399,7 +399,6 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
 def test_alone_what_a_full_disk_did_not_take_is_not_overturned_by_what_it_has(
     alone: World,
 ) -> None:
-    alone.status.adopt_trait(has_trait=False)
     with full_disk():
         alone.status.switch(disabled=True)
         alone.status.follow_saved()
@@ -412,7 +411,6 @@ def test_alone_what_a_full_disk_did_not_take_is_not_overturned_by_what_it_has(
 def test_alone_a_command_that_holds_the_lock_delays_no_change_for_ever(
     alone: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone.status.adopt_trait(has_trait=False)
     monkeypatch.setattr("agent.switching.host_status.LOCKED_WITHIN", 0.0)
     with lock_file(alone.status.document.path, 0.0):
         alone.status.switch(disabled=True)
