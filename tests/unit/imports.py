@@ -248,10 +248,10 @@ def _is_empty_container(value: ast.expr | None) -> bool:
 
 
 def _for_types_only(tree: ast.Module) -> set[int]:
-    """Lines below ``if TYPE_CHECKING``: nothing is imported there when the program runs."""
-    guarded = (
-        node
+    """Lines of imports below ``if TYPE_CHECKING``, which the program does not run."""
+    below = (
+        ast.walk(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
     )
-    return {line for node in guarded for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    return {each.lineno for nodes in below for each in nodes if isinstance(each, ast.stmt)}

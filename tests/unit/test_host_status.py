@@ -875,9 +875,7 @@ def test_the_endpoint_answers_when_it_is_written(world, version, enabled) -> Non
 
 
 @pytest.mark.parametrize("heard_between", [False, True])
-def test_a_late_call_for_an_older_record_does_not_overturn_a_later_one(
-    world, heard_between
-) -> None:
+def test_a_call_for_an_older_record_does_not_overturn_a_later_one(world, heard_between) -> None:
     first = world.registry.operator(disabled=True, reason="new disks")
     second = world.registry.operator(disabled=False)
     if heard_between:
@@ -913,19 +911,7 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
     assert (world.registry.record, world.registry.writes) == (changed, [])
 
 
-@pytest.mark.parametrize("sent", ["1970-01-01T00:00:00", "2100-01-01T00:00:00+02:00", "", 7])
-def test_a_call_without_a_version_counts_whatever_the_callers_clock_says(world, sent) -> None:
-    """Its time and that of the record's last change are from two clocks, or of a changed one."""
-    world.registry.operator(disabled=False)
-    world.beat()
-    assert _called(world, False, context={"timestamp": sent}) == "disabled"
-    world.beat()
-    assert world.registry.record.disabled and world.placement
-
-
-def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_written(
-    world, caplog
-) -> None:
+def test_a_call_that_waited_is_answered_by_what_holds_and_written(world, caplog) -> None:
     world.registry.operator(disabled=True)
     world.beat()
     world.placement = False
@@ -954,11 +940,22 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
     ]
 
 
-@pytest.mark.parametrize("context", [None, {"record_version": True}, {"record_version": "7"}])
-def test_whatever_the_context_is_a_call_is_a_wish(world, context) -> None:
+@pytest.mark.parametrize(
+    "context",
+    [
+        None,
+        {"record_version": True},
+        {"record_version": "7"},
+        *({"timestamp": at} for at in ("1970-01-01T00:00:00", "2100-01-01T00:00:00+02:00", "", 7)),
+    ],
+)
+def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, context) -> None:
+    """Its time and that of the record's last change are from two clocks, or of a changed one."""
+    world.registry.operator(disabled=False)
+    world.beat()
     assert _called(world, False, context=context) == "disabled"
     world.beat()
-    assert world.registry.writes == [(True, None)]
+    assert world.registry.writes == [(True, None)] and world.placement
 
 
 def _called(world, enabled, version=None, context=None):
