@@ -16,17 +16,13 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def required_here(extra: str) -> list[Requirement]:
+def packages_of(extra: str) -> dict[str, float]:
+    """MiB of all packages that the extra needs, each by its name."""
     config = configparser.ConfigParser()
     config.read(REPOSITORY / "setup.cfg")
     options, extras = config["options"], config["options.extras_require"]
     lines = f"{options['install_requires']}\n{extras[extra]}".splitlines()
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
-
-
-def packages_of(extra: str) -> dict[str, float]:
-    """MiB of all packages that the extra needs, each by its name."""
-    return with_what_they_need(required_here(extra))
+    return with_what_they_need([Requirement(x) for x in lines if x and not x.startswith("#")])
 
 
 def with_what_they_need(waiting: list[Requirement]) -> dict[str, float]:

@@ -63,22 +63,6 @@ def test_a_value_that_keystoneauth_can_not_use_is_found_at_the_start(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("timeout = -1", "timeout in .*agent.conf.*greater than or equal to 0"),
-        ("connect_retries = many", "connect-retries in .*agent.conf is not valid"),
-    ],
-)
-def test_a_value_that_is_no_number_or_negative_is_found_by_a_reload_too(
-    tmp_path: Path, line: str, said: str
-) -> None:
-    path = tmp_path / "agent.conf"
-    path.write_text(f"[placement]\n{line}\n")
-    with pytest.raises(config.ConfigError, match=said):
-        config.settings(config.load_config(["--config-file", str(path)]))
-
-
-@pytest.mark.parametrize(
     ("line", "code"), [("[placement]\nmax_version = foo\n", 2), ("[placement]\n", 1)]
 )
 def test_the_start_ends_with_the_code_and_one_line(

@@ -37,17 +37,15 @@ def test_a_set_with_cpus_that_are_not_there_names_them(which):
         guest_cpus(ALL, ALL, policy(**{which: {7, 8, 9}}))
 
 
-def test_offline_cpus_of_a_set_are_left_out_and_named():
-    found = guest_cpus(ALL, ALL - {1, 2, 3}, policy({0, 1}, {2, 3, 4}))
+def test_offline_cpus_of_a_set_are_left_out_unless_they_are_woken_for_a_guest():
+    cpus = ALL, ALL - {1, 2, 3}, policy({0, 1}, {2, 3, 4})
+    found = guest_cpus(*cpus)
     assert (found.shared, found.dedicated) == ({0}, {4})
     assert found.left_out == {
         "[compute] cpu_shared_set": "CPU 1 is offline: not counted",
         "[compute] cpu_dedicated_set": "CPU 2-3 is offline: not counted",
     }
-
-
-def test_dedicated_cpus_that_are_woken_for_a_guest_count_while_they_sleep():
-    found = guest_cpus(ALL, ALL - {1, 2, 3}, policy({0, 1}, {2, 3, 4}), wakes_dedicated=True)
+    found = guest_cpus(*cpus, wakes_dedicated=True)
     assert found.dedicated == {2, 3, 4}
     assert list(found.left_out) == ["[compute] cpu_shared_set"]
 

@@ -19,37 +19,21 @@ pytestmark = pytest.mark.slow
 INNER = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
-def lines(*, journal: bool, level: int, message: str, error: BaseException | None = None):
+def lines(*, journal: bool, level: int, message: str) -> list[str]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logs.Lines(INNER, journal=journal))
-    handler.handle(
-        logging.LogRecord(
-            "agent.x", level, "", 0, message, None, (type(error), error, None) if error else None
-        )
-    )
+    handler.handle(logging.LogRecord("agent.x", level, "", 0, message, None, None))
     return stream.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(
-    ("level", "mark"),
-    [
-        (logging.DEBUG, "<7>"),
-        (logging.INFO, "<6>"),
-        (logging.WARNING, "<4>"),
-        (logging.ERROR, "<3>"),
-        (logging.CRITICAL, "<2>"),
-    ],
+    ("level", "mark"), [("DEBUG", 7), ("INFO", 6), ("WARNING", 4), ("ERROR", 3), ("CRITICAL", 2)]
 )
-def test_the_journal_gets_a_priority(level: int, mark: str) -> None:
-    (line,) = lines(journal=True, level=level, message="as it is")
-    assert line.startswith(f"{mark}20")
-    assert line.endswith(f" {logging.getLevelName(level)} agent.x as it is")
-
-
-def test_elsewhere_a_line_has_no_priority() -> None:
-    (line,) = lines(journal=False, level=logging.INFO, message="as it is")
-    assert line.startswith("20")
+def test_the_journal_gets_a_priority(level: str, mark: int) -> None:
+    (line,) = lines(journal=True, level=getattr(logging, level), message="as it is")
+    assert line.startswith(f"<{mark}>20")
+    assert line.endswith(f" {level} agent.x as it is")
 
 
 @pytest.mark.parametrize("journal", [False, True])

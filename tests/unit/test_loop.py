@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import random
 from collections.abc import Callable
@@ -120,27 +119,23 @@ def test_when_periods_begin(
     assert bench.run(interval, first_in) == began
 
 
-def test_a_period_that_takes_too_long_makes_those_it_ran_over_fall_out(
-    caplog: pytest.LogCaptureFixture,
+SKIPPED = "The period took longer than update_resources_interval (60 s): {} skipped"
+
+
+@pytest.mark.parametrize(
+    ("bench", "began", "skipped"),
+    [
+        (Bench(400, lambda number: 130 if number == 1 else 0), [0, 60, 240, 300, 360], [2]),
+        (Bench(250, lambda _: 60), [0, 120, 240], [1, 1, 1]),
+        (Bench(200, lambda _: 59), [0, 60, 120, 180], []),
+    ],
+    ids=["much longer", "as long", "shorter"],
+)
+def test_periods_that_one_ran_over_are_skipped_with_a_warning(
+    bench: Bench, began: list[float], skipped: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(until=400, takes=lambda number: 130 if number == 1 else 0)
-    assert bench.run(60) == [0, 60, 240, 300, 360]
-    assert [record.getMessage() for record in caplog.records] == [
-        "The period took longer than update_resources_interval (60 s): 2 skipped"
-    ]
-
-
-def test_a_period_of_just_the_interval_leaves_one_out_and_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assert Bench(until=250, takes=lambda number: 60).run(60) == [0, 120, 240]
-    assert len(caplog.records) == 3
-
-
-def test_a_quick_period_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
-        Bench(until=200, takes=lambda number: 59).run(60)
-    assert not caplog.records
+    assert bench.run(60) == began
+    assert caplog.messages == [SKIPPED.format(number) for number in skipped]
 
 
 def test_refreshes_that_came_during_a_period_make_one_more() -> None:
@@ -156,32 +151,31 @@ def test_refreshes_that_came_during_a_period_make_one_more() -> None:
     assert bench.run(60) == [0, 6, 60]
 
 
-def asking_again(bench: Bench, *, until: float = 1000) -> Bench:
+def asking_again(bench: Bench) -> Bench:
     """Each of its periods asks for one more."""
 
     def takes(number: int) -> float:
         assert number < 100, "a storm of periods"
-        if bench.began[-1] < until:
-            bench.loop.refresh()
+        bench.loop.refresh()
         return 0
 
     bench.takes = takes
     return bench
 
 
-def test_who_asks_in_each_period_gets_one_a_second_and_the_schedule_stays() -> None:
-    began = asking_again(Bench(until=7), until=1000).run(3.5)
-    assert began == [0, 1, 2, 3, 3.5, 4.5, 5.5, 6.5]
-
-
-def test_who_asks_again_for_what_fails_waits_longer_and_longer() -> None:
-    bench = asking_again(Bench(until=150, well=lambda number: False))
-    assert bench.run(None) == [0, 1, 3, 7, 15, 31, 61, 91, 121]
-
-
-def test_what_went_well_once_ends_the_longer_waits() -> None:
-    bench = asking_again(Bench(until=12, well=lambda number: number == 3))
-    assert bench.run(None) == [0, 1, 3, 7, 8, 10]
+@pytest.mark.parametrize(
+    ("bench", "interval", "began"),
+    [
+        (Bench(7), 3.5, [0, 1, 2, 3, 3.5, 4.5, 5.5, 6.5]),
+        (Bench(150, well=lambda _: False), None, [0, 1, 3, 7, 15, 31, 61, 91, 121]),
+        (Bench(12, well=lambda number: number == 3), None, [0, 1, 3, 7, 8, 10]),
+    ],
+    ids=["a second, beside the schedule", "longer while they fail", "one went well"],
+)
+def test_periods_that_ask_for_another_wait(
+    bench: Bench, interval: float | None, began: list[float]
+) -> None:
+    assert asking_again(bench).run(interval) == began
 
 
 def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
@@ -199,33 +193,12 @@ def test_idle_is_called_often_enough_for_a_watchdog() -> None:
     assert gaps and max(gaps) <= 10
 
 
-def test_a_stop_during_a_period_is_the_last_thing() -> None:
-    bench = Bench(until=1000)
-
-    def takes(number: int) -> float:
-        if number == 1:
-            bench.loop.refresh()
-            bench.loop.stop()
-        return 0
-
-    bench.takes = takes
-    assert bench.run(60) == [0, 60]
-    assert bench.loop.stopping
-
-
 def test_an_error_of_a_period_comes_out() -> None:
     def takes(number: int) -> float:
         raise RuntimeError("fatal")
 
     with pytest.raises(RuntimeError, match="fatal"):
         Bench(until=100, takes=takes).run(60)
-
-
-@pytest.mark.parametrize(
-    ("takes", "second"), [(0, 60), (59.9, 60), (60, 120), (119.9, 120), (900, 960)]
-)
-def test_the_next_time_is_always_ahead_and_on_the_grid(takes: float, second: float) -> None:
-    assert Bench(until=1000, takes=lambda number: takes if not number else 0).run(60)[1] == second
 
 
 # -- jobs
@@ -352,17 +325,18 @@ def test_no_interval_any_more_is_one_period_more() -> None:
     assert began[:2] == [0, 60] and len(began) == 3
 
 
-def test_nobody_waits_for_a_loop_that_has_ended() -> None:
+def test_a_stop_ends_the_loop_after_the_period_and_cancels_its_jobs() -> None:
     bench = Bench(until=1000)
-    left: list[Future[None]] = []
+    left: Future[None] = Future()
 
     def takes(number: int) -> float:
-        bench.loop.stop()
-        left.append(Future())
-        bench.loop.commands.put(Job(lambda: None, left[0]))
+        if number == 1:
+            bench.loop.refresh()
+            bench.loop.stop()
+            bench.loop.commands.put(Job(lambda: None, left))
         return 0
 
     bench.takes = takes
-    bench.run(60)
-    assert left[0].cancelled()
+    assert bench.run(60) == [0, 60] and bench.loop.stopping
+    assert left.cancelled()
     assert bench.loop.submit(lambda: None).cancelled()

@@ -12,26 +12,26 @@ from agent.reporting.narrator import Narrator
 from agent.reporting.reports import Report
 
 
-def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
-    """What is logged while a node's trouble reads so, period by period."""
+def logged(caplog: pytest.LogCaptureFixture, *reports: Report) -> list[str]:
+    """The lines for these reports of one node, period by period."""
+    caplog.set_level(logging.INFO)
     narrator = Narrator()
-    with caplog.at_level(logging.INFO):
-        for text in texts:
-            errors = {} if text is None else {"fake": RuntimeError(text)}
-            narrator.log_reports([Report("host1", driver_errors=errors)])
-    return [record.getMessage() for record in caplog.records]
+    for report in reports:
+        narrator.log_reports([report])
+    return caplog.messages
 
 
-def test_a_trouble_is_told_when_it_comes_and_when_it_goes(caplog) -> None:
-    assert told(caplog, None, "no disk", "no disk", None, None) == [
+def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
+    """The same, while a node's trouble reads so."""
+    errors = ({} if text is None else {"fake": RuntimeError(text)} for text in texts)
+    return logged(caplog, *(Report("host1", driver_errors=each) for each in errors))
+
+
+def test_a_trouble_is_logged_when_it_comes_changes_and_goes(caplog) -> None:
+    assert told(caplog, None, "no disk", "no disk", "no memory", "no memory", None, None) == [
         "Node host1: driver fake: no disk",
-        "Node host1: resolved: driver fake: no disk",
-    ]
-
-
-def test_a_trouble_that_becomes_another_is_told_once_more(caplog) -> None:
-    assert told(caplog, "no disk", "no memory", "no memory", "no disk") == [
-        f"Node host1: driver fake: no {what}" for what in ("disk", "memory", "disk")
+        "Node host1: driver fake: no memory",
+        "Node host1: resolved: driver fake: no memory",
     ]
 
 
@@ -48,18 +48,18 @@ def test_what_differs_each_time_is_no_change(caplog, first: str, second: str) ->
     assert len(told(caplog, first, second, first)) == 1
 
 
-def test_an_amount_that_changes_is_a_change(caplog) -> None:
+def test_another_trouble_or_amount_is_a_change(caplog) -> None:
+    assert len(told(caplog, "no disk", "no memory", "no disk")) == 3
+    caplog.clear()
     assert len(told(caplog, "3 disks are gone", "4 disks are gone")) == 2
 
 
 def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCaptureFixture) -> None:
     """With Placement away, nobody knows whether a name is still taken."""
     taken, away = {"u1": RuntimeError("name taken")}, RuntimeError("no answer")
-    narrator = Narrator()
-    with caplog.at_level(logging.INFO):
-        for failed, error in [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]:
-            narrator.log_reports([Report("host1", failed=failed, error=error)])
-    assert [record.getMessage() for record in caplog.records] == [
+    causes = [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]
+    reports = (Report("host1", failed=failed, error=error) for failed, error in causes)
+    assert logged(caplog, *reports) == [
         "Node host1: u1: name taken",
         "Node host1: no answer",
         "Node host1: resolved: no answer",
@@ -68,14 +68,9 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
 
 
 def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    narrator = Narrator()
-    with caplog.at_level(logging.INFO):
-        for text in ("no disk", "no memory"):
-            errors = {"fake": RuntimeError(text)}
-            narrator.log_reports(
-                [Report("h", driver_errors=errors, error=RuntimeError("no answer"))]
-            )
-    told = [record.getMessage() for record in caplog.records]
+    away = RuntimeError("no answer")
+    errors = ({"fake": RuntimeError(text)} for text in ("no disk", "no memory"))
+    told = logged(caplog, *(Report("h", driver_errors=each, error=away) for each in errors))
     assert told == ["Node h: driver fake: no disk", "Node h: no answer"] + [
         "Node h: driver fake: no memory"
     ]
@@ -84,18 +79,15 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
 def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO)
-    narrator = Narrator()
     failed = Report(
         "host1",
         driver_errors={"fake": RuntimeError("no disk")},
         ill={"fake pools": "no answer"},
         failed={"u1": RuntimeError("refused")},
     )
-    for report in (failed, Report("host1")):
-        narrator.log_reports([report])
-    logged = {record.getMessage(): record.name for record in caplog.records}
-    assert logged == {
+    logged(caplog, failed, Report("host1"))
+    loggers = {record.getMessage(): record.name for record in caplog.records}
+    assert loggers == {
         f"Node host1: {resolved}{text}": f"compute_agent.{subject}"
         for resolved in ("", "resolved: ")
         for text, subject in [

@@ -49,10 +49,6 @@ def test_a_password_that_all_may_read_is_told_with_what_to_do(tmp_path, text) ->
     assert told(tmp_path, text, 0o644) == [
         f"FILE has a password, [{group}] {option}, and every user may read it: chmod o-r FILE"
     ]
-
-
-@pytest.mark.parametrize("text", SECRETS)
-def test_a_password_for_a_group_is_fine(tmp_path, text) -> None:
     assert told(tmp_path, text, 0o640) == []
 
 

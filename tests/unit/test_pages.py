@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from compute_registry.config import COMMAND_LINE as OF_THE_REGISTRY
+from compute_registry import config as registry_config
 from computectl.app import ComputeCtl
 from drivers import abilities, api
 from reportclient.provider_tree import ProviderTree
@@ -34,24 +34,17 @@ def text_of(page: str) -> str:
 
 FOLDERS = (*PACKAGES, "benchmarks", "deploy", "docs", "etc", "examples", "tests", "tools")
 NAMED = re.compile(rf"(?<![\w/.$-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w)(?![\w<])")
+LONGEST = 2000
+"""Words of a page that is read; ``messages.rst`` is searched."""
 OF_A_NEW_DRIVER = ("tests/host", "tests/test_driver.py")
 
 
 @each_page
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = [
-        path for path in NAMED.findall(page.read_text()) if not path.startswith(OF_A_NEW_DRIVER)
-    ]
+def test_a_page_names_files_that_are_there_and_is_short_enough_to_be_read(page: Path) -> None:
+    text = page.read_text()
+    named = [path for path in NAMED.findall(text) if not path.startswith(OF_A_NEW_DRIVER)]
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
-
-
-LONGEST = 2000
-"""Words of a page that is read; ``messages.rst`` is searched."""
-
-
-@each_page
-def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
-    assert len(page.read_text().split()) <= LONGEST or page.stem == "messages"
+    assert len(text.split()) <= LONGEST or page.stem == "messages"
 
 
 # -- commands
@@ -62,6 +55,13 @@ COMMANDS = {
 SHOWN = re.compile(
     r"(?:^(?: {4}(?:\$ )?|.*``))(computectl|compute-agent|compute-registry)((?: [^`\n]*)?)", re.M
 )
+OPTIONS = {
+    program: {f"--{option.dest.replace('_', '-')}" for option in options}
+    for program, options in (
+        ("compute-agent", opts.COMMAND_LINE),
+        ("compute-registry", registry_config.COMMAND_LINE),
+    )
+}
 OF_OSLO = {"--config-file", "--config-dir", "--version", "--help"}
 OF_A_GROUP = re.compile(r"--(required|forbidden|member-of|in-tree|resources)[-_]\w+$")
 """Options of ``candidates`` that end with a group's suffix."""
@@ -77,9 +77,8 @@ def shown(text: str) -> Iterator[tuple[str, list[str]]]:
 def unknown(program: str, words: list[str]) -> set[str]:
     """Options, or the command, that the program does not have."""
     given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-    if program != "computectl":
-        listed = opts.COMMAND_LINE if program == "compute-agent" else OF_THE_REGISTRY
-        return given - OF_OSLO - {f"--{option.dest.replace('_', '-')}" for option in listed}
+    if program in OPTIONS:
+        return given - OF_OSLO - OPTIONS[program]
     plain = words[1:] if words[:1] == ["--debug"] else words
     plain = plain[2:] if plain[:1] == ["--config-file"] else plain
     key = next((key for key in COMMANDS if tuple(plain[: len(key)]) == key), None)
@@ -92,11 +91,10 @@ def unknown(program: str, words: list[str]) -> set[str]:
     return {one for one in given - known if key != ("candidates",) or not OF_A_GROUP.match(one)}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.suffix == ".rst"], ids=lambda p: p.stem)
+@each_page
 def test_commands_and_options_that_a_page_names_are_there(page: Path) -> None:
-    found = [
-        (program, words, unknown(program, words)) for program, words in shown(page.read_text())
-    ]
+    named = shown(page.read_text()) if page.suffix == ".rst" else ()
+    found = [(program, words, unknown(program, words)) for program, words in named]
     assert [fault for fault in found if fault[2]] == []
 
 
@@ -104,12 +102,8 @@ def test_the_manual_pages_have_every_command_and_option() -> None:
     section = text_of("man/computectl").partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
     terms = " ".join(re.findall(r"(?m)^(\*\*.*)$", section))
     assert {tuple(term.split()) for term in re.findall(r"\*\*(.+?)\*\*", terms)} == COMMANDS.keys()
-    for page, listed in (
-        ("compute-agent", opts.COMMAND_LINE),
-        ("compute-registry", OF_THE_REGISTRY),
-    ):
-        text = text_of(f"man/{page}")
-        assert [o.dest for o in listed if f"\n--{o.dest.replace('_', '-')} " not in text] == []
+    for page, options in OPTIONS.items():
+        assert [each for each in options if f"\n{each} " not in text_of(f"man/{page}")] == []
 
 
 # -- messages
@@ -124,12 +118,11 @@ def test_the_program_has_each_message_of_the_pages_for_operators() -> None:
     )
     messages = {each for term in terms for each in re.findall(r"``(.+?)``", term)}
     assert len(messages) > 50
+    messages -= {"Watchdog timeout"}  # systemd's own
     pieces = [
-        (message, piece.strip())
-        for message in messages - {"Watchdog timeout"}  # systemd's own
-        for piece in re.split(r"…|GET|'|placement(?=])", message)
+        each.strip() for text in messages for each in re.split(r"…|GET|'|placement(?=])", text)
     ]
-    assert [each for each in pieces if len(each[1]) > 3 and each[1] not in source] == []
+    assert [each for each in pieces if len(each) > 3 and each not in source] == []
 
 
 # -- interfaces

@@ -1,4 +1,4 @@
-"""What a switch says in status and log, on top of what the last period found; and on real roots."""
+"""A switch: its reports beside those of the last period, the drivers' part, and real roots."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
+from drivers.api import ComputeDriver
+from drivers.loaded import LoadedDriver
 from reportclient.errors import Forbidden, Unreachable
 from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import NODE, ROOT, Agent, Away, Small, inventory
+from tests.agents import NODE, ROOT, Agent, Away, Idle, Small, inventory
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -26,9 +28,8 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 class FixedNodes:
     """Answers with the reports that a test put there."""
 
-    drivers = ()
-
-    def __init__(self, *reports: Report) -> None:
+    def __init__(self, *reports: Report, drivers: Sequence[ComputeDriver] = ()) -> None:
+        self.drivers = [LoadedDriver.from_driver(f"driver{n}", d) for n, d in enumerate(drivers)]
         self.reports = list(reports)
         self.disabled: list[bool | None] = []
         self.provider_files = ProviderFiles()
@@ -41,20 +42,62 @@ class FixedNodes:
         return None
 
 
-def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
+def service_of(
+    *reports: Report, drivers: Sequence[ComputeDriver] = ()
+) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
     loop, document = Loop(lambda: None), status_document(Path("/dev/null/none"))
     status = HostStatus(document, loop, lambda *_: reports)
-    service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False, status)
+    nodes = FixedNodes(*reports, drivers=drivers)
+    service = Service("host1", nodes, Systemd(), lambda: False, status)
     service.listeners.append(heard.append)
     return service, heard
 
 
-def test_a_period_is_told_the_status() -> None:
-    service, _ = service_of(Report("node"))
-    service.status.current = ServiceStatus(disabled=True)
+# -- drivers that want to hear whether the host takes new guests
+
+
+class Hears(Idle):
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__()
+        self.heard: list[bool] = []
+        self.fails = fails
+
+    def set_host_enabled(self, enabled: bool) -> str:
+        self.heard.append(enabled)
+        if self.fails:
+            self.fails -= 1
+            raise OSError("no line")
+        return "enabled"
+
+
+def test_drivers_get_each_status_once_and_nodes_in_each_period() -> None:
+    driver = Hears()
+    service, _ = service_of(drivers=[Idle(), driver])
     service.period()
-    assert service.nodes.disabled == [True]
+    assert driver.heard == [], "nobody knows the status yet"
+    service.status.current = ServiceStatus(disabled=False)
+    service.period()
+    service.period()
+    assert driver.heard == [True] and service.nodes.disabled == [None, False, False]
+    service.status.switch(disabled=True)
+    service.status.switch(disabled=True)
+    service.status.loop.run_jobs()
+    assert driver.heard == [True, False]
+
+
+def test_a_driver_that_failed_is_notified_again_and_the_others_anyway(caplog) -> None:
+    first, second = Hears(fails=1), Hears()
+    service, _ = service_of(drivers=[first, second])
+    for _ in range(3):
+        service.notify_drivers(True)
+    assert first.heard == [False, False] and second.heard == [False]
+    (record,) = caplog.records
+    assert "driver0: set_host_enabled(False) failed" in record.message
+    assert "no line" in record.message
+
+
+# -- a switch after a period
 
 
 @pytest.mark.parametrize("error", [KeyError("links"), SystemExit(4)], ids=repr)
@@ -76,7 +119,12 @@ def test_an_unexpected_error_beside_the_nodes_ends_no_period_but_one(
 
 def test_a_switch_leaves_what_the_period_complained_of() -> None:
     service, heard = service_of(Report("node", driver_errors={"fake": ValueError("no disk")}))
+    service.after_switch([Report("node")])
+    assert not heard, "before the first period"
     service.period()
+    service.status.switch(disabled=True)
+    service.status.loop.run_jobs()
+    assert len(heard) == 2
     service.after_switch([Report("node", calls=1)])
     assert "driver fake: no disk" in heard[-1][0].texts()
     assert heard[-1][0].calls == 1
@@ -91,14 +139,6 @@ def test_a_switch_that_failed_is_a_complaint_and_the_next_one_ends_it() -> None:
     assert heard[-1][0].ok
 
 
-def test_a_trait_that_was_written_is_told_by_the_status() -> None:
-    service, heard = service_of(Report("node", calls=7))
-    service.period()
-    service.status.switch(disabled=True)
-    service.status.loop.run_jobs()
-    assert len(heard) == 2
-
-
 def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
     service, heard = service_of(Report("node"))
     service.status.current = ServiceStatus(disabled=False)
@@ -108,12 +148,6 @@ def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None
     service.status.document.problem = ""
     service.after_switch([Report("node")])
     assert heard[-1][0].ok
-
-
-def test_before_the_first_period_a_switch_says_nothing() -> None:
-    service, heard = service_of(Report("node"))
-    service.after_switch([Report("node")])
-    assert not heard
 
 
 @pytest.fixture
@@ -129,7 +163,9 @@ def switch(agent: Agent, disabled: bool) -> Report:
     return report
 
 
-def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None:
+def test_a_switch_asks_no_driver_reads_nothing_and_leaves_nothing_to_do(
+    agent, any_placement
+) -> None:
     driver = agent.nodes.drivers[0].driver
     shown = len(driver.shown)
     for disabled in (True, False):
@@ -137,6 +173,7 @@ def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None
         assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
         assert (DISABLED in any_placement.stranger.traits(ROOT)) is disabled
     assert len(driver.shown) == shown
+    assert not agent.calls_of(lambda: agent.period(after=1, disabled=False))
 
 
 def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
@@ -174,11 +211,6 @@ def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> Non
     any_placement.stranger.add_trait(ROOT, DISABLED)
     assert switch(agent, False).ok
     assert DISABLED not in any_placement.stranger.traits(ROOT)
-
-
-def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
-    switch(agent, True)
-    assert not agent.calls_of(lambda: agent.period(after=1, disabled=True))
 
 
 def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(agent) -> None:

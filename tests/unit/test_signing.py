@@ -110,9 +110,7 @@ def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
             AGENT("set_host_enabled", said, context)
 
 
-def test_while_a_master_key_is_replaced_calls_of_either_are_valid_and_then_those_of_the_new() -> (
-    None
-):
+def test_while_a_master_key_is_replaced_both_are_valid_then_the_new_one() -> None:
     both, new = Operator(("new", MASTER)), Operator(("new",))
     said, version = {"enabled": False}, {"record_version": 7}
     context = both.sign_to("host1", "set_host_enabled", said, version)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent import config
 from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
 from agent.loop import Loop
@@ -16,7 +17,6 @@ from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import Changed, RegistryUnavailable
-from agent.registry.opts import RegistrySettings
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -69,27 +69,13 @@ class Server:
 
 
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
-    records = RegistrySettings(
-        access="rpc",
-        connection="",
-        down_after=60.0,
-        report_interval=12.0,
-        binary="nova-compute",
-        rest_bind="",
-        rest_port=None,
-        auth_strategy="noauth",
-    )
-    return Settings(
+    used = config.settings(config.load_config(["--state-path", str(directory)]))
+    return replace(
+        used,
         host=HOST,
-        state_path=directory,
-        drivers=("fake",),
         interval=30.0,
-        first_within=0.0,
-        at_once=True,
-        shutdown_within=60.0,
         rules=Rules(owner_traits=(), attached=attached),
-        bulk_chunk=0,
-        registry=replace(records, **registry),
+        registry=replace(used.registry, **{"access": "rpc", "report_interval": 12.0, **registry}),
     )
 
 
@@ -113,29 +99,24 @@ def alone(directory: Path) -> Switching:
     return parts(settings(directory, access="direct"))
 
 
-@pytest.mark.parametrize("attached", [False, True])
+@pytest.mark.parametrize(("attached", "reason"), [(False, "new disks"), (True, None)])
 def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
-    tmp_path: Path, attached: bool
+    tmp_path: Path, attached: bool, reason: str | None
 ) -> None:
+    parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
     made = in_fleet(settings(tmp_path, attached=attached))
     made.start()
     record = registry_at(tmp_path).get_service(HOST)
     assert (record.roots, record.attached) == ((ROOT,), attached)
     assert record.address == agent_address(tmp_path)
-    assert record.rpc_version is None
-
-
-def test_a_saved_status_is_reported_at_the_start_and_a_record_is_followed(tmp_path: Path) -> None:
-    parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
-    in_fleet(settings(tmp_path)).start()
-    assert registry_at(tmp_path).get_service(HOST).disabled_reason == "new disks"
+    assert (record.rpc_version, record.disabled_reason) == (None, reason)
     (tmp_path / "service.json").unlink()
     again = in_fleet(settings(tmp_path))
     again.read_once()
-    assert again.facts() == ServiceFacts(True, "new disks", rpc=NO_RPC, roots=(ROOT,))
+    assert again.facts() == ServiceFacts(reason and True, reason, rpc=NO_RPC, roots=(ROOT,))
 
 
-def test_a_decision_wakes_the_heartbeat_and_a_period_enables_a_host_that_is_back(
+def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(
     tmp_path: Path,
 ) -> None:
     made = parts(settings(tmp_path))
@@ -178,7 +159,9 @@ def test_without_a_registry_what_a_command_saves_is_followed_within_a_second(
     assert written == [True, False]
 
 
-def test_without_a_registry_no_heartbeat_is_sent_and_no_answer_waited_for(tmp_path: Path) -> None:
+def test_without_registry_and_bus_there_are_no_heartbeats_server_and_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = alone(tmp_path)
     made.heartbeat.connect = lambda: pytest.fail("a heartbeat")
     made.start()
@@ -186,6 +169,8 @@ def test_without_a_registry_no_heartbeat_is_sent_and_no_answer_waited_for(tmp_pa
     made.read_once()
     made.status.switch(disabled=True)
     assert made.status.in_step(0.0), "a call is answered at once"
+    made.stop()
+    assert "transport_url is not set" in caplog.text
 
 
 def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
@@ -225,15 +210,6 @@ def test_the_server_runs_from_start_to_stop_but_not_where_nova_compute_answers(
     server.idle = False
     made.stop()
     assert "Stopping while calls over RPC are still running" in caplog.text
-
-
-def test_without_a_bus_no_server_is_started_or_stopped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = alone(tmp_path)
-    made.start()
-    made.stop()
-    assert "transport_url is not set" in caplog.text
 
 
 def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
@@ -282,6 +258,7 @@ def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -
     with pytest.raises(RegistryUnavailable, match="transport_url"):
         parts(used).heartbeat.connect()
     made = parts(replace(used, rules=Rules(owner_traits=(), attached=True)), transport)
+    assert made.server is None, "beside nova-compute no call is answered"
     registry: Any = made.heartbeat.connect()
     assert registry.rpc.transport is transport
     assert registry.rpc.sign("compute-registry", "heartbeat", {}, {})[SIGNED_BY] == HOST
@@ -315,10 +292,6 @@ def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, 
         assert made.status.disabled is not enabled
 
 
-def test_beside_nova_compute_no_call_is_answered(tmp_path: Path) -> None:
-    assert parts(settings(tmp_path, attached=True), object()).server is None
-
-
 def test_a_reload_takes_another_key_of_the_host_and_none(tmp_path: Path) -> None:
     made = parts(settings(tmp_path, host_key=host_key("old", HOST)), object())
     assert made.server is not None
@@ -331,7 +304,7 @@ def test_a_reload_takes_another_key_of_the_host_and_none(tmp_path: Path) -> None
 
 
 def test_retries_are_spread_over_a_time_by_the_number_of_hosts(tmp_path: Path) -> None:
-    fleet = replace(settings(tmp_path, access="rpc"), at_once=False, first_within=None)
+    fleet = settings(tmp_path)
     made = parts(fleet)
     unknown = made.status.spread()
     made.heartbeat.hosts = 5000

@@ -42,51 +42,40 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
         yield Manager(sock, name)
 
 
-def test_ready_and_status_come_in_one_message(manager: Manager) -> None:
-    Systemd(manager.address).ready("1 node reported")
-    assert manager.heard() == ["READY=1\nSTATUS=1 node reported"]
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda one: one.ready("1 node reported"), r"READY=1\nSTATUS=1 node reported"),
+        (Systemd.stopping, r"STOPPING=1\nSTATUS=stopping"),
+        (Systemd.reloading, r"RELOADING=1\nMONOTONIC_USEC=\d+"),
+        (Systemd.reloaded, "READY=1"),
+        (Systemd.feed, "WATCHDOG=1"),
+        (
+            lambda one: one.status("degraded: it says\nSTOPPING=1\n\n  and more"),
+            "STATUS=degraded: it says STOPPING=1 and more",
+        ),
+        (
+            lambda one: one.status("\udcff" + "x" * 100_000),
+            rf"STATUS=\?x{{{STATUS_LENGTH - 1}}}",
+        ),
+    ],
+    ids="ready stopping reloading reloaded watchdog lines long".split(),
+)
+def test_each_notification_is_one_message(manager: Manager, act, expected: str) -> None:
+    act(Systemd(manager.address, watchdog=3.0))
+    (heard,) = manager.heard()
+    assert re.fullmatch(expected, heard)
 
 
-def test_stopping_says_so(manager: Manager) -> None:
-    Systemd(manager.address).stopping()
-    assert manager.heard() == ["STOPPING=1\nSTATUS=stopping"]
-
-
-def test_a_reload_says_when_it_began_and_that_it_is_over(manager: Manager) -> None:
-    Systemd(manager.address).reloading()
-    Systemd(manager.address).reloaded()
-    began, over = manager.heard()
-    assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", began)
-    assert over == "READY=1"
-
-
-def test_the_watchdog_is_fed_only_where_there_is_one(manager: Manager) -> None:
+def test_a_watchdog_that_is_not_there_is_not_fed(manager: Manager) -> None:
     Systemd(manager.address, watchdog=None).feed()
     assert manager.heard() == []
-    Systemd(manager.address, watchdog=3.0).feed()
-    assert manager.heard() == ["WATCHDOG=1"]
 
 
-def test_a_status_of_several_lines_gives_no_orders(manager: Manager) -> None:
-    Systemd(manager.address).status("degraded: it says\nSTOPPING=1\n\n  and more")
-    assert manager.heard() == ["STATUS=degraded: it says STOPPING=1 and more"]
-
-
-def test_a_status_is_short_and_whatever_a_driver_put_into_it(manager: Manager) -> None:
-    Systemd(manager.address).status("\udcff" + "x" * 100_000)
-    (heard,) = manager.heard()
-    assert heard.startswith("STATUS=?x")
-    assert len(heard) == len("STATUS=") + STATUS_LENGTH
-
-
-def test_without_systemd_nothing_is_sent() -> None:
-    systemd = Systemd.from_environment({})
-    assert systemd == Systemd(None, None)
-    systemd.ready("nobody hears it")
-
-
-def test_a_systemd_that_is_gone_stops_nothing(tmp_path: Path) -> None:
-    Systemd(str(tmp_path / "nobody")).ready("nobody hears it")
+def test_without_systemd_or_with_one_that_is_gone_nothing_is_sent(tmp_path: Path) -> None:
+    assert Systemd.from_environment({}) == Systemd(None, None)
+    for address in (None, str(tmp_path / "nobody")):
+        Systemd(address).ready("nobody hears it")
 
 
 @pytest.mark.parametrize(

@@ -27,23 +27,15 @@ class Walk:
 
     functions: tuple[tuple[str, str], ...]
 
-    @property
-    def files(self) -> list[str]:
-        """Files by their first call."""
-        return list(dict.fromkeys(file for file, _ in self.functions))
-
     def __str__(self) -> str:
-        return f"{len(self.files)} files and {len(self.functions)} functions"
+        return f"{len(self.by_file())} files and {len(self.functions)} functions"
 
-    def drawn(self) -> str:
-        """A line for each run of files in one folder."""
-        lines: list[tuple[str, list[str]]] = []
-        for file in self.files:
-            folder, _, name = file.removesuffix(".py").rpartition("/")
-            if not lines or lines[-1][0] != folder:
-                lines.append((folder, []))
-            lines[-1][1].append(name)
-        return "\n".join(f"    {folder:22} {', '.join(names)}" for folder, names in lines)
+    def by_file(self) -> dict[str, list[str]]:
+        """Names by file, and files by their first call."""
+        files: dict[str, list[str]] = {}
+        for file, name in self.functions:
+            files.setdefault(file, []).append(name)
+        return files
 
 
 def walk(action: Callable[[], object]) -> Walk:
@@ -80,4 +72,6 @@ def walks() -> tuple[Walk, Walk]:
 
 if __name__ == "__main__":
     quiet_walk, changed_walk = walks()
-    print(f"quiet: {quiet_walk}; one inventory: {changed_walk}\n\n{changed_walk.drawn()}")
+    print(f"quiet: {quiet_walk}; one inventory: {changed_walk}\n")
+    for path, names in changed_walk.by_file().items():
+        print(f"    {path:40} {', '.join(names)}")

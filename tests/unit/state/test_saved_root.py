@@ -166,15 +166,6 @@ def test_a_full_disk_leaves_what_was_saved(
     assert saved_in(tmp_path).view.generations[ROOT] == 2
 
 
-def test_a_document_that_is_gone_is_written_with_the_next_change(
-    tmp_path: Path, saved: SavedRoot
-) -> None:
-    saved.document.path.unlink()
-    saved.save(ROOT, view(2))
-    again = saved_in(tmp_path)
-    assert (again.view.generations[ROOT], again.ledger) == (2, LEDGER)
-
-
 WRITER = """
 import sys
 from dataclasses import replace
