@@ -19,8 +19,8 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.placement import RealPlacement
+from tests.stranger import FakePlacement
 
 ROOT = "00000000-0000-4000-8000-000000000001"
 CHILD = "00000000-0000-4000-8000-000000000002"

@@ -7,9 +7,9 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
-from reportclient.testing.fake_placement import Stranger
 from tests import agents
 from tests.agents import NODE, ROOT, Small
+from tests.stranger import Stranger
 
 SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
 CELL = "cccccccc-0000-4000-8000-000000000001"

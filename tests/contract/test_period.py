@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import (
     NODE,
     OWNER,
@@ -22,6 +21,7 @@ from tests.agents import (
     fails,
     inventory,
 )
+from tests.stranger import FakePlacement
 
 AGG = "aaaaaaaa-0000-4000-8000-000000000001"
 FOREIGN_AGG = "aaaaaaaa-0000-4000-8000-00000000ffff"

@@ -10,9 +10,9 @@ import pytest
 from agent.state.saved_root import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices, fails, inventory
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
+from tests.stranger import FakePlacement
 
 DEVICE = f"{NODE}_dev1"
 CHILD = child_uuid(DEVICE)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     EVERY_ROOT,
     NODE,
@@ -24,6 +23,7 @@ from tests.ownership.world import (
     removes,
     traits,
 )
+from tests.stranger import FakePlacement
 
 
 @pytest.fixture

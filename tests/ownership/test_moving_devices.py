@@ -16,8 +16,8 @@ from drivers.libvirt.tree.reported import (
     child_uuid,
     merge_reports,
 )
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting, settled_host
+from tests.stranger import FakePlacement
 
 OLD, NEW, THIRD = (f"{NODE}_0000:8{n}:00.0" for n in (1, 2, 3))
 CPUS = {"VCPU": {"total": 8}}

@@ -10,9 +10,9 @@ import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.provider_tree import own_key, own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body, Small, both, whole_root
 from tests.ownership.world import Host, fails, pool, settled_host, silent
+from tests.stranger import FakePlacement
 
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
 POOL = "eeeeeeee-0000-4000-8000-000000000001"

@@ -10,7 +10,6 @@ from agent.state.saved_root import root_path
 from drivers.api import ReshapeNeeded
 from reportclient import errors
 from reportclient.apply import FAULTS
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -25,6 +24,7 @@ from tests.ownership.world import (
     settled_host,
     traits,
 )
+from tests.stranger import FakePlacement
 
 POOL = "eeeeeeee-0000-4000-8000-000000000001"
 RACK = "aaaaaaaa-0000-4000-8000-000000000001"

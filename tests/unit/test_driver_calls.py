@@ -18,8 +18,8 @@ from drivers.deadline import Calls, DriverHangs
 from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
 from drivers.loader import class_problem, driver_from
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
+from tests.stranger import FakePlacement
 from tests.unit.test_nodes import OWN, service_of
 from tests.waiting import eventually
 

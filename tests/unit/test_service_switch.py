@@ -17,8 +17,8 @@ from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
 from reportclient.errors import Forbidden, Unreachable
 from reportclient.plan import SetTraits
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Away, Small, inventory
+from tests.stranger import FakePlacement
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 

@@ -10,7 +10,7 @@ from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.observed_tree import read_tree
 from reportclient.reader import provider_by_name
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 
 
