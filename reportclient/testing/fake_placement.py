@@ -50,7 +50,8 @@ class FakePlacement(Endpoints):
         self.store.ignores_case = ignores_case
         self.requests: list[Recorded] = []
         self.microversion = microversion
-        self._failures: list[Failure] = []
+        self.failures: list[Failure] = []
+        """Those of :meth:`fail_next` that have not occurred yet."""
         self._lock = Lock()
 
     # -- for the code under test
@@ -64,10 +65,10 @@ class FakePlacement(Endpoints):
             text = f"{method} {path} needs microversion {version}"
             raise TooOld(text, newest=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
-        failure = next((f for f in self._failures if f.meets(method, path)), None)
+        failure = next((f for f in self.failures if f.meets(method, path)), None)
         if failure is None:
             return self.answer(method, path, json=json, microversion=version)
-        self._failures.remove(failure)
+        self.failures.remove(failure)
         if failure.after:
             self.answer(method, path, json=json, microversion=version)
         raise failure.error
@@ -86,15 +87,7 @@ class FakePlacement(Endpoints):
         ``path`` is a regular expression that is searched for in the path and query.  With
         ``after`` the request is executed first, as if only its reply were lost.
         """
-        self._failures.append(Failure(method, re.compile(path), error, after))
-
-    def forget_failures(self) -> None:
-        """Cancel the failures of :meth:`fail_next` that have not occurred yet."""
-        self._failures.clear()
-
-    @property
-    def unused_failures(self) -> list[Failure]:
-        return list(self._failures)
+        self.failures.append(Failure(method, re.compile(path), error, after))
 
     @property
     def writes(self) -> list[Recorded]:

@@ -407,7 +407,7 @@ def test_a_failure_meets_one_request_and_may_come_after_the_write() -> None:
         ("PUT", of(ROOT, "traits")),
         ("PUT", of(ROOT, "traits")),
     ]
-    assert fake.unused_failures == []
+    assert not fake.failures
 
 
 def test_an_older_fake_refuses_what_needs_a_newer_one() -> None:

@@ -137,7 +137,7 @@ class World:
             method, path, error = REFUSALS[number]
             self.placement.fail_next(method, path, error())
         self.host.period()
-        self.placement.forget_failures()
+        self.placement.failures.clear()
         self.host.period()
         last = self.host.period()
         self._expect(said)

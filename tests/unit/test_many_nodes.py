@@ -271,7 +271,7 @@ def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> 
     reports = service.period(2 * VERIFY)
     assert not any(report.ok for report in reports)
     assert len(placement.since(mark)) <= 2
-    placement.forget_failures()
+    placement.failures.clear()
     assert service.calls(2 * VERIFY) == {"GET required": 1}
 
 
