@@ -292,11 +292,9 @@ class SqlRegistry:
         change = change.ordered_values(*changes, (_ROW.version, version))
         if expected is not None:
             change = change.where(_ROW.version == expected)
-
-        def work(sql: sa.Connection) -> tuple[int, ServiceRecord]:
-            return sql.execute(change).rowcount, self._existing(sql, host)
-
-        changed, record = self._run(work)
+        changed, record = self._run(
+            lambda sql: (sql.execute(change).rowcount, self._existing(sql, host))
+        )
         if not changed:
             raise errors.Changed(
                 f"the record of {host} was changed by another caller: it has version "

@@ -110,11 +110,10 @@ def _text(extension: Extension[Any], origin: str | None, problem: str) -> str:
 
 
 def _extension(name: str, within: float) -> Extension[Any]:
-    def read() -> DriverManager[Any]:
-        return DriverManager(GROUP, name, on_load_failure_callback=_reraise)
-
     try:
-        manager = Calls(within)("import", read)
+        manager: DriverManager[Any] = Calls(within)(
+            "import", lambda: DriverManager(GROUP, name, on_load_failure_callback=_reraise)
+        )
     except DriverNotReady as err:
         raise DriverNotReady(f"driver {name!r} = {installed().get(name)}: {err}") from err
     except DriverError as err:

@@ -26,7 +26,7 @@ from reportclient.http import API, PlacementAPI, token_adapter
 from reportclient.provider_tree import ProviderTree
 from reportclient.root import BulkWrites
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 from tests.waiting import no_pause
 
 if TYPE_CHECKING:

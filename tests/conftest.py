@@ -12,12 +12,12 @@ import pytest
 from hypothesis import settings
 
 from agent.bus import messaging
-from reportclient.testing.fake_placement import FakePlacement
 from tests import profiles
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
+from tests.stranger import FakePlacement
 
 pytest_plugins = ["tests.needs", "tests.sharing", "tests.tiers"]
 

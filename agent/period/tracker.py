@@ -133,11 +133,9 @@ class Tracker:
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
         plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
-
-        def rename(api: Counting) -> Report:
-            return Report(self.node, error=self.root.send(plan, api).stopped_by)
-
-        return self.attempt(now, rename)
+        return self.attempt(
+            now, lambda api: Report(self.node, error=self.root.send(plan, api).stopped_by)
+        )
 
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False

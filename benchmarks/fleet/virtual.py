@@ -17,8 +17,8 @@ from benchmarks.fleet.virtual_time import Scheduler
 from drivers.api import ProviderTree
 from reportclient.errors import PlacementError, Unreachable
 from reportclient.schedule import AUDIT_EVERY, PERIOD, VERIFY_EVERY, doubled
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Small, child_uuid
+from tests.stranger import FakePlacement
 
 QUIET = 600.0
 """Seconds before the change."""

@@ -3,9 +3,9 @@
 import pytest
 
 from reportclient.client import Client
-from reportclient.testing.fake_placement import FakePlacement
 from tests.contract.world import World, host
 from tests.servers.placement import RealPlacement
+from tests.stranger import FakePlacement
 
 
 @pytest.fixture

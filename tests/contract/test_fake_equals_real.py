@@ -19,8 +19,8 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.placement import RealPlacement
+from tests.stranger import FakePlacement
 
 ROOT = "00000000-0000-4000-8000-000000000001"
 CHILD = "00000000-0000-4000-8000-000000000002"
@@ -399,7 +399,7 @@ def test_a_failure_meets_one_request_and_may_come_after_the_write() -> None:
     assert fake.request(step[0], step[1], json=step[2])["resource_provider_generation"] == 2
     parts = ("aggregates", "traits", "traits")
     assert [(r.method, r.path) for r in fake.writes] == [("PUT", of(ROOT, part)) for part in parts]
-    assert fake.unused_failures == []
+    assert not fake.failures
 
 
 def test_an_older_fake_refuses_what_needs_a_newer_one() -> None:

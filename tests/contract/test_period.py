@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverNotReady
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import (
     NODE,
     OWNER,
@@ -20,6 +19,7 @@ from tests.agents import (
     fails,
     inventory,
 )
+from tests.stranger import FakePlacement
 
 AGG = "aaaaaaaa-0000-4000-8000-000000000001"
 FOREIGN_AGG = "aaaaaaaa-0000-4000-8000-00000000ffff"

@@ -11,7 +11,6 @@ from agent.period.attach import RootAwaited
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient.errors import Conflict, Rejected, Unreachable
 from reportclient.plan import Reshape, SetTraits
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import (
     NODE,
     OWNER,
@@ -28,6 +27,7 @@ from tests.agents import (
 from tests.ownership.test_attach import AGGREGATE, cards, own_root
 from tests.ownership.test_attach import Agent as AttachedAgent
 from tests.ownership.world import AUDIT, SOON, child, pool
+from tests.stranger import FakePlacement
 
 POOL, GUEST_CLASS = "eeeeeeee-0000-4000-8000-000000000001", "VGPU"
 CONTESTED = "HW_CPU_X86_AVX"

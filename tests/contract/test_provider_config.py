@@ -9,9 +9,9 @@ import pytest
 from agent.state.saved_root import root_path
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices, fails, inventory
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
+from tests.stranger import FakePlacement
 
 DEVICE = f"{NODE}_dev1"
 CHILD = child_uuid(DEVICE)
@@ -312,7 +312,7 @@ def test_a_new_node_makes_nobody_be_called_absent_again(
     fake_placement.fail_next("GET", path, Unreachable("not now"))
     host.periods()
     host.settle()
-    assert fake_placement.unused_failures == []
+    assert not fake_placement.failures
     assert caplog.text.count("no provider has the name nobody") == 1
 
 

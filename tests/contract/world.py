@@ -16,9 +16,9 @@ from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement, Stranger
 from reportclient.view import View
 from tests.servers.placement import RealPlacement
+from tests.stranger import FakePlacement, Stranger
 
 ROOT = "00000000-0000-4000-8000-000000000001"
 CHILD = "00000000-0000-4000-8000-000000000002"

@@ -11,8 +11,8 @@ from reportclient import errors
 from reportclient.apply import Outcome, apply
 from reportclient.diff import diff
 from reportclient.reader import refresh
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 HOST = "c0ffee00-0000-4000-8000-000000000001"
 

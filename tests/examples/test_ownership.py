@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -18,6 +17,7 @@ from tests.ownership.world import (
     inventory,
     removes,
 )
+from tests.stranger import FakePlacement
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from reportclient import errors
 from reportclient.reader import provider_by_name, refresh, with_lone_root
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 HOST = "c0ffee00-0000-4000-8000-000000000001"
 CARD = "c0ffee00-0000-4000-8000-000000000002"

@@ -15,8 +15,8 @@ from agent.service import Service
 from drivers.errors import DriverError, DriverNotReady, ReshapeNeeded
 from reportclient.client import Client
 from reportclient.errors import Conflict, PlacementError, ServerFault, Unreachable
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body, Small, inventory
+from tests.stranger import FakePlacement
 
 REPOSITORY = str(Path(__file__).resolve().parents[2])
 

@@ -8,9 +8,9 @@ from typing import Any
 from agent.period.traits import tag_of
 from agent.reporting.reports import Report
 from drivers.api import ComputeDriver
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import OWNER, ROOT, Agent
 from tests.servers.placement import RealPlacement
+from tests.stranger import FakePlacement
 
 HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
 

@@ -56,7 +56,7 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from drivers.api import ComputeDriver, DriverContext, ReshapeFailed, ReshapeNeeded
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 
 NODE, UUID = "compute1", "c0ffee00-0000-4000-8000-00000000000a"
 PERIODS = 3

@@ -15,9 +15,9 @@ import pytest
 from driverkit.contract import DriverContract
 from driverkit.evidence import is_unique
 from driverkit.host import context, starting
-from reportclient.testing.fake_placement import FakePlacement
 from tests.kit.bad import BAD, Bad
 from tests.kit.good import Backend, GoodDriver, old_shape
+from tests.stranger import FakePlacement
 
 SOON = "[compute]\ndriver_timeout = 3\n"
 

@@ -15,9 +15,9 @@ from driverkit.contract import DriverContract
 from driverkit.host import starting
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from reportclient.live_provider import OF_THE_TREE, LiveProvider
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small
 from tests.servers.reference import REPOSITORY, reference_python
+from tests.stranger import FakePlacement
 
 ROOT_UUID = "c0ffee00-0000-4000-8000-00000000000a"
 ROOT = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 50}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from drivers.libvirt.tree.reported import child_uuid
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, OWNER, ROOT, Host, both, child, inventory, own, removes
+from tests.stranger import FakePlacement
 
 REPORTS = both(inventory(VCPU=8), child("card", VGPU=2))
 CARD = own("card")

@@ -9,10 +9,10 @@ import pytest
 
 from agent.state.saved_root import SavedRoot
 from reportclient.provider_tree import own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 from tests import agents
 from tests.agents import Small
+from tests.stranger import FakePlacement
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     EVERY_ROOT,
     NODE,
@@ -19,6 +18,7 @@ from tests.ownership.world import (
     removes,
     traits,
 )
+from tests.stranger import FakePlacement
 
 BAD = "- identification: {uuid: $COMPUTE_NODE}\n  inventories: 7\n"
 

@@ -20,8 +20,8 @@ from reportclient.errors import Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
+from tests.stranger import FakePlacement
 
 CARD = own_uuid(THEIRS, "card0")
 FULL = {"FPGA": Inventory(1)}

@@ -9,8 +9,8 @@ import pytest
 
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import SOON, Host, both, child, inventory, settled_host
+from tests.stranger import FakePlacement
 
 
 @pytest.fixture

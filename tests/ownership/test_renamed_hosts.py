@@ -14,9 +14,9 @@ from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
 from reportclient.errors import Unreachable
 from reportclient.provider_tree import own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body
 from tests.ownership.world import Host, entry
+from tests.stranger import FakePlacement
 
 FULL = f"{NODE}.example.org"
 CLASS = "CUSTOM_CARD"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -23,6 +22,7 @@ from tests.ownership.world import (
     settled_host,
     traits,
 )
+from tests.stranger import FakePlacement
 
 RACK = "aaaaaaaa-0000-4000-8000-000000000001"
 OTHER_RACK = "aaaaaaaa-0000-4000-8000-000000000002"

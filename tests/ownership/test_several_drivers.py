@@ -11,7 +11,6 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Body, Small, both, whole_root
 from tests.ownership.world import (
     SOON,
@@ -26,6 +25,7 @@ from tests.ownership.world import (
     silent,
     traits,
 )
+from tests.stranger import FakePlacement
 
 RACK, ROW = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
 THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"

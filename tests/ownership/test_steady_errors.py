@@ -13,7 +13,6 @@ import pytest
 
 from reportclient import errors
 from reportclient.client import Client
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -25,6 +24,7 @@ from tests.ownership.world import (
     settled_host,
     traits,
 )
+from tests.stranger import FakePlacement
 
 PERIOD = 60.0
 CHILDREN = [f"child{n}" for n in range(6)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, Host, both, child, inventory, removes, settled_host
+from tests.stranger import FakePlacement
 
 CELL, CARD = "cell", "card"
 WITH_CARD = both(inventory(VCPU=8), child(CELL, CUSTOM_CACHE=4), child(CARD, parent=CELL, VGPU=4))

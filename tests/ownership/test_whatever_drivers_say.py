@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from drivers.api import DriverNotReady
 from reportclient import errors
-from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, Host
 from tests.profiles import examples
+from tests.stranger import FakePlacement
 
 DRIVERS = ("a", "b", "c")
 CLASSES = ("VCPU", "FPGA", "PGPU")
@@ -137,7 +137,7 @@ class World:
             method, path, error = REFUSALS[number]
             self.placement.fail_next(method, path, error())
         self.host.period()
-        self.placement.forget_failures()
+        self.placement.failures.clear()
         self.host.period()
         last = self.host.period()
         self._expect(said)

@@ -16,7 +16,6 @@ from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
 from reportclient.provider_tree import own_uuid
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE as NODE
 from tests.agents import OWNER as OWNER
 from tests.agents import ROOT as ROOT
@@ -25,6 +24,7 @@ from tests.agents import both as both
 from tests.integration.provider_hosts import EVERY_ROOT as EVERY_ROOT
 from tests.integration.provider_hosts import HEAD
 from tests.integration.provider_hosts import entry as entry
+from tests.stranger import FakePlacement
 
 AUDIT = 86400.0
 SOON = 60.0

@@ -11,9 +11,9 @@ from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 from tests.property import strategies as ours
+from tests.stranger import FakePlacement
 
 one_tree = ours.edited_snapshots(one_tree=True)
 

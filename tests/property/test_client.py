@@ -15,10 +15,10 @@ from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement, Stranger
 from tests.profiles import examples
 from tests.property import strategies as ours
 from tests.property.test_apply_on_fake import in_placement, seeded
+from tests.stranger import FakePlacement, Stranger
 
 THEIRS, BELOW = ours.UUIDS[5:]
 NO_WAIT = Times(pause=lambda seconds: None)

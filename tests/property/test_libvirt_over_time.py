@@ -11,10 +11,10 @@ from collections import Counter
 
 import pytest
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
 from tests.hosts import FakeHost
 from tests.profiles import examples
+from tests.stranger import FakePlacement
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, capabilities, cell

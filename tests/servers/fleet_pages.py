@@ -23,8 +23,8 @@ from compute_registry.page.trees import PlacementReads
 from compute_registry.web import registry_app
 from reportclient import observed_tree
 from reportclient.model import SHARES_VIA_AGGREGATE
-from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.browser import Browser
+from tests.stranger import FakePlacement
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "registry"
 HOSTS = 40

@@ -17,9 +17,9 @@ from typing import Any
 
 from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient.replies import answer
-from reportclient.testing.fake_placement import Stranger
 from tests.servers.ports import free_port
 from tests.servers.request_log import FILE_NAME
+from tests.stranger import Stranger
 
 # Children before parents, by the foreign keys.
 TABLES = (

@@ -10,8 +10,8 @@ import pytest
 from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.errors import DriverFault
 from reportclient.errors import Conflict
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import OWNER, ROOT, Agent, Small
+from tests.stranger import FakePlacement
 
 CLASS = "CUSTOM_LOCAL_DISK"
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"

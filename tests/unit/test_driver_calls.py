@@ -14,8 +14,8 @@ from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
 from drivers.deadline import Calls
 from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
+from tests.stranger import FakePlacement
 from tests.unit.test_nodes import OWN, service_of
 from tests.waiting import eventually
 

@@ -19,7 +19,7 @@ LINES = {
     "agent/ownership": 1_222,
     "agent/period": 1_011,
     "agent/provider_config": 528,
-    "agent/registry": 1_200,
+    "agent/registry": 1_184,
     "agent/reporting": 1_155,
     "agent/state": 680,
     "agent/switching": 1_173,
@@ -28,7 +28,7 @@ LINES = {
     "driverkit": 1_797,
     "drivers": 2_302,
     "drivers/libvirt": 5_347,
-    "reportclient": 7_479,
+    "reportclient": 7_350,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -18,8 +18,8 @@ from drivers.loader import driver_from
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import OWNER, Agent
+from tests.stranger import FakePlacement
 
 ROOT = "11111111-1111-4111-8111-111111111111"
 RESOURCES = {

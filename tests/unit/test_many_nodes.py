@@ -15,11 +15,11 @@ from agent.provider_config.files import ProviderFiles
 from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 from tests.agents import Agent, Placement, door_to
 from tests.full_disk import full_disk
 from tests.ownership.world import Door
+from tests.stranger import FakePlacement
 from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
@@ -269,7 +269,7 @@ def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> 
     reports = service.period(2 * VERIFY)
     assert not any(report.ok for report in reports)
     assert len(placement.since(mark)) <= 2
-    placement.forget_failures()
+    placement.failures.clear()
     assert service.calls(2 * VERIFY) == {"GET required": 1}
 
 

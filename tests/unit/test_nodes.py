@@ -27,9 +27,9 @@ from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
 from drivers.api import ComputeDriver
 from drivers.errors import DriverError, DriverNotReady
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Idle
 from tests.full_disk import full_disk
+from tests.stranger import FakePlacement
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())

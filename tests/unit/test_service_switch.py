@@ -19,8 +19,8 @@ from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
 from reportclient.errors import Forbidden, Unreachable
 from reportclient.plan import SetTraits
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import NODE, ROOT, Agent, Away, Idle, Small, inventory
+from tests.stranger import FakePlacement
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 

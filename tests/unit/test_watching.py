@@ -13,8 +13,8 @@ from agent.loop import Loop
 from agent.switching.hypervisor import Hypervisor
 from drivers.api import Notify
 from drivers.loader import LoadedDriver
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Idle
+from tests.stranger import FakePlacement
 
 
 class Watching(Idle):

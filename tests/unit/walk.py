@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, inventory
+from tests.stranger import FakePlacement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("agent", "drivers", "reportclient")

@@ -12,9 +12,9 @@ from agent.ownership.settle import settle
 from agent.ownership.statement import driver_statements
 from agent.period.ask import LastResults
 from reportclient.provider_tree import ProviderTree
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, devices
 from tests.ownership.rules.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
+from tests.stranger import FakePlacement
 
 FULL = there(root(), device(8, "CUSTOM_A"))
 LEDGER: Ledger = kept()

@@ -9,8 +9,8 @@ from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.plan import Plan, with_bulk_writes
 from reportclient.reader import refresh
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE, uuid_of
 
 ROOT = uuid_of("host1")

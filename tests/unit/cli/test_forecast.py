@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from computectl.reading.forecast import forecast_root
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Idle
 from tests.integration.agent_host import AgentHost
 from tests.kit.installed import SETS_ALL_TRAITS, install
+from tests.stranger import FakePlacement
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 

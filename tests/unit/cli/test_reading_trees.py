@@ -9,7 +9,7 @@ from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.observed_tree import read_tree
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 
 

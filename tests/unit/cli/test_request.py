@@ -15,7 +15,7 @@ from computectl.asking.request import (
 from computectl.shared.errors import CommandError
 from drivers.errors import BadFile
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 
 TREE = "00000000-0000-4000-8000-000000000001"
 AGG = "00000000-0000-4000-8000-0000000000a1"

@@ -15,8 +15,8 @@ from computectl.retire import Retired, planned_of, released, removed
 from reportclient.errors import ServerFault, Unreachable
 from reportclient.http import API
 from reportclient.provider_tree import ProviderTree
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import ROOT, Agent, Small
+from tests.stranger import FakePlacement
 
 AT_ONCE = {"verify_every": 0.0, "remove_child_after": 0.0}
 """As with --nova-stopped."""

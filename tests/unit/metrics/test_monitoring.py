@@ -25,9 +25,9 @@ from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, Unreachable
 from reportclient.plan import SetTraits
-from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent, Small, devices, inventory
 from tests.servers.ports import free_port
+from tests.stranger import FakePlacement
 from tests.waiting import eventually
 
 RULES = Path(__file__).parents[3] / "etc" / "monitoring" / "compute-agent.rules.yml"

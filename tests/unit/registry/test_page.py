@@ -34,7 +34,7 @@ from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree, Usage
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE, uuid_of
 from tests.unit.registry.fakes import SEEN, OneRecord, record
 

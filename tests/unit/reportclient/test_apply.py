@@ -35,8 +35,8 @@ from reportclient.plan import (
     UpdateProvider,
 )
 from reportclient.reader import refresh
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 ROOT, CHILD, BELOW, OTHER, CONSUMER = (
     f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(5)

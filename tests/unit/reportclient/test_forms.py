@@ -33,8 +33,8 @@ from reportclient.reader import allocations_of, consumers_of, part_of, provider_
 from reportclient.root import Root
 from reportclient.saved_view import FileStore, UnusableView, load_view, sealed, unsealed
 from reportclient.schedule import Times
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 ROOT, CHILD, NEW, CONSUMER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in range(1, 5))
 LISTING = f"/resource_providers?in_tree={ROOT}"

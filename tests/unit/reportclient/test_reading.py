@@ -9,8 +9,8 @@ import pytest
 
 from reportclient.errors import NotFound, Rejected, Unreachable
 from reportclient.reader import URL_BYTES, refresh, with_lone_root
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 HOST, CARD, POOL, DISK, PORT = (
     f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(1, 6)

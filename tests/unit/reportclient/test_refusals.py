@@ -35,8 +35,8 @@ from reportclient.refusals import (
 )
 from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 ROOT, CARD, BELOW = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(3))
 TRAITS, OTHER = SetTraits(ROOT, frozenset({"HW_A"})), SetTraits(CARD, frozenset())

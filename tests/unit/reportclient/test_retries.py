@@ -7,7 +7,7 @@ import pytest
 from reportclient.errors import Conflict
 from reportclient.root import ATTEMPTS, FIRST_PAUSE, Root
 from reportclient.schedule import Times
-from reportclient.testing.fake_placement import FakePlacement
+from tests.stranger import FakePlacement
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 

@@ -13,8 +13,8 @@ from reportclient.names import Names
 from reportclient.root import Root
 from reportclient.saved_view import FileStore, UnusableView, dump_view, load_view
 from reportclient.snapshot import Snapshot
-from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
+from tests.stranger import FakePlacement
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 CHILD = "c0ffee00-0000-4000-8000-000000000002"
