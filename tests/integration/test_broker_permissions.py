@@ -46,7 +46,7 @@ def url(broker: RabbitMQ, user: str) -> str:
     return f"rabbit://{user}:secret@127.0.0.1:{broker.port}/"
 
 
-def test_with_the_documented_users_all_works_and_no_host_switches_or_records_another(
+def test_with_the_documented_users_no_host_switches_or_records_another(
     broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
     buses = {

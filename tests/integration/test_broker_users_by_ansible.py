@@ -50,7 +50,7 @@ def broker_user(monkeypatch: pytest.MonkeyPatch) -> Any:
     return load_module("broker_user", monkeypatch)
 
 
-def test_a_user_is_created_once_mended_where_it_differs_and_only_compared_in_check_mode(
+def test_a_user_is_created_and_mended_and_only_compared_in_check_mode(
     broker: RabbitMQ, broker_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, vhost = "agent-host.1", "fleet"

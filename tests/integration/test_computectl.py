@@ -147,7 +147,7 @@ def test_another_hosts_tree_is_drawn_without_a_compute_id(
     assert not host.compute_id.exists()
 
 
-def test_every_root_of_a_host_with_many_nodes_is_drawn_without_asking_the_driver(
+def test_every_root_of_a_host_is_drawn_without_asking_the_driver(
     host: Here,
 ) -> None:
     host.report("nodes: {n1: {inventory: {VCPU: 1}}, n2: {inventory: {VCPU: 2}}}")
@@ -306,7 +306,7 @@ def test_a_problem_is_told_and_the_rest_is_planned(host: Here) -> None:
     assert "create root provider host1" in said.out
 
 
-def test_a_name_that_another_provider_has_is_told_before_the_agent_runs_into_it(
+def test_a_plan_names_another_provider_with_the_name_of_the_root(
     host: Here, placement: RealPlacement
 ) -> None:
     uuid = placement.stranger.create_provider("host1")

@@ -88,9 +88,7 @@ def test_programs_get_the_paths(author: Author, followed) -> None:
     assert "class MyGpusDriver(DeviceDriver)" in driver and "@" not in driver.replace("@c", "")
 
 
-def test_a_new_driver_with_a_reshape_shows_one_with_the_commands_that_it_names(
-    author: Author, followed
-) -> None:
+def test_the_commands_of_a_new_reshape_driver_show_a_reshape(author: Author, followed) -> None:
     said = author.run("computectl driver new cards --kind reshape --directory cards")
     named = [line.strip().partition("    #")[0] for line in said.partition("Next:")[2].splitlines()]
     go, install, _, before, after = filter(None, named)

@@ -79,7 +79,7 @@ def one_worker_remains() -> None:
     eventually(lambda: workers() == 1)
 
 
-def test_hung_within_a_call_and_running_again_then_killed_and_started_again(libvirtd, driver):
+def test_a_daemon_that_hung_or_was_killed_is_used_again(libvirtd, driver):
     libvirtd.sigstop()
     assert libvirtd.uri in failure(driver)
     later = [failure(driver) for _ in range(20)]
@@ -103,7 +103,7 @@ def test_hung_within_a_call_and_running_again_then_killed_and_started_again(libv
     libvirtd.sigcont()
 
 
-def test_hung_or_not_started_before_the_first_connection(libvirtd, cold):
+def test_a_daemon_that_hangs_or_is_down_before_the_first_connection(libvirtd, cold):
     libvirtd.sigstop()
     assert "connection" in failure(cold)
     assert "still waiting" in failure(cold)

@@ -67,7 +67,7 @@ def parents(host):
 # -- devices
 
 
-def test_a_device_in_use_that_is_unplugged_is_held_and_everything_else_goes_on(host):
+def test_a_device_in_use_that_is_unplugged_is_drained(host):
     host.binding.answers["getDomainCapabilities"] = sev(0, 0, "no")
     plug(host, *map(pci, DISKS))
     agent = host.reported(DEVICES)
@@ -92,7 +92,7 @@ def test_a_device_in_use_that_is_unplugged_is_held_and_everything_else_goes_on(h
 # -- cells and devices
 
 
-def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_and_off(host):
+def test_devices_and_their_guests_follow_the_cells_on_and_off(host):
     host.reported(DEVICES)
     flat = parents(host)
     assert set(flat.values()) == {None, NODE}
@@ -226,7 +226,7 @@ def novas(host, name, inventory, *traits):
     return uuid
 
 
-def test_what_nova_reported_goes_with_the_device_and_is_drained_while_it_is_used(host):
+def test_a_device_reported_by_nova_is_drained_and_removed(host):
     host.reported("")
     one = {NVME: {"total": 1, "max_unit": 1}}
     novas(host, on("0000:99:00.0"), one, MARK)

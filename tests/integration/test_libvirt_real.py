@@ -179,7 +179,7 @@ def test_the_daemon_and_what_it_started_are_gone_after_stop():
     assert not [line for line in commands if directory.encode() in line]
 
 
-def test_a_folder_whose_socket_path_would_be_too_long_is_refused_with_the_reason(tmp_path):
+def test_a_folder_whose_socket_path_is_too_long_is_refused(tmp_path):
     deep = tmp_path / ("x" * 100)
     found = subprocess.run([str(SCRIPT), str(deep)], capture_output=True, text=True, check=False)
     assert found.returncode == 1
