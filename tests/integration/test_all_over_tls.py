@@ -154,7 +154,7 @@ def move_identity(keystone: Keystone) -> None:
         keystone.admin.patch(f"{here}/{each['id']}", json=moved)
 
 
-def test_a_host_is_reported_switched_and_outlives_its_token_and_nothing_secret_is_written(
+def test_a_host_is_reported_and_switched_and_no_secret_is_written(
     cloud: Cloud,
 ) -> None:
     agent, keystone = cloud.agent, cloud.keystone

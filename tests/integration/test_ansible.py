@@ -184,7 +184,7 @@ def unchanged(recap: dict[str, dict[str, int]]) -> bool:
 
 
 @pytest.mark.timeout(3600)
-def test_a_site_is_installed_once_changed_as_the_option_needs_and_handed_back(
+def test_a_site_is_installed_changed_and_handed_back(
     site: Site, placement_server: RealPlacement
 ) -> None:
     """In one test, since each step begins where the one before ended."""

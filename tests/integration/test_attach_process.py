@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from reportclient.provider_tree import own_uuid
-from tests.servers.agent import REPOSITORY, AgentProcess
+from tests.integration.agent_host import Here
+from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 
 ROOT = "c0ffee00-0000-4000-8000-00000000000a"
@@ -18,29 +16,17 @@ SCRIPT = (
 )
 
 
-def computectl(agent: AgentProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            *(sys.executable, "-c", "from computectl.app import main; main()"),
-            *("--config-file", str(agent.config), *arguments),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
-
-
 def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     placement: RealPlacement, tmp_path: Path
 ) -> None:
     agent = AgentProcess(tmp_path, placement.url, SCRIPT)
     agent.options += "transport_url = kombu+memory://\n[compute]\nroot_provider = attach\n"
     agent.write()
-    waiting = computectl(agent, "plan")
-    assert waiting.returncode == 1
-    assert "waiting for the root provider testhost" in waiting.stderr
-    assert "no root of this host is known" in computectl(agent, "tree").stderr
+    host = Here(tmp_path, placement.url, host="testhost")  # whose configuration is the agent's
+    waiting = host.ctl("plan")
+    assert waiting.code == 1
+    assert "waiting for the root provider testhost" in waiting.err
+    assert "no root of this host is known" in host.ctl("tree").err
     with agent:
         agent.until_logged("waiting for the root provider testhost")
         placement.stranger.create_provider("testhost", ROOT)
@@ -53,7 +39,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert placement.stranger.traits(ROOT) == {"CUSTOM_HAS_CARDS"}
     assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 8
     assert "Serving RPC calls" not in agent.log
-    status = " ".join(computectl(agent, "status").stdout.split())
+    status = host.ctl("status").text
     assert (
         "service: attach mode: the owner of the root provider enables and disables this host"
         in status
@@ -62,11 +48,10 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     quiet = agent.once()
     assert quiet.returncode == 0, quiet.stderr
     assert "calls to Placement" not in quiet.stderr
-    assert computectl(agent, "plan").returncode == 0
+    assert host.ctl("plan").code == 0
     agent.script = SCRIPT.replace("FPGA: 2", "FPGA: 3")
     agent.write()
-    foreseen = computectl(agent, "plan")
-    assert "total 2 → 3" in foreseen.stdout, "plan knows which providers the agent made"
+    assert "total 2 → 3" in host.ctl("plan").out, "plan knows which providers the agent made"
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3
-    assert "testhost_card0" in computectl(agent, "tree").stdout
+    assert "testhost_card0" in host.ctl("tree").out

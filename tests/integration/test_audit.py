@@ -143,9 +143,7 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
     }
 
 
-def test_what_is_offered_without_a_host_and_names_that_nothing_has_are_found(
-    host, registry, placement
-) -> None:
+def test_inventory_without_a_host_and_unused_names_are_found(host, registry, placement) -> None:
     registry.heartbeat(checks.Report("fine", "a", "6.5", [fine := root(placement, "fine", NODE)]))
     given_up = root(placement, "given-up", NODE)
     card = placement.stranger.create_child(given_up, "card")
@@ -231,9 +229,7 @@ def test_without_placement_nothing_can_be_told(tmp_path) -> None:
 # -- one host
 
 
-def test_a_host_that_has_just_reported_is_well_by_one_call_and_one_for_each_provider(
-    reported, placement
-) -> None:
+def test_a_host_that_has_just_reported_passes_with_few_calls(reported, placement) -> None:
     mark = placement.mark()
     said = reported.ctl("audit")
     assert (said.code, said.err) == (0, ""), said
@@ -251,9 +247,7 @@ def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) 
     assert (said.code, said.err) == (0, ""), said
 
 
-def test_the_uuid_that_a_host_had_before_an_adoption_is_no_root_that_is_missed(
-    host, registry, placement
-) -> None:
+def test_the_uuid_before_an_adoption_is_not_a_missing_root(host, registry, placement) -> None:
     known = root(placement, "host1", NODE)
     host.script("nodes: {host1: {inventory: {VCPU: 4}}}\n")
     assert host.agent().code == 1, "another UUID has its name"

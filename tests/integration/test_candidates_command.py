@@ -66,9 +66,7 @@ def test_a_long_answer_is_cut_for_people_and_whole_for_programs(ctl: Here) -> No
     ("words", "calls"),
     [
         (("-f", "json"), 2),
-        (("-f", "csv"), 2),
         (("-f", "value", "-c", "candidate", "-c", "host_uuid", "-c", "resources"), 1),
-        (("-f", "csv", "-c", "host"), 2),
     ],
 )
 def test_names_take_one_listing_and_none_where_none_is_shown(
@@ -83,16 +81,11 @@ def test_names_take_one_listing_and_none_where_none_is_shown(
     ("words", "meant"),
     [
         ("candidates --resources1 VCPU=1", "is --resources meant?"),
-        ("candidates --resource=VCPU=1", "is --resources=VCPU=1 meant?"),
-        ("candidates --resources VCPU=1 --required-1", "--required-1: expected one argument"),
         ("candidates --group 1 --required HW_CPU_X86_AVX", "--required-1 TRAITS"),
         (f"candidates --resources VCPU=1 --member-of {uuid(1)},{uuid(2)}", f"in:{uuid(1)},"),
-        ("candidates --member_of x", "--member-of"),
         ("candidates --resources VCPU=1 --explan", "--explain"),
         ("candidates --resources VCPU=1 host1", "unexpected argument host1"),
-        ("candidates --resources VCPU=1 --limit many", "limit=many: not a whole number"),
         ("candidates --resources VCPU=1 -f jsn", "json"),
-        ("tree --trais", "--traits"),
         ("service show", "HOST"),
         ("--config-fil x tree", "--config-file"),
     ],
@@ -107,10 +100,8 @@ def test_a_wrong_option_is_one_line_with_the_spelling_that_was_meant(
     "words",
     [
         f"candidates --resources VCPU=1 --in-tree {host(1)} --in-tree {host(2)}",
-        f"candidates --resources-1 VCPU=1 --in-tree-1 {host(1)} --in-tree-1 {host(2)}",
         "candidates --query resources=VCPU:1 --query resources=VCPU:2",
         "candidates --resources VCPU=1 --limit 1 --limit 2",
-        "candidates --resources VCPU=1 --group-policy none --group-policy isolate",
     ],
 )
 def test_what_can_be_said_once_is_not_said_twice(ctl: Here, words: str) -> None:
@@ -163,12 +154,10 @@ def test_disabled_hosts_that_are_asked_for_are_no_constraint(ctl: Here) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--resources VCPU=0", "400 The server could not comply"),
         ("--resources VCPU=0", "Requested resource VCPU requires amount >= 1. Got: 0."),
         ("--resources VCPU=1 --query resources=VCPU:1", "--query and --resources"),
         ("--required-A X --query resources=VCPU:1", "--query and --required-A"),
         ("--file /nonexistent/request.yaml", "/nonexistent/request.yaml: No such file"),
-        ("--file /dev/null", "/dev/null:1: the file is empty; correct the file"),
         ("--resources VCPU=1 --required CUSTOM_PHYSNET_00", "is CUSTOM_PHYSNET_0 meant?"),
         ("--resources VCPU=1 --in-tree nobody", "nobody"),
         ("--resources VCPU=1 --required COMPUTE_STATUS_DISABLED", "--include-disabled"),

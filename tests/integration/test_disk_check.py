@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from agent.state.saved_root import root_path
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
@@ -14,9 +12,8 @@ from tests.servers.placement import RealPlacement
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 8}}}"
 
 
-@pytest.mark.parametrize("name", ["root", "service.json", "provider-config.json"])
 def test_a_directory_in_the_place_of_a_file_is_named(
-    placement: RealPlacement, tmp_path: Path, name: str
+    placement: RealPlacement, tmp_path: Path
 ) -> None:
     host = AgentHost(tmp_path, placement.url)
     files = tmp_path / "files"
@@ -24,14 +21,16 @@ def test_a_directory_in_the_place_of_a_file_is_named(
     host.configure(more=f"[compute]\nprovider_config_location = {files}\n")
     host.report(SCRIPT)
     state = host.compute_id.parent
-    name = root_path(state, host.compute_id.read_text().strip()).name if name == "root" else name
-    (state / name).unlink(missing_ok=True)
-    (state / name).mkdir()
+    root = root_path(state, host.compute_id.read_text().strip())
     (files / "a.yaml").write_text(
         "meta: {schema_version: '1.0'}\nproviders:\n- identification: {uuid: $COMPUTE_NODE}\n"
         "  traits: {additional: [CUSTOM_A]}\n"
     )
     host.script("nodes: {host1: {inventory: {VCPU: 9}}, host2: {inventory: {VCPU: 1}}}")
-    host.agent()
-    checks = json.loads((state / "status.json").read_text())["checks"]
-    assert any(str(state / name) in json.dumps(check) for check in checks), checks
+    for path in (root, state / "service.json", state / "provider-config.json"):
+        path.unlink(missing_ok=True)
+        path.mkdir()
+        host.agent()
+        checks = json.loads((state / "status.json").read_text())["checks"]
+        assert any(str(path) in json.dumps(check) for check in checks), checks
+        path.rmdir()

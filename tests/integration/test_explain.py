@@ -46,13 +46,10 @@ def row(query: str, constraint: str, api: PlacementAPI) -> Explained:
 FIRST = {
     "resources=VCPU:1": {ENABLED: DISABLED},
     "resources=VCPU:249": {"resources=VCPU:249": 200},
-    "resources=DISK_GB:5,VCPU:249": {"resources=VCPU:249": 200},
     "resources=DISK_GB:2000000,VCPU:1": {"resources=DISK_GB:2000000": 200},
     "resources=VCPU:1,VGPU:1": {"resources=VGPU:1": 200},
     "resources=DISK_GB:5,VCPU:1&required=CUSTOM_PHYSNET_0": {"required=CUSTOM_PHYSNET_0": 200},
-    "resources=VCPU:1&root_required=CUSTOM_PHYSNET_0": {"root_required=CUSTOM_PHYSNET_0": 200},
     "resources=VCPU:1&required=!HW_CPU_X86_AVX2": {"required=!HW_CPU_X86_AVX2": 200},
-    f"resources=VCPU:1&in_tree={uuid(7)}": {f"in_tree={uuid(7)}": 199},
     f"resources=VCPU:1&in_tree={uuid(199)}": {f"in_tree={uuid(199)}": 199, ENABLED: 1},
     f"resources=VCPU:249&member_of={NOBODYS}": {"resources=VCPU:249": 200},
     f"{ONE_CARD}&group_policy=isolate": {"group_policy=isolate": 200},
@@ -73,9 +70,7 @@ def test_each_host_is_counted_by_the_first_constraint(query: str, api: Placement
     ("query", "constraint", "hosts"),
     [
         ("resources=VCPU:249,MEMORY_MB:1024", "resources=VCPU:249", 198),
-        ("resources=VCPU:249,MEMORY_MB:1024", "resources=MEMORY_MB:1024", 0),
         ("resources=VCPU:1&required=HW_CPU_X86_AVX512F", "required=HW_CPU_X86_AVX512F", 198),
-        ("resources=VCPU:1", ENABLED, 200),
         (f"{ONE_CARD}&group_policy=isolate", "group_policy=isolate", 198),
         (ONE_TREE, "same_subtree=_A,_B", 198),
         (f"resources=VCPU:1&in_tree={uuid(199)}", ENABLED, 1),
@@ -95,7 +90,6 @@ def test_the_hosts_without_a_constraint_are_counted(
         ("resources=VCPU:249", "resources=VCPU:249", 248),
         ("resources=VCPU:1,VGPU:1", "resources=VGPU:1", 0),
         ("resources=VCPU:1,DISK_GB:2000000", "resources=DISK_GB:2000000", 1048576),
-        ("resources=VCPU:1&root_required=CUSTOM_PHYSNET_0", "resources=VCPU:1", 248),
         ("resources=SRIOV_NET_VF:1,VCPU:1&required=CUSTOM_PHYSNET_0", "resources=VCPU:1", 248),
         ("resources=VCPU:1&required=!HW_CPU_X86_AVX2", "resources=VCPU:1", 0),
         (
@@ -103,7 +97,6 @@ def test_the_hosts_without_a_constraint_are_counted(
             "resources_N=SRIOV_NET_VF:99",
             16,
         ),
-        ("resources_N=SRIOV_NET_VF:1&required_N=HW_CPU_X86_AVX2", "resources_N=SRIOV_NET_VF:1", 0),
     ],
 )
 def test_the_largest_amount_is_one_that_a_provider_gives(
@@ -120,10 +113,8 @@ def test_the_largest_amount_is_one_that_a_provider_gives(
     ("units", "largest"),
     [
         ({}, 90),
-        ({"min_unit": 8}, 90),
         ({"min_unit": 16, "step_size": 16}, 80),
         ({"max_unit": 16, "step_size": 16}, 16),
-        ({"max_unit": 80, "step_size": 3}, 78),
         ({"min_unit": 60, "step_size": 60}, 60),
         ({"min_unit": 100}, 0),
     ],

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.registry.checks import StatusChange
 from tests.integration.switched import (
     has_trait,
     is_known,
     options,
     record_of,
-    registry_of,
     root_of,
     status_of,
 )
@@ -55,22 +53,6 @@ def agent(tmp_path: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd):
         yield agent
 
 
-@pytest.mark.parametrize("how", ["is not there", "hangs"])
-def test_a_host_that_starts_without_its_hypervisor_is_disabled(
-    agent, placement, libvirtd, how
-) -> None:
-    root = root_of(agent)
-    agent.kill()
-    assert not has_trait(placement, root)
-    harm(libvirtd, how)
-    agent.start()
-    eventually(lambda: has_trait(placement, root))
-    eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
-    mend(libvirtd, how)
-    eventually(lambda: not has_trait(placement, root))
-    eventually(lambda: reported(agent))
-
-
 def test_a_stop_leaves_a_libvirtd_that_hangs_behind(tmp_path, placement, libvirtd) -> None:
     patient = "call_timeout = 3600\nconnection_timeout = 3600\nkeepalive_interval = 0\n"
     agent = agent_of(tmp_path, placement, libvirtd)
@@ -102,58 +84,39 @@ def reported(agent: AgentProcess) -> bool:
     return agent.has_reported() and status_of(agent)["nodes"][0]["ok"]
 
 
-def harm(libvirtd: PrivateLibvirtd, how: str) -> None:
-    libvirtd.sigstop() if how == "hangs" else libvirtd.kill9()
-
-
-def mend(libvirtd: PrivateLibvirtd, how: str) -> None:
-    libvirtd.sigcont() if how == "hangs" else libvirtd.start()
-
-
-@pytest.mark.parametrize("how", ["is killed", "hangs"])
-def test_lost_it_disables_and_back_it_enables(agent, placement, libvirtd, how) -> None:
-    root = root_of(agent)
-    harm(libvirtd, how)
+def until_lost(agent: AgentProcess, placement: RealPlacement, root: str) -> None:
     eventually(lambda: has_trait(placement, root))  # nobody waits for a period
     eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
-    eventually(lambda: (status_of(agent)["service"]["reason"] or "").startswith("AUTO: "))
-    assert how == "hangs" or libvirtd.uri in record_of(agent).disabled_reason
-    mend(libvirtd, how)
+
+
+def until_back(agent: AgentProcess, placement: RealPlacement, root: str) -> None:
     eventually(lambda: not has_trait(placement, root))
     eventually(lambda: not record_of(agent).disabled)
 
 
-def test_an_operators_decision_is_not_touched(agent, placement, libvirtd) -> None:
-    root = root_of(agent)
-    registry_of(agent).set_status(StatusChange("testhost", disabled=True, reason="new disks"))
-    eventually(lambda: has_trait(placement, root))
-    libvirtd.kill9()
-    time.sleep(2)
-    libvirtd.start()
-    time.sleep(12)  # long enough for a return to count
-    assert has_trait(placement, root)
-    assert record_of(agent).disabled_reason == "new disks"
-
-
-def test_lost_while_the_agent_was_killed(agent, placement, libvirtd) -> None:
+def test_lost_it_disables_and_back_it_enables(agent, placement, libvirtd) -> None:
     root = root_of(agent)
     libvirtd.kill9()
-    eventually(lambda: has_trait(placement, root))
-    agent.kill()
+    until_lost(agent, placement, root)
+    assert libvirtd.uri in record_of(agent).disabled_reason
+    eventually(lambda: (status_of(agent)["service"]["reason"] or "").startswith("AUTO: "))
+    agent.kill()  # a return that nobody sees
     libvirtd.start()
     agent.start()
-    eventually(lambda: not has_trait(placement, root))
+    until_back(agent, placement, root)
+    libvirtd.sigstop()
+    until_lost(agent, placement, root)
+    libvirtd.sigcont()
+    until_back(agent, placement, root)
 
 
-def test_a_libvirtd_that_flaps_leaves_the_host_disabled(agent, placement, libvirtd) -> None:
+def test_a_host_that_starts_without_its_hypervisor_is_disabled(agent, placement, libvirtd) -> None:
     root = root_of(agent)
+    agent.kill()
+    assert not has_trait(placement, root)
     libvirtd.kill9()
-    eventually(lambda: has_trait(placement, root))
-    mark = placement.mark()
-    for _ in range(2):
-        libvirtd.start()
-        time.sleep(2)
-        libvirtd.kill9()
-    time.sleep(2)
-    assert has_trait(placement, root)
-    assert not [r for r in placement.since(mark) if r.is_write and r.path.endswith("/traits")]
+    agent.start()
+    until_lost(agent, placement, root)
+    libvirtd.start()
+    until_back(agent, placement, root)
+    eventually(lambda: reported(agent))

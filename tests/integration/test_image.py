@@ -153,7 +153,7 @@ def introduce(libvirtd: PrivateLibvirtd, directory: Path) -> None:
         subprocess.run(entered, check=True)
 
 
-def test_the_agent_reports_survives_a_kill_and_keeps_its_state_over_an_upgrade(
+def test_the_agent_reports_and_keeps_its_state_over_kill_and_upgrade(
     podman: Podman, placement: RealPlacement, libvirtd: PrivateLibvirtd, tmp_path: Path
 ) -> None:
     text = AGENT + PLACEMENT.format(url=placement.url) + libvirtd.group

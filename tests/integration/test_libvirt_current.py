@@ -19,7 +19,7 @@ from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from tests.agents import ROOT, Agent
+from tests.agents import Agent
 from tests.hosts import context
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
@@ -80,22 +80,9 @@ def other() -> Iterator[libvirt.virConnect]:
     connection.close()
 
 
-RBD = "<pool type='rbd'><name>{}</name><source><host name='mon1'/><name>vms</name></source></pool>"
 VPORT = """<device><parent>scsi_host2</parent><capability type='scsi_host'>
 <capability type='fc_host'><wwnn>2000000012341234</wwnn><wwpn>1000000012341234</wwpn></capability>
 </capability></device>"""
-
-
-def test_a_pool_that_is_started_is_in_placement_at_once(looping, other, placement) -> None:
-    assert disk_gb(placement, ROOT) is None
-    pool = other.storagePoolCreateXML(RBD.format(f"p{uuid.uuid4()}"), 0)
-    try:
-        eventually(lambda: disk_gb(placement, ROOT) == 100)
-    finally:
-        pool.destroy()
-    # Gone again: its size is not known any more, since there is no Ceph either, and stays.
-    eventually(lambda: "install ceph-common" in looping.driver.degraded("host1").get("ceph", ""))
-    assert disk_gb(placement, ROOT) == 100
 
 
 def test_a_device_that_is_plugged_or_unplugged_makes_a_period(looping, other) -> None:

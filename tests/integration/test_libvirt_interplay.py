@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from agent.reporting.reports import Severity
 from tests.agents import NODE, ROOT, Small
 from tests.integration.libvirt_hosts import DocumentedHost, guest, holds, providers, totals
-from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
-from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
+from tests.unit.libvirt.fake_binding import FakeDevice
 from tests.unit.libvirt.hosts import two_cells
 
+DISKS = [f"0000:0{n}:00.0" for n in range(4, 7)]
+NVME = "CUSTOM_PCI_144D_A80A"
+GPUS = ["0000:84:00.0", "0000:85:00.0"]
 DEVICES = """
 [pci]
 report_in_placement = true
@@ -21,6 +24,26 @@ enabled_mdev_types = nvidia-35
 NESTED = "[libvirt]\nreport_numa = nested\n"
 CELLS = [f"{NODE}_numa0", f"{NODE}_numa1"]
 MARK = "COMPUTE_MANAGED_PCI_DEVICE"
+
+
+def on(address):
+    return f"{NODE}_{address}"
+
+
+def on_gpu(number):
+    return f"{NODE}_pci_0000_8{4 + number}_00_0"
+
+
+def plug(host, *documents):
+    host.binding.answers["listAllDevices"] = [FakeDevice(one) for one in documents]
+    for connection in host.binding.connections:
+        connection.happen("nodeDevice", 0, 0, 0)
+
+
+def record(host, name, resource_class=NVME):
+    return host.placement.stranger.inventory(providers(host.placement)[name]["uuid"])[
+        resource_class
+    ]
 
 
 @pytest.fixture
@@ -41,10 +64,35 @@ def parents(host):
     return {name: one["parent"] for name, one in providers(host.placement).items()}
 
 
+# -- devices
+
+
+def test_a_device_in_use_that_is_unplugged_is_drained(host):
+    host.binding.answers["getDomainCapabilities"] = sev(0, 0, "no")
+    plug(host, *map(pci, DISKS))
+    agent = host.reported(DEVICES)
+    who = guest(host, **{on(DISKS[0]): {NVME: 1}})
+    plug(host, *map(pci, DISKS[2:]))
+    host.binding.answers["getMemoryStats"] = {"total": 4096 * 1024}
+    report = agent.period()
+    assert report.ok and who in str(report.texts(Severity.INFO))
+    assert set(providers(host.placement)) == {NODE, on(DISKS[0]), on(DISKS[2])}
+    assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
+    assert record(host, NODE, "MEMORY_MB")["total"] == 4096
+    plug(host, *map(pci, DISKS))
+    assert agent.period().ok
+    assert record(host, on(DISKS[0]))["reserved"] == 0, "it is back"
+    plug(host, *map(pci, DISKS[1:]))
+    agent.period()
+    host.placement.stranger.delete_allocation(who)
+    assert agent.period().ok
+    assert set(providers(host.placement)) == {NODE, *map(on, DISKS[1:])}
+
+
 # -- cells and devices
 
 
-def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(host):
+def test_devices_and_their_guests_follow_the_cells_on_and_off(host):
     host.reported(DEVICES)
     flat = parents(host)
     assert set(flat.values()) == {None, NODE}
@@ -55,20 +103,19 @@ def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(h
         guest(host, **{NODE: own, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
     ]
     before = [totals(host.placement, who) for who in guests]
-    for _ in range(2):
-        mark = host.placement.mark()
-        host.reported(DEVICES + NESTED)
-        assert [r.path for r in host.placement.since(mark)].count("/reshaper") == 1
-        nested = parents(host)
-        assert [nested[on(one)] for one in DISKS] == [CELLS[1]] * 3
-        assert [nested[on_gpu(n)] for n in range(2)] == CELLS
-        assert nested[f"{NODE}_amd_sev"] == NODE
-        assert [totals(host.placement, who) for who in guests] == before
-        assert holds(host.placement, guests[0])[on(DISKS[0])] == {NVME: 1}
-        host.reported(DEVICES)
-        assert parents(host) == flat
-        assert [totals(host.placement, who) for who in guests] == before
-        assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
+    mark = host.placement.mark()
+    host.reported(DEVICES + NESTED)
+    assert [r.path for r in host.placement.since(mark)].count("/reshaper") == 1
+    nested = parents(host)
+    assert [nested[on(one)] for one in DISKS] == [CELLS[1]] * 3
+    assert [nested[on_gpu(n)] for n in range(2)] == CELLS
+    assert nested[f"{NODE}_amd_sev"] == NODE
+    assert [totals(host.placement, who) for who in guests] == before
+    assert holds(host.placement, guests[0])[on(DISKS[0])] == {NVME: 1}
+    host.reported(DEVICES)
+    assert parents(host) == flat
+    assert [totals(host.placement, who) for who in guests] == before
+    assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
 
 
 def test_what_stays_in_use_on_a_cell_that_goes_keeps_nothing_from_moving(host):
@@ -143,6 +190,34 @@ def test_cells_come_while_a_guest_has_more_of_a_device_than_is_left(host, count)
 # -- what Nova left
 
 
+def old_root(host):
+    """As nova-compute reported it."""
+    stranger = host.placement.stranger
+    stranger.create_provider(NODE, ROOT)
+    stranger.add_trait(ROOT, "COMPUTE_NODE")
+    sizes = {"VCPU": {"total": 8, "allocation_ratio": 4.0}, "MEMORY_MB": {"total": 4096}}
+    more = {"VGPU": {"total": 8}, "MEM_ENCRYPTION_CONTEXT": {"total": 15, "max_unit": 1}}
+    stranger.set_inventory(ROOT, {**sizes, **more})
+    own = {"VCPU": 1, "MEMORY_MB": 64, "VGPU": 3, "MEM_ENCRYPTION_CONTEXT": 1}
+    return [stranger.put_allocation({ROOT: own}) for _ in range(2)], own
+
+
+def test_vgpus_and_contexts_leave_the_root_in_one_request(host):
+    guests, own = old_root(host)
+    made = [mdev(n, "nvidia-35", GPUS[n // 3]) for n in range(6)]
+    plug(host, *(pci(at, GPU, cell=n, types={"nvidia-35": 1}) for n, at in enumerate(GPUS)), *made)
+    mark = host.placement.mark()
+    host.reported(DEVICES + NESTED)
+    assert [r.path for r in host.placement.since(mark)].count("/reshaper") == 1
+    found = providers(host.placement)
+    assert not {"VGPU", "MEM_ENCRYPTION_CONTEXT"} & found[NODE]["inventory"].keys()
+    assert [found[on_gpu(n)]["inventory"] for n in range(2)] == [{"VGPU": 4}] * 2
+    assert [totals(host.placement, who) for who in guests] == [own, own]
+    used = [name for who in guests for name in holds(host.placement, who) if "_pci_" in name]
+    assert sorted(used) == [on_gpu(0), on_gpu(1)]
+    assert all(f"{NODE}_amd_sev" in holds(host.placement, who) for who in guests)
+
+
 def novas(host, name, inventory, *traits):
     uuid = host.placement.stranger.create_child(ROOT, name)
     host.placement.stranger.set_inventory(uuid, inventory)
@@ -151,7 +226,7 @@ def novas(host, name, inventory, *traits):
     return uuid
 
 
-def test_what_nova_reported_goes_with_the_device_and_is_drained_while_it_is_used(host):
+def test_a_device_reported_by_nova_is_drained_and_removed(host):
     host.reported("")
     one = {NVME: {"total": 1, "max_unit": 1}}
     novas(host, on("0000:99:00.0"), one, MARK)
@@ -186,28 +261,6 @@ def test_devices_that_nova_reported_are_counted_once_when_they_are_grouped(host)
 # -- beside another driver on the same root
 
 
-def others_part(tree, node, allocations=None):
-    tree.update_inventory(node, {"CUSTOM_LICENCE": {"total": 8}})
-    if not tree.exists("fpga"):
-        tree.new_child("fpga", node)
-    tree.update_inventory("fpga", {"CUSTOM_FPGA": {"total": 2}})
-
-
-def test_another_driver_keeps_its_part_and_its_guests_when_cells_come_and_go(host):
-    other = Small(others_part)
-    host.start(DEVICES, beside=[other]).settle()
-    own = {"VCPU": 2, "MEMORY_MB": 512, "CUSTOM_LICENCE": 3}
-    who = guest(host, **{NODE: own, "fpga": {"CUSTOM_FPGA": 2}, on(DISKS[0]): {NVME: 1}})
-    before = totals(host.placement, who)
-    for text in (DEVICES + NESTED, DEVICES, DEVICES + NESTED):
-        host.start(text, beside=[other]).settle()
-        assert totals(host.placement, who) == before
-        assert {"fpga": {"CUSTOM_FPGA": 2}}.items() <= holds(host.placement, who).items()
-        assert holds(host.placement, who)[NODE]["CUSTOM_LICENCE"] == 3
-        assert providers(host.placement)[NODE]["inventory"]["CUSTOM_LICENCE"] == 8
-    assert "VCPU" not in providers(host.placement)[NODE]["inventory"]
-
-
 def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host):
     """Two drivers that both tell of CPUs: each has its own, and nothing moves for ever."""
 
@@ -219,60 +272,3 @@ def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host)
     found = providers(host.placement)
     assert found[NODE]["inventory"]["VCPU"] == 3
     assert found[CELLS[0]]["inventory"]["VCPU"] == 4
-
-
-# -- with provider files on top
-
-
-def test_what_files_add_to_cells_and_devices_outlives_cells_that_go(host, tmp_path):
-    (tmp_path / "files").mkdir()
-    agent = Host(host.placement, tmp_path / "files", host.driver(DEVICES + NESTED))
-    agent.write(
-        entry(EVERY_ROOT, "CUSTOM_RACK", CUSTOM_SLOT=4),
-        entry(f"name: {CELLS[0]}", "CUSTOM_NEAR", CUSTOM_LICENCE=8),
-        entry(f"name: '{on(DISKS[0])}'", "CUSTOM_SCRATCH"),
-    )
-    agent.start()
-    agent.settle()
-    assert providers(host.placement)[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8
-    held = {CELLS[0]: {"VCPU": 2, "CUSTOM_LICENCE": 3}, NODE: {"CUSTOM_SLOT": 1}}
-    who = guest(host, **held, **{on(DISKS[0]): {NVME: 1}})
-    before = totals(host.placement, who)
-    for text in (DEVICES, DEVICES + NESTED):
-        agent.drivers = (host.driver(text),)
-        agent.start()
-        assert not agent.period().fatal
-        agent.period()
-        assert totals(host.placement, who) == before
-        found = providers(host.placement)
-        assert found[NODE]["inventory"]["CUSTOM_SLOT"] == 4
-        assert found[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8, "in use"
-        assert ("VCPU" in found[NODE]["inventory"]) == (text == DEVICES)
-        disk = host.placement.stranger.traits(found[on(DISKS[0])]["uuid"])
-        assert {"CUSTOM_SCRATCH", MARK} <= set(disk)
-    agent.settle()
-    assert set(agent.custom(found[CELLS[0]]["uuid"])) == {"CUSTOM_NEAR"}
-
-
-# -- a host with another name
-
-
-@pytest.mark.parametrize("numa", ["", NESTED])
-def test_a_host_that_is_renamed_keeps_what_its_guests_have_where_it_is(host, numa):
-    host.reported(DEVICES + numa)
-    near, far = CELLS if numa else (NODE, NODE)
-    guests = [
-        guest(host, **{far: {"VCPU": 2, "MEMORY_MB": 64}, on(DISKS[0]): {NVME: 1}}),
-        guest(host, **{near: {"VCPU": 1}, on_gpu(1): {"VGPU": 2}}),
-        guest(host, **{far: {"VCPU": 4}, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
-    ]
-    before = [holds(host.placement, who) for who in guests]
-    names = set(providers(host.placement))
-    host.binding.answers["getHostname"] = "other"
-    agent = host.reported(DEVICES + numa)
-    found = providers(host.placement)
-    renamed = lambda name: name.replace(NODE, "other", 1)  # noqa: E731
-    assert set(found) == set(map(renamed, names))
-    for who, parts in zip(guests, before, strict=True):
-        assert holds(host.placement, who) == {renamed(name): held for name, held in parts.items()}
-    agent.settle()

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.agents import NODE, ROOT
 from tests.integration.libvirt_hosts import DocumentedHost, drawn
 from tests.integration.transcripts import block
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, pci, sev
@@ -35,7 +34,6 @@ PLUGGED = {
     "encryption": [],
 }
 GIB = 1024**3
-SHARING = "[libvirt]\ndisk_from_sharing_provider = true\n"
 
 
 @pytest.fixture
@@ -102,49 +100,3 @@ def test_pages_on_devices_draw_what_is_reported(documented, page):
 
 def test_the_page_on_disks_draws_what_is_reported(host):
     expect_the_page("disk", host)
-
-
-def with_shared_disk(host: DocumentedHost) -> str:
-    """A sharing provider of 1000 GB that this host's root can reach; its UUID."""
-    stranger = host.placement.stranger
-    nfs = stranger.create_provider("nfs")
-    stranger.set_inventory(nfs, {"DISK_GB": {"total": 1000}})
-    stranger.add_trait(nfs, "MISC_SHARES_VIA_AGGREGATE")
-    aggregate = "a9a9a9a9-0000-4000-8000-000000000001"
-    stranger.set_aggregates(nfs, [aggregate])
-    stranger.set_aggregates(ROOT, [aggregate])
-    return nfs
-
-
-def test_a_shared_disk_is_counted_once_and_found_by_a_query(host):
-    host.reported(SHARING)
-    with_shared_disk(host)
-    agent = host.reported(SHARING)
-    assert set(agent.placement.stranger.inventory(ROOT)) == {"VCPU", "MEMORY_MB"}
-    found = host.placement.request("GET", "/allocation_candidates?resources=VCPU:1,DISK_GB:600")
-    (request,) = found["allocation_requests"]
-    assert len(request["allocations"]) == 2
-    assert (
-        host.placement.stranger.inventory(
-            next(uuid for uuid in request["allocations"] if uuid != ROOT)
-        )["DISK_GB"]["total"]
-        == 1000
-    )
-
-
-def test_guests_still_on_the_hosts_own_disk_are_drained_and_named(host):
-    host.reported(SHARING)
-    stranger = host.placement.stranger
-    guest = stranger.put_allocation({ROOT: {"DISK_GB": 10, "VCPU": 1}})
-    nfs = with_shared_disk(host)
-    agent = host.start(SHARING)
-    report = agent.period()
-    own = stranger.inventory(ROOT)["DISK_GB"]
-    assert own["reserved"] == own["total"] > 0
-    (told,) = report.texts()
-    assert guest in told and NODE in told
-    assert stranger.inventory(nfs)["DISK_GB"]["total"] == 1000
-    host.placement.request("DELETE", f"/allocations/{guest}")
-    report = agent.period()
-    assert report.ok, report.texts()
-    assert "DISK_GB" not in stranger.inventory(ROOT)
