@@ -9,7 +9,6 @@ from drivers.loader import LoadedDriver
 from reportclient import errors
 from tests import agents
 from tests.agents import NODE, ROOT, Small
-from tests.stranger import Stranger
 
 CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
