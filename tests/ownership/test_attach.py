@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.state.saved_root import SavedRoot
+from drivers.api import ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.view import View
 from tests import agents
@@ -238,6 +239,29 @@ def test_no_provider_keeps_or_gets_the_mark_of_nova(owned) -> None:
     assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
     assert MANAGED not in owned.stranger.traits(THEIRS)
     assert agent.writes() == []
+
+
+def test_inventory_and_allocations_of_the_owner_are_not_moved(owned) -> None:
+    guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
+
+    def moves(tree: Any, allocations: Any) -> None:
+        if tree.exists("cell"):
+            return
+        if allocations is None:
+            raise ReshapeNeeded
+        cell = tree.new_child("cell", NODE)
+        tree.update_inventory(cell, {"VCPU": {"total": 8}})
+        tree.update_inventory(NODE, {})
+        allocations[guest]["allocations"] = {cell: {"resources": {"VCPU": 1}}}
+
+    agent = Agent(owned, moves)
+    agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
+    report = agent.period()
+    text = f"consumer {guest}: its allocations on provider {NODE} were changed, and another service"
+    assert text in str(report.texts())
+    assert report.fatal, "as any reshape that fails at the start"
+    assert THEIRS in owned.stranger.allocation(guest)["allocations"]
+    assert names(owned) == {NODE, f"{NODE}_pci"}
 
 
 def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
