@@ -87,9 +87,7 @@ def test_one_that_hangs_is_named_and_waited_for(site: Site, mode: Path) -> None:
     site.converges()
 
 
-def test_one_that_leaks_to_the_memory_limit_costs_periods_and_not_the_agent(
-    site: Site, mode: Path
-) -> None:
+def test_one_that_leaks_to_the_memory_limit_costs_only_periods(site: Site, mode: Path) -> None:
     site.begin()
     assert site.agent.process is not None
     pid = site.agent.process.pid

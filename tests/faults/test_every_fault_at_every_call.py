@@ -94,7 +94,7 @@ MOST_CALLS = 5 * 30
 """Five tries of a period that needs some 20 calls when all goes well."""
 
 
-@pairs([*SILENT, *SPOKEN], 9)
+@pairs([*SILENT, *SPOKEN], 12)
 def test_a_fault_costs_at_most_a_period_and_an_error_of_placement_two(
     scene: Scene, call, fault, tmp_path
 ):

@@ -87,27 +87,25 @@ def skipping(count: int, fault):
     return later
 
 
-def test_without_faults_all_moves_in_the_first_period(scene):
-    agent = scene.agent()
-    assert agent.period().ok
-    expect_moved(scene)
-    assert not agent.period(2 * VERIFY).done
+def each(faults, *always):
+    """These faults always, the others with ``--faults``."""
+    rest = (pytest.param(one, marks=pytest.mark.faults) for one in faults if one not in always)
+    return pytest.mark.parametrize("fault", [*always, *rest])
 
 
-@pytest.mark.parametrize("fault", SILENT)
-@pytest.mark.parametrize("call", ["POST reshaper"])
-def test_no_word_about_a_reshape_is_not_a_failure_known(scene, call, fault):
-    expect_moved_after(scene, call, SILENT[fault])
+@each(SILENT, "reset before", "lost reply", "done, then time-out", "done, but an HTML page")
+def test_no_word_about_a_reshape_is_not_a_failure_known(scene, fault):
+    expect_moved_after(scene, "POST reshaper", SILENT[fault])
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "POST reshaper"])
-@pytest.mark.parametrize("fault", ["reset before", "lost reply", "502 page", "truncated JSON"])
+@each(["reset before", "lost reply", "502 page", "truncated JSON"], "lost reply")
 def test_what_surrounds_a_reshape_may_fail_too(scene, call, fault):
     skipped = 1 if call == "GET after" else 0
     expect_moved_after(scene, call, skipping(skipped, SILENT[fault]), times=skipped + 1)
 
 
-@pytest.mark.parametrize("fault", list(SPOKEN))
+@each(SPOKEN, "500", "409 concurrent_update", "409 inventory.inuse")
 def test_a_refused_reshape_is_done_once_it_is_not_refused_any_more(scene, fault):
     expect_moved_after(scene, "POST reshaper", SPOKEN[fault])
 

@@ -101,7 +101,7 @@ def unprivileged(site: Site) -> Site:
     return site
 
 
-def test_it_belongs_to_another_user_while_the_agent_runs_and_when_it_starts(
+def test_it_belongs_to_another_user_at_a_start_and_later(
     unprivileged: Site,
 ) -> None:
     site, state = unprivileged, unprivileged.agent.state_path
@@ -122,7 +122,7 @@ def test_it_belongs_to_another_user_while_the_agent_runs_and_when_it_starts(
         site.converges()
 
 
-def test_one_that_it_may_not_even_read_ends_the_start_so_that_systemd_tries_again(
+def test_one_that_it_may_not_read_ends_the_start_and_systemd_tries_again(
     unprivileged: Site,
 ) -> None:
     site, state = unprivileged, unprivileged.agent.state_path

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.integration.switched import Caller, root_of, status_of
+from tests.integration.switched import Caller, status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
@@ -23,7 +23,6 @@ nodes:
     inventory: {VCPU: 4, MEMORY_MB: 2048}
     children: {one: {inventory: {CUSTOM_DEVICE: 1}}}
 """
-SMALLER = "nodes: {testhost: {inventory: {VCPU: 8, MEMORY_MB: 2048}}}\n"
 EVERY_SECOND = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
@@ -70,7 +69,7 @@ def test_what_an_agent_does_is_in_its_numbers(
     tmp_path: Path, placement: RealPlacement, own_broker: RabbitMQ
 ) -> None:
     bus = f"transport_url = {own_broker.url}\n"
-    with watched(tmp_path, placement.url, bus, "[registry]\nreport_interval = 1\n") as agent:
+    with watched(tmp_path, placement.url, bus) as agent:
         agent.until(lambda: agent.page("/readyz")[0] == 200)
         node = {"node": "testhost"}
         assert agent.value("node_ok", **node) == 1
@@ -83,7 +82,6 @@ def test_what_an_agent_does_is_in_its_numbers(
         assert agent.value("interval_seconds") == 1
         called = {"driver": "fake", "method": "update_provider_tree"}
         agent.until(lambda: (agent.value("driver_call_seconds_count", **called) or 0) >= 2)
-        agent.until(lambda: (agent.value("heartbeats_total", outcome="ok") or 0) >= 2)
         assert agent.value("disabled") == 0
         assert agent.value("process_resident_memory_bytes")
 
@@ -110,21 +108,6 @@ def test_what_an_agent_does_is_in_its_numbers(
         assert agent.stop() == 0
         assert samples((tmp_path / "agent.prom").read_text())["compute_agent_disabled"] == {(): 1}
         own_broker.start()  # the caller's threads look for it
-
-
-def test_a_conflict_is_counted_as_one_and_as_a_plan_made_anew(
-    tmp_path: Path, placement: RealPlacement
-) -> None:
-    with watched(tmp_path, placement.url) as agent:
-        agent.until(lambda: agent.page("/readyz")[0] == 200)
-        root = root_of(agent)
-        placement.stranger.set_traits(root, {"HW_CPU_X86_AVX"})
-        (tmp_path / "script.yaml").write_text(SMALLER)
-        agent.until(lambda: (agent.value("replans_total") or 0) >= 1)
-        found = agent.scrape()["compute_agent_placement_requests_total"]
-        conflicts = [n for labels, n in found.items() if ("outcome", "conflict") in labels]
-        assert conflicts
-        assert sum(conflicts) == agent.value("replans_total")
 
 
 def test_readiness_tells_each_part_by_the_words_of_the_status(
@@ -163,22 +146,6 @@ def test_a_single_period_leaves_its_numbers_in_the_textfile(
     assert agent.once().returncode == 0
     found = samples((tmp_path / "agent.prom").read_text())
     assert found["compute_agent_providers"] == {(("node", "testhost"),): 2}
-
-
-def test_off_loads_nothing_and_opens_nothing(tmp_path: Path, placement: RealPlacement) -> None:
-    agent = AgentProcess(tmp_path, placement.url)
-    agent.write()
-    code = (
-        "import sys, atexit\n"
-        "from agent.main import main\n"
-        "atexit.register(lambda: print(sorted(m for m in sys.modules if 'prometheus' in m or "
-        "m.startswith('agent.metrics'))))\n"
-        f"main(['--config-file', {str(agent.config)!r}, '--once'])\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert ran.stdout.strip() == "['agent.metrics', 'agent.metrics.opts']"
 
 
 def status_words(agent: AgentProcess) -> str:

@@ -94,7 +94,7 @@ def test_own_sharing_providers_are_known_by_the_custom_trait_and_get_all(placeme
     assert {OWNER, NOVA} <= set(placement.stranger.traits(STORAGE))
 
 
-def test_a_sharing_provider_that_carries_novas_trait_alone_is_somebody_elses(placement):
+def test_a_sharing_provider_with_novas_trait_alone_is_of_another_owner(placement):
     stranger = placement.stranger
     stranger.create_provider("storage", STORAGE)
     stranger.add_trait(STORAGE, "MISC_SHARES_VIA_AGGREGATE")

@@ -13,34 +13,27 @@ from pathlib import Path
 import pytest
 
 from driverkit.placement.server import PlacementServerError
-from reportclient.errors import Forbidden, NotFound, TooOld
-from tests.servers.placement import RealPlacement, Request
+from reportclient.errors import NotFound
+from tests.servers.placement import RealPlacement
 from tests.waiting import eventually
 
 UUID = "00000000-0000-4000-8000-000000000001"
 PROVIDER = f"/resource_providers/{UUID}"
 NEW_PROVIDER = {"uuid": UUID, "name": "host"}
-EMPTY_RESHAPE = {
-    "inventories": {UUID: {"inventories": {}, "resource_provider_generation": 0}},
-    "allocations": {},
-}
 
 
-def test_data_and_port_survive_a_restart(own_placement: RealPlacement) -> None:
+def test_data_and_port_survive_a_restart_and_a_kill(own_placement: RealPlacement) -> None:
     own_placement.start()
-    url = own_placement.url
+    url, pid = own_placement.url, own_placement.pid
+    own_placement.start()
+    assert own_placement.pid == pid, "starting twice is no error"
     own_placement.request("POST", "/resource_providers", json=NEW_PROVIDER)
-    own_placement.stop()
+    os.kill(own_placement.pid, signal.SIGKILL)
+    eventually(lambda: own_placement.pid is None)
     own_placement.start()
     assert own_placement.request("GET", PROVIDER)["name"] == "host"
     assert own_placement.url == url
-
-
-def test_starting_and_stopping_twice_is_no_error(own_placement: RealPlacement) -> None:
-    own_placement.start()
     pid = own_placement.pid
-    own_placement.start()
-    assert own_placement.pid == pid
     own_placement.stop()
     own_placement.stop()
     assert not exists(pid)
@@ -87,28 +80,6 @@ def test_emptying_forgets_all_that_clients_wrote(placement: RealPlacement) -> No
             placement.request("GET", name)
 
 
-@pytest.mark.parametrize("for_admin", [True, False])
-def test_who_may_reshape_is_a_choice(tmp_path: Path, for_admin: bool) -> None:
-    with RealPlacement(tmp_path / "p", reshaper_for_admin=for_admin) as server:
-        server.request("POST", "/resource_providers", json=NEW_PROVIDER, roles=None)
-        server.request("POST", "/reshaper", json=EMPTY_RESHAPE, roles="service")
-        again = {**EMPTY_RESHAPE, "inventories": {UUID: {**EMPTY_RESHAPE["inventories"][UUID]}}}
-        again["inventories"][UUID]["resource_provider_generation"] = 1
-        if for_admin:
-            server.request("POST", "/reshaper", json=again, roles=None)
-        else:
-            with pytest.raises(Forbidden):
-                server.request("POST", "/reshaper", json=again, roles=None)
-
-
-def test_an_older_placement_refuses_newer_microversions_and_says_which(tmp_path: Path) -> None:
-    with RealPlacement(tmp_path / "p", max_microversion="1.30") as server:
-        (version,) = server.request("GET", "/", microversion="1.30")["versions"]
-        assert version["max_version"] == "1.30"
-        with pytest.raises(TooOld, match="1.31"):
-            server.request("GET", "/resource_providers", microversion="1.31")
-
-
 def test_a_failed_start_shows_the_end_of_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     server = RealPlacement(tmp_path / "p", max_microversion="9.9")
     with pytest.raises(PlacementServerError, match=r"placement.log[\s\S]*'9.9' is not in list"):
@@ -145,20 +116,6 @@ def test_the_server_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         parent.kill()
         eventually(lambda: not answers(port))
     eventually(lambda: not exists(pid))
-
-
-def test_killed_in_the_middle_it_comes_back_whole(own_placement: RealPlacement) -> None:
-    own_placement.start()
-    own_placement.request("POST", "/resource_providers", json=NEW_PROVIDER)
-    os.kill(own_placement.pid, signal.SIGKILL)
-    eventually(lambda: own_placement.pid is None)
-    own_placement.start()
-    assert own_placement.request("GET", PROVIDER)["generation"] == 0
-
-
-def test_a_request_reads_well_in_an_assertion() -> None:
-    request = Request("PUT", "/traits/CUSTOM_X", 201, "1.39", 0, 0, 1.5, "req-1")
-    assert str(request) == "PUT /traits/CUSTOM_X 201"
 
 
 def answers(port: int) -> bool:

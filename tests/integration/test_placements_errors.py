@@ -103,7 +103,7 @@ def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
     assert len(raw(f"{second}&{first}&{root}&group_policy=none", placement_server)) == 1
 
 
-def test_a_path_that_placement_does_not_have_is_told_from_a_provider_that_it_does_not_have(
+def test_an_unknown_path_is_told_from_an_unknown_provider(
     placement_server: RealPlacement,
 ) -> None:
     url = placement_server.url

@@ -14,7 +14,7 @@ import yaml
 
 from computectl.app import main
 from driverkit.scripted.driver import DEFAULT_SCRIPT
-from tests.integration.agent_host import AgentHost
+from tests.integration.agent_host import Here
 from tests.integration.provider_hosts import EVERY_ROOT, HEAD, entry
 from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.agent import AgentProcess
@@ -67,7 +67,7 @@ def status(agent: AgentProcess) -> list[str]:
     return [f"{one['subject']}: {one['text']}" for one in node["conditions"]]
 
 
-def test_sighup_takes_over_good_files_and_keeps_the_last_good_ones_over_bad_ones(
+def test_sighup_applies_good_files_and_keeps_the_last_good_ones(
     agent: AgentProcess, placement: RealPlacement
 ) -> None:
     path = write(agent, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
@@ -109,13 +109,6 @@ def test_once_with_a_bad_file_reports_all_else_and_exits_1(
     assert custom(agent, placement) == {"CUSTOM_OF_THE_SCRIPT"}
 
 
-def test_a_directory_that_is_named_and_not_there_is_told(agent: AgentProcess) -> None:
-    (agent.directory / "files").rmdir()
-    done = agent.once()
-    assert done.returncode == 1
-    assert f"{agent.directory}/files:1: can't be read: No such file or directory" in done.stderr
-
-
 # -- the document
 
 
@@ -123,7 +116,7 @@ class Story:
     """What happens in docs/provider-config.rst."""
 
     def __init__(self, placement: RealPlacement, directory: Path) -> None:
-        self.host = AgentHost(directory, placement.url)
+        self.host = Here(directory, placement.url)
         self.files = directory / "files"
         self.files.mkdir()
         self.host.configure(more=f"[compute]\nprovider_config_location = {self.files}")
@@ -215,22 +208,6 @@ def test_check_lists_errors_and_warnings_for_programs(story: Story) -> None:
     said = story.host.ctl("provider-config", "check", str(path))
     assert said.code == 0
     assert said.err.startswith(f"computectl: warning: {path}:1: meta.schema_version: is 1.4, newer")
-
-
-def test_check_without_a_name_looks_where_the_agent_looks(story: Story) -> None:
-    for name in ("a", "b"):
-        (story.files / f"{name}.yaml").write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    said = story.host.ctl("provider-config", "check")
-    assert said.code == 2
-    assert f"{story.files}/b.yaml:3: " in said.err
-
-
-def test_the_default_directory_need_not_exist_and_a_named_one_has_to(tmp_path: Path) -> None:
-    host = AgentHost(tmp_path, "http://placement.example")
-    host.configure()
-    said = host.ctl("provider-config", "check")
-    assert said.code == 0 and said.out.endswith("provider_config: no provider files\n")
-    assert host.ctl("provider-config", "check", str(tmp_path / "none")).code == 2
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,16 +8,16 @@ import os
 import pytest
 
 from driverkit.scripted.driver import DEFAULT_SCRIPT
-from tests.integration.agent_host import AgentHost
+from tests.integration.agent_host import Here
 from tests.servers.placement import RealPlacement
 from tests.servers.terminal import Terminal
 from tests.waiting import eventually
 
 
 @pytest.fixture
-def host(placement: RealPlacement, tmp_path) -> AgentHost:
+def host(placement: RealPlacement, tmp_path) -> Here:
     """Two cells with a card each, and storage that it shares; reported once."""
-    host = AgentHost.configured(tmp_path, placement.url)
+    host = Here.configured(tmp_path, placement.url)
     host.report(DEFAULT_SCRIPT.read_text())
     return host
 
@@ -94,7 +94,7 @@ def test_what_other_hosts_share_stays(host, placement, tmp_path) -> None:
 
 def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
     placement.empty()
-    host = AgentHost(tmp_path / "attached", placement.url, "nova1")
+    host = Here(tmp_path / "attached", placement.url, "nova1")
     host.directory.mkdir()
     host.configure(more="[compute]\nroot_provider = attach\n")
     host.script(
@@ -124,12 +124,3 @@ def test_a_running_agent_is_in_the_way(host, placement) -> None:
     assert said.code == 2
     assert "stop compute-agent, and disable it" in said.err
     assert placement.uuids() == before
-
-
-def test_a_host_that_never_reported_has_nothing_to_retire(placement, tmp_path) -> None:
-    host = AgentHost(tmp_path, placement.url)
-    host.configure()
-    said = host.ctl("retire", "--yes")
-    assert said.code == 2
-    assert "no compute_id" in said.err
-    assert not host.compute_id.exists()

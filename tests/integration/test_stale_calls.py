@@ -29,6 +29,9 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.needs("nova")
 QUEUE = "compute.testhost"
+both_ways = pytest.mark.parametrize(
+    "disabled", [True, pytest.param(False, marks=pytest.mark.faults)]
+)
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def changed_to(agent: AgentProcess, placement: RealPlacement, *, disabled: bool)
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
 
 
-@pytest.mark.parametrize("disabled", [True, pytest.param(False, marks=pytest.mark.faults)])
+@both_ways
 def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     agent, placement, broker, nova, disabled
 ) -> None:
@@ -114,8 +117,8 @@ def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     eventually(lambda: record_of(agent).disabled is not disabled)
 
 
-@pytest.mark.parametrize("disabled", [True, pytest.param(False, marks=pytest.mark.faults)])
-def test_a_call_that_waited_while_the_agent_was_cut_off_does_not_overturn_the_operator(
+@both_ways
+def test_a_call_to_an_agent_that_was_cut_off_does_not_overturn_operators(
     agent, placement, broker, nova, disabled
 ) -> None:
     changed_to(agent, placement, disabled=not disabled)
@@ -130,7 +133,7 @@ def test_a_call_that_waited_while_the_agent_was_cut_off_does_not_overturn_the_op
     assert record_of(agent).version == wanted.version
 
 
-@pytest.mark.parametrize("disabled", [True, False])
+@both_ways
 def test_a_call_counts_however_far_behind_the_callers_clock_is(
     agent, placement, nova, disabled
 ) -> None:

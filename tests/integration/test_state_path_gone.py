@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,12 +28,3 @@ def test_a_renamed_state_path_is_told_and_serves_again_once_it_is_back(agent: Ag
     assert agent.stop() == 0
     moved.rename(state)
     assert agent.once().returncode == 0, "the same host"
-
-
-def test_the_next_start_makes_a_removed_state_path_again(agent: AgentProcess) -> None:
-    shutil.rmtree(agent.state_path, ignore_errors=True)
-    agent.until_logged("was removed, renamed or replaced")
-    assert agent.stop() == 0
-    started = agent.once()
-    assert (agent.state_path / "compute_id").exists()
-    assert started.returncode == 1 and "adopt" in started.stderr

@@ -9,31 +9,31 @@ import pytest
 from agent.registry.checks import StatusChange
 from agent.switching.host_status import status_document
 from computectl.reading.services import OwnService
-from tests.integration.agent_host import AgentHost
-from tests.registries import own_service, reported
+from tests.integration.agent_host import Here
+from tests.registries import own_service
 from tests.servers.placement import RealPlacement
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
 @pytest.fixture
-def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
+def host(placement: RealPlacement, tmp_path: Path) -> Here:
     """One that has reported once, enabled."""
-    host = AgentHost.configured(tmp_path, placement.url)
+    host = Here.configured(tmp_path, placement.url)
     host.report('nodes: {"{host}": {inventory: {VCPU: 8}}}\n')
     return host
 
 
 @pytest.fixture
-def service(host: AgentHost) -> OwnService:
+def service(host: Here) -> OwnService:
     return own_service(host.config)
 
 
-def root_of(host: AgentHost) -> str:
+def root_of(host: Here) -> str:
     return host.compute_id.read_text().strip()
 
 
-def test_the_status_says_who_disabled_it_and_why(host: AgentHost, service: OwnService) -> None:
+def test_the_status_says_who_disabled_it_and_why(host: Here, service: OwnService) -> None:
     service.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     assert host.agent().code == 0
     drawn = host.ctl("status").out
@@ -43,13 +43,8 @@ def test_the_status_says_who_disabled_it_and_why(host: AgentHost, service: OwnSe
     assert row["service"].items() >= service.items()
 
 
-def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
-    reported(host.directory / "state", registry="nobody answers")
-    assert "which keeps its last status: nobody answers" in host.ctl("status").text
-
-
 def test_a_plan_foresees_what_the_status_asks_for(
-    host: AgentHost, service: OwnService, placement: RealPlacement
+    host: Here, service: OwnService, placement: RealPlacement
 ) -> None:
     service.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     (row,) = host.ctl("plan", "-f", "json").json()
@@ -67,7 +62,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
 
 
 def test_a_plan_without_a_known_status_leaves_the_trait(
-    host: AgentHost, placement: RealPlacement
+    host: Here, placement: RealPlacement
 ) -> None:
     placement.stranger.add_trait(root_of(host), TRAIT)
     path = status_document(host.directory / "state").path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent_host import AgentHost
+from tests.integration.agent_host import Here
 from tests.servers.placement import RealPlacement
 from tests.servers.reference import NovaBeside, reference_python
 
@@ -37,17 +37,17 @@ def nova(placement: RealPlacement, tmp_path: Path) -> Iterator[NovaBeside]:
 
 
 @pytest.fixture
-def host(placement: RealPlacement, nova: NovaBeside, tmp_path: Path) -> AgentHost:
+def host(placement: RealPlacement, nova: NovaBeside, tmp_path: Path) -> Here:
     """nova-compute has reported it; the agent has its UUID, and has never run."""
     for _ in range(2):
         nova.period()
-    host = AgentHost(tmp_path / "agent", placement.url, NODE)
+    host = Here(tmp_path / "agent", placement.url, NODE)
     host.compute_id.parent.mkdir(parents=True)
     host.compute_id.write_text(f"{ROOT}\n")
     return host
 
 
-def instead(host: AgentHost) -> None:
+def instead(host: Here) -> None:
     host.configure()
     host.script(INSTEAD)
     for _ in range(2):
@@ -55,7 +55,7 @@ def instead(host: AgentHost) -> None:
 
 
 def test_a_host_goes_to_the_agent_and_back_with_its_guests(
-    host: AgentHost, nova: NovaBeside, placement: RealPlacement
+    host: Here, nova: NovaBeside, placement: RealPlacement
 ) -> None:
     stranger = placement.stranger
     assert "COMPUTE_NODE" in stranger.traits(ROOT) and OWNER not in stranger.traits(ROOT)
@@ -90,7 +90,7 @@ def test_a_host_goes_to_the_agent_and_back_with_its_guests(
 
 
 def test_a_root_that_was_the_agents_is_novas_once_it_is_attached(
-    host: AgentHost, nova: NovaBeside, placement: RealPlacement
+    host: Here, nova: NovaBeside, placement: RealPlacement
 ) -> None:
     stranger = placement.stranger
     instead(host)
@@ -110,7 +110,7 @@ def test_a_root_that_was_the_agents_is_novas_once_it_is_attached(
 
 
 def test_retiring_an_attached_host_takes_the_steps_of_a_child_that_goes(
-    host: AgentHost, nova: NovaBeside, placement: RealPlacement
+    host: Here, nova: NovaBeside, placement: RealPlacement
 ) -> None:
     """nova-compute, which has the children in its copy, never fails."""
     host.compute_id.unlink()

@@ -25,6 +25,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("nova", "rabbitmq", "mariadb"),
 ]
+of_nova = pytest.mark.faults
+"""Only another version of Nova changes what this shows."""
 
 
 def blocks(language: str) -> list[str]:
@@ -180,6 +182,7 @@ def test_a_trait_takes_a_host_out_for_the_flavors_that_forbid_it(cloud: Cloud) -
         cloud.nova.delete(guest)
 
 
+@of_nova
 def test_novas_repair_of_allocations_fails_on_a_class_that_is_on_a_child(cloud: Cloud) -> None:
     (cloud.hosts["compute1"].site / "licences").write_text("4")
     cloud.report()
@@ -205,6 +208,7 @@ def test_novas_repair_of_allocations_fails_on_a_class_that_is_on_a_child(cloud: 
     cloud.nova.delete(guest)
 
 
+@of_nova
 def test_novas_audit_finds_no_allocation_on_the_agents_children(cloud: Cloud) -> None:
     stranger, tree = cloud.placement.stranger, cloud.hosts["compute1"].providers()
     on_nova = stranger.put_allocation({tree["compute1"]: {"VCPU": 1}})
@@ -216,7 +220,7 @@ def test_novas_audit_finds_no_allocation_on_the_agents_children(cloud: Cloud) ->
     stranger.delete_allocation(on_child)
 
 
-def test_deleting_novas_service_deletes_the_agents_children_which_come_back(cloud: Cloud) -> None:
+def test_the_agents_children_come_back_after_novas_service_is_deleted(cloud: Cloud) -> None:
     nova, second = cloud.nova, cloud.hosts["compute2"]
     (second.site / "licences").write_text("1")
     second.report()
@@ -231,7 +235,8 @@ def test_deleting_novas_service_deletes_the_agents_children_which_come_back(clou
     assert second.providers().keys() == before.keys()  # the fake driver's root has another UUID
 
 
-def test_without_nova_compute_nova_builds_and_stops_nothing_and_deletes_its_record_only(
+@of_nova
+def test_without_nova_compute_nova_builds_nothing_and_stops_nothing(
     cloud: Cloud,
 ) -> None:
     """Whether this agent reports the host or not: to Nova it is a host whose service is down.

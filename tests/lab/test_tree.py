@@ -6,8 +6,7 @@ import uuid
 
 import pytest
 
-from tests.agents import ROOT
-from tests.integration.libvirt_hosts import holds, providers, totals
+from tests.integration.libvirt_hosts import providers
 from tests.servers.lab import GPU, NODE
 
 NESTED = "report_numa = nested\nreport_hugepages = pages\n"
@@ -93,39 +92,3 @@ def test_the_other_type_has_what_the_first_one_left(lab, start, placement):
         assert providers(placement)[VGPU]["inventory"] == {"VGPU": 3}
     finally:
         lab.run(f"echo 1 >/sys/bus/mdev/devices/{instance}/remove")
-
-
-def test_a_guest_finds_cpus_hugepages_and_a_vf_in_one_cell(start, placement):
-    start(NESTED, DEVICES)
-    query = (
-        "resources_C=VCPU:1,CUSTOM_HUGEPAGES_2M:16&resources_D=CUSTOM_PCI_1B36_0010:1"
-        "&required_N=HW_NUMA_ROOT&same_subtree=_C,_D,_N&group_policy=none"
-    )
-    found = placement.request("GET", f"/allocation_candidates?{query}")
-    names = {each["uuid"]: name for name, each in providers(placement).items()}
-    used = [{names[one] for one in each["allocations"]} for each in found["allocation_requests"]]
-    assert used == [{CELLS[1], PF}]
-
-
-def test_nested_after_flat_moves_the_guests_and_back(start, placement):
-    start("report_hugepages = pages\n", DEVICES)
-    stranger = placement.stranger
-    vf = providers(placement)[PF]["uuid"]
-    assert providers(placement)[PF]["parent"] == NODE
-    guests = [
-        stranger.put_allocation({ROOT: {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 1}}),
-        stranger.put_allocation(
-            {ROOT: {"VCPU": 1, "CUSTOM_HUGEPAGES_2M": 48}, vf: {"CUSTOM_PCI_1B36_0010": 1}}
-        ),
-    ]
-    before = {who: totals(placement, who) for who in guests}
-    start(NESTED, DEVICES)
-    assert {who: totals(placement, who) for who in guests} == before
-    for who in guests:
-        assert not {"VCPU", "MEMORY_MB", "CUSTOM_HUGEPAGES_2M"} & set(
-            holds(placement, who).get(NODE, {})
-        )
-    assert providers(placement)[PF]["parent"] == CELLS[1]
-    start("report_hugepages = pages\n", DEVICES)
-    assert {who: totals(placement, who) for who in guests} == before
-    assert not set(CELLS) & set(providers(placement))

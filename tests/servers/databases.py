@@ -158,32 +158,3 @@ class MariaDB(Server):
             "extra_groups": [],
             "cwd": self.directory,
         }
-
-
-class ReplicatedMariaDB(MariaDB):
-    """With a binary log: another one can be its replica, as :meth:`follow` makes it."""
-
-    def follow(self, primary: ReplicatedMariaDB) -> None:
-        """Copy all that is written there, and go on."""
-        self.sql(
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
-            "MASTER_USER='root', MASTER_USE_GTID=slave_pos; START SLAVE"
-        )
-
-    def catch_up_with(self, primary: ReplicatedMariaDB) -> None:
-        """Wait until it has all that is there now."""
-        there = primary.sql("SELECT @@gtid_binlog_pos").split()[-1]
-        left = self.sql(f"SELECT MASTER_GTID_WAIT('{there}', 60)").split()[-1]
-        assert left == "0", self.sql("SHOW SLAVE STATUS\\G")
-
-    def lag(self) -> None:
-        """Nothing comes any more."""
-        self.sql("STOP SLAVE")
-
-    def promote(self) -> None:
-        """Be the primary."""
-        self.sql("STOP SLAVE; RESET SLAVE ALL")
-
-    def _serve(self) -> list[str]:
-        words = [word for word in super()._serve() if word != "--skip-log-bin"]
-        return [*words, f"--log-bin={self.directory}/binlog", f"--server-id={self.port}"]

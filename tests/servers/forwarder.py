@@ -1,4 +1,4 @@
-"""A port in front of a server of this machine, which can be moved to another one."""
+"""A port in front of a server of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = "127.0.0.1"
 
 
 class Forwarder(Server):
-    """What comes to ``port`` goes to ``upstream``, as with an address that follows the primary."""
+    """What comes to ``port`` goes to ``upstream``."""
 
     def __init__(self, upstream: int) -> None:
         self.upstream, self.port = upstream, free_port()
@@ -25,11 +25,6 @@ class Forwarder(Server):
 
     def stop(self) -> None:
         self._listener.close()
-
-    def move(self, upstream: int) -> None:
-        """To that server; nobody stays connected with the one before."""
-        self.upstream = upstream
-        self.drop()
 
     def drop(self) -> None:
         """Whoever is connected has to connect anew."""

@@ -56,14 +56,7 @@ class Prometheus(Server):
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """Its answer now: ``metric`` and ``value`` of each series."""
-        return self._get("query", query=query)
-
-    def ask_range(self, query: str, start: float, stop: float) -> list[dict[str, Any]]:
-        """``metric`` and ``values``, one a second."""
-        return self._get("query_range", query=query, start=start, end=stop, step=1)
-
-    def _get(self, what: str, **asked: object) -> list[dict[str, Any]]:
-        url = f"http://127.0.0.1:{self.port}/api/v1/{what}?{urlencode(asked)}"
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{urlencode({'query': query})}"
         with urllib.request.urlopen(url, timeout=60) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
