@@ -80,8 +80,6 @@ def test_a_placement_below_the_minimum_gets_no_report_and_no_query(tmp_path):
         old = PlacementAPI(token_adapter(server.url, "admin"))
         with pytest.raises(TooOld, match=r"needs microversion 1\.35; Placement has 1\.29$"):
             allocation_candidates(read_request("resources=VCPU:1"), old)
-        with pytest.raises(TooOld, match=r"needs microversion 1\.30; Placement has 1\.29$"):
-            resource_providers(read_provider_query("name=host1"), old)
 
 
 # -- a policy that does not let the agent use the reshaper
