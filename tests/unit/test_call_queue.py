@@ -73,7 +73,7 @@ def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(queue, se
     assert sessions[1].made_by is not sessions[0].made_by
 
 
-def test_a_call_that_is_stuck_gets_no_second_thread_and_others_go_on_at_once():
+def test_a_stuck_call_gets_no_second_thread_and_others_go_on():
     queue = CallQueue("test-queue", nullcontext, thread_safe=True)
     release = threading.Event()
     with pytest.raises(Overdue):

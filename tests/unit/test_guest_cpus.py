@@ -37,7 +37,7 @@ def test_a_set_with_cpus_that_are_not_there_names_them(which):
         guest_cpus(ALL, ALL, policy(**{which: {7, 8, 9}}))
 
 
-def test_offline_cpus_of_a_set_are_left_out_unless_they_are_woken_for_a_guest():
+def test_offline_cpus_of_a_set_are_left_out_unless_guests_wake_them():
     cpus = ALL, ALL - {1, 2, 3}, policy({0, 1}, {2, 3, 4})
     found = guest_cpus(*cpus)
     assert (found.shared, found.dedicated) == ({0}, {4})

@@ -78,7 +78,7 @@ finally:
 """
 
 
-def test_traits_that_are_named_without_their_library_are_those_of_the_library() -> None:
+def test_traits_named_without_os_traits_are_those_of_os_traits() -> None:
     named = {policy.DISABLED, policy.MANAGED_BY_NOVA, traits.COMPUTE_NODE, traits.DISABLED}
     named |= {opts.OWNER_NOVA, request_filter.DISABLED}
     assert named <= set(os_traits.get_traits())

@@ -52,7 +52,7 @@ def test_the_agent_waits_longer_than_a_command_unless_the_option_is_set(
     assert adapter.session.timeout == agents
 
 
-def test_the_agent_waits_ten_minutes_after_a_wait_in_vain_and_says_what_to_set(
+def test_the_agent_waits_ten_minutes_after_a_timeout_and_names_the_option(
     tmp_path: Path,
 ) -> None:
     hung = Hung()

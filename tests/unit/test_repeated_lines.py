@@ -30,7 +30,7 @@ class Limited(logging.Handler):
         return lines
 
 
-def test_each_reason_is_logged_once_and_later_with_the_number_of_those_between() -> None:
+def test_a_reason_is_logged_once_then_with_the_number_left_out() -> None:
     limited = Limited()
     limited.refuse("100% wrong", 1000)
     limited.refuse("not signed", 2)

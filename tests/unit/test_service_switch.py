@@ -213,7 +213,7 @@ def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> Non
     assert DISABLED not in any_placement.stranger.traits(ROOT)
 
 
-def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(agent) -> None:
+def test_retries_are_left_to_the_periods_while_placement_is_away(agent) -> None:
     tracker, away = agent.nodes.trackers[ROOT], Away()
     there, tracker.root.api = tracker.root.api, away
     for again in (False, True):  # the second is at once: one answer may be lost

@@ -141,7 +141,7 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
     assert "Starting without an answer of the registry" in caplog.text
 
 
-def test_without_a_registry_what_a_command_saves_is_followed_within_a_second(
+def test_without_a_registry_a_saved_command_is_followed_within_a_second(
     tmp_path: Path,
 ) -> None:
     made, now, written = alone(tmp_path), [0.0], []
@@ -194,7 +194,7 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path
 
 
 @pytest.mark.parametrize("attached", [False, True])
-def test_the_server_runs_from_start_to_stop_but_not_where_nova_compute_answers(
+def test_the_server_runs_unless_nova_compute_answers_for_the_host(
     tmp_path: Path, attached: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, server = in_fleet(settings(tmp_path, attached=attached)), Server()
