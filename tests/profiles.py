@@ -1,5 +1,5 @@
 """Hypothesis profiles: ``ci`` is the same every time; ``HYPOTHESIS_PROFILE=thorough`` looks wider,
-``fast`` (``tools/test.sh --fast``, ``tests.mutants.generated``) less wide."""
+``fast`` (``tools/test.sh --fast``) less wide."""
 
 from __future__ import annotations
 
