@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks.host import Host
 from benchmarks.meter import Meter
-from benchmarks.results import Case, medians
 from benchmarks.scenarios import BETWEEN, COLD, COLD_BULK, CONFLICT, QUIET, SCENARIOS, Scenarios
 from benchmarks.shapes import OPERATIONS, SHAPES
 from benchmarks.somebody import Somebody
@@ -52,13 +51,6 @@ def test_trees_of_all_shapes_are_measured(written):
     assert all(set(row["milliseconds"]) == set(OPERATIONS) for row in rows)
 
 
-def test_tables_are_valid_restructured_text(written):
-    core = pytest.importorskip("docutils.core")
-    for name in ("summary.rst", "table.rst", "trees.rst"):
-        text = (written / name).read_text()
-        core.publish_doctree(text, settings_overrides={"halt_level": 2, "report_level": 2})
-
-
 class DoesNothing:
     """A client that claims to have reported."""
 
@@ -71,20 +63,6 @@ def test_a_client_that_did_not_report_is_not_measured(placement, tmp_path):
     scenarios = Scenarios(DoesNothing(), Host(3), 0, Somebody(placement.url), Meter(log))
     with pytest.raises(RuntimeError, match="all providers"):
         scenarios.run()
-
-
-def test_medians_are_over_all_steps_of_all_runs():
-    def cost(calls):
-        return {"calls": calls, "bytes_sent": 1, "bytes_received": calls}
-
-    runs = [{QUIET: [cost(1), cost(2)]}, {QUIET: [cost(30)]}]
-    assert medians(runs) == {QUIET: {"calls": 2, "bytes_sent": 1, "bytes_received": 2, "bytes": 3}}
-
-
-def test_a_bulk_start_is_compared_with_a_plain_one():
-    case = Case(1, 0, {COLD_BULK: {"calls": 4}, QUIET: {"calls": 0}}, {COLD: {"calls": 12}})
-    assert case.ratio(COLD_BULK, "calls") == 3
-    assert case.ratio(QUIET, "calls") is None
 
 
 @pytest.mark.faults
