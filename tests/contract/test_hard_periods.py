@@ -39,16 +39,6 @@ class Agent(agents.Agent):
         return tracker.view.snapshot.named(name)
 
 
-def test_a_provider_that_placement_keeps_failing_at_holds_no_other(fake_placement):
-    agent = Agent(fake_placement, tree_of(3))
-    for _ in range(2):
-        fake_placement.fail_next("PUT", r"/traits$", errors.ServerFault("500"))
-    report = agent.period()
-    assert len(report.failed) == 1
-    assert agent.seen(f"{NODE}_2").inventory
-    assert agent.period().ok
-
-
 def changing(fake_placement):
     """An agent that has reported everything, and a list with the VCPUs to report from now on."""
     vcpus = [8]

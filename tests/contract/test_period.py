@@ -190,20 +190,6 @@ def test_an_error_of_get_available_nodes_is_reported_and_removes_nothing(
 # -- identity and capability traits
 
 
-def test_a_device_that_a_driver_makes_anew_each_period_costs_nothing(
-    any_placement: Any,
-) -> None:
-    def anew(tree, nodename, allocations=None):
-        if tree.exists(DEVICE):
-            tree.remove(DEVICE)
-        devices(DEVICE)(tree, nodename)
-
-    agent = Agent(any_placement, Small(anew))
-    assert agent.period().ok
-    report = agent.period()
-    assert report.ok and not report.done
-
-
 def test_capabilities_come_and_go_and_those_not_named_are_left_alone(
     any_placement: Any,
 ) -> None:
