@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reportclient.client import Client, NotOwned, Result
-from reportclient.errors import Conflict, InUse, NotFound, Rejected, Unreachable
+from reportclient.errors import InUse, NotFound, Rejected, Unreachable
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
@@ -290,17 +290,3 @@ def test_a_tree_is_verified_when_it_is_time_to(nova: World) -> None:
     assert calls(nova, lambda: client.tree(ROOT)) == []
     now[0] = 600
     assert calls(nova, lambda: client.tree(ROOT)) == ["GET in_tree", "GET member_of"]
-
-
-def test_a_conflict_that_stays_is_raised(nova: World, client: Client) -> None:
-    client.tree(ROOT)
-
-    def meet(tree) -> None:
-        nova.stranger.set_inventory(CHILD, {"VGPU": {"total": len(tries) + 1}})
-        tries.append(1)
-        tree.add_traits(CHILD, "HW_CPU_X86_AVX")
-
-    tries: list[int] = []
-    with pytest.raises(Conflict):
-        client.edit(CHILD, meet)
-    assert len(tries) > 1

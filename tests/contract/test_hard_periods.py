@@ -8,7 +8,7 @@ from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from tests import agents
-from tests.agents import NODE, ROOT, Small
+from tests.agents import NODE, ROOT, Small, inventory
 
 CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
@@ -27,6 +27,10 @@ def tree_of(count):
     return body
 
 
+def adds(tree):
+    tree.add_traits(NODE, "CUSTOM_GOLD")
+
+
 class Agent(agents.Agent):
     def __init__(self, placement, *bodies, **rules):
         super().__init__(placement, *map(Small, bodies), **{"audit_every": None, **rules})
@@ -37,16 +41,6 @@ class Agent(agents.Agent):
     def seen(self, name):
         (tracker,) = self.nodes.trackers.values()
         return tracker.view.snapshot.named(name)
-
-
-def test_a_provider_that_placement_keeps_failing_at_holds_no_other(fake_placement):
-    agent = Agent(fake_placement, tree_of(3))
-    for _ in range(2):
-        fake_placement.fail_next("PUT", r"/traits$", errors.ServerFault("500"))
-    report = agent.period()
-    assert len(report.failed) == 1
-    assert agent.seen(f"{NODE}_2").inventory
-    assert agent.period().ok
 
 
 def changing(fake_placement):
@@ -132,16 +126,9 @@ def test_a_refusal_is_asked_again_though_verification_is_switched_off(fake_place
     assert agent.period(600).ok
 
 
-def vcpus(total):
-    def body(tree):
-        tree.update_inventory(ROOT, {"VCPU": {"total": total}})
-
-    return body
-
-
 def test_two_hosts_with_one_compute_id_are_told_of_each_other(fake_placement):
     """Disks are copied with all that is on them; then each takes the provider from the other."""
-    one, twin = Agent(fake_placement, vcpus(8)), Agent(fake_placement, vcpus(4))
+    one, twin = (Agent(fake_placement, inventory(total)) for total in (8, 4))
     twin.drivers[0].nodes = ["host2"]
     assert one.period().ok
     assert twin.period().ok, "it may be the same host under another name"
@@ -199,9 +186,6 @@ def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(fake_plac
         tree.update_inventory(NODE, {"VCPU": {"total": 8}})
         tree.words = Restless(tree.words)
 
-    def adds(tree):
-        tree.add_traits(NODE, "CUSTOM_GOLD")
-
     agent = Agent(fake_placement, kept_at, adds)
     report = agent.period()
     assert "driver1" in report.driver_errors and report.error is None
@@ -223,9 +207,6 @@ def moves_root(tree):
     ids=["moved", "renamed", "removed"],
 )
 def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(fake_placement, edit, done):
-    def adds(tree):
-        tree.add_traits(NODE, "CUSTOM_GOLD")
-
     agent = Agent(fake_placement, edit, adds)
     for _ in range(2):
         report = agent.period()
@@ -235,9 +216,6 @@ def test_an_edit_of_the_roots_place_is_the_error_of_its_driver_alone(fake_placem
 
 @pytest.mark.parametrize("wrong", [None, ["supports_multiattach"], {"supports_multiattach": "yes"}])
 def test_wrong_capabilities_are_their_drivers_error_and_change_nothing(fake_placement, wrong):
-    def adds(tree):
-        tree.add_traits(NODE, "CUSTOM_GOLD")
-
     agent = Agent(fake_placement, tree_of(0), adds)
     agent.drivers[0].capabilities = {"supports_multiattach": True}
     assert agent.period().ok

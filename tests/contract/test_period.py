@@ -24,7 +24,6 @@ from tests.stranger import FakePlacement
 AGG = "aaaaaaaa-0000-4000-8000-000000000001"
 FOREIGN_AGG = "aaaaaaaa-0000-4000-8000-00000000ffff"
 FOREIGN_CHILD = "bbbbbbbb-0000-4000-8000-000000000001"
-STORAGE = "eeeeeeee-0000-4000-8000-000000000001"
 DEVICE = f"{NODE}_dev1"
 
 
@@ -50,19 +49,6 @@ def test_verification_can_be_switched_off_with_or_without_audits(
     assert agent.period().ok
     assert agent.calls_of(lambda: agent.period(after=600.0)) == []
     assert len(agent.calls_of(lambda: agent.period(after=400_000.0))) == calls
-
-
-def test_what_a_stranger_undid_is_done_again_at_the_next_verification(
-    any_placement: Any,
-) -> None:
-    agent = Agent(any_placement, Small(inventory(), supports_multiattach=True))
-    agent.settle()
-    any_placement.stranger.remove_trait(ROOT, "COMPUTE_VOLUME_MULTI_ATTACH")
-    any_placement.stranger.remove_trait(ROOT, "COMPUTE_NODE")
-    any_placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 1}})
-    agent.settle()
-    assert {"COMPUTE_VOLUME_MULTI_ATTACH", "COMPUTE_NODE"} <= any_placement.stranger.traits(ROOT)
-    assert totals(any_placement) == {"VCPU": 8}
 
 
 # -- what is a stranger's
@@ -172,36 +158,7 @@ def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any)
     assert totals(any_placement) == {"VCPU": 8}
 
 
-def test_an_error_of_get_available_nodes_is_reported_and_removes_nothing(
-    any_placement: Any,
-) -> None:
-    driver = Small(inventory())
-    agent = Agent(any_placement, driver)
-    agent.settle()
-    driver.get_available_nodes = lambda: (_ for _ in ()).throw(DriverNotReady("no answer"))
-    mark = any_placement.mark()
-    (report,) = agent.periods()
-    assert isinstance(report.driver_errors["driver1"], DriverNotReady)
-    assert any_placement.since(mark) == []
-    del driver.get_available_nodes
-    assert agent.period().ok
-
-
 # -- identity and capability traits
-
-
-def test_a_device_that_a_driver_makes_anew_each_period_costs_nothing(
-    any_placement: Any,
-) -> None:
-    def anew(tree, nodename, allocations=None):
-        if tree.exists(DEVICE):
-            tree.remove(DEVICE)
-        devices(DEVICE)(tree, nodename)
-
-    agent = Agent(any_placement, Small(anew))
-    assert agent.period().ok
-    report = agent.period()
-    assert report.ok and not report.done
 
 
 def test_capabilities_come_and_go_and_those_not_named_are_left_alone(
@@ -287,19 +244,6 @@ def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: A
         assert report.calls == 0
         assert any(NODE in text and "total is 0" in text for text in report.texts())
     assert totals(any_placement) == {"VCPU": 8}
-
-
-# -- more roots
-
-
-def test_a_second_root_that_shares_nothing_is_not_made_and_told(any_placement: Any) -> None:
-    def second_root(tree, nodename, allocations=None):
-        inventory()(tree, nodename)
-        tree.new_root("storage", STORAGE)
-
-    agent = Agent(any_placement, Small(second_root))
-    assert "a second root provider has to be a sharing provider" in str(agent.period().texts())
-    assert names(any_placement) == {NODE}
 
 
 def test_a_renamed_host_keeps_its_provider(any_placement: Any) -> None:

@@ -270,7 +270,9 @@ def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(fake_p
     agent = Agent(fake_placement, Small(on_the_root))
     agent.settle()
     agent.drivers[0].body = needs
+    mark = fake_placement.mark()
     report = agent.period()
+    assert not any("allocations" in request.path for request in fake_placement.since(mark))
     assert report.reshape_pending and not report.done and not report.driver_errors
     assert agent.view.providers[ROOT].inventory.keys() == {"VCPU", GUEST_CLASS}
 

@@ -130,19 +130,6 @@ def test_what_leaves_the_file_leaves_placement_and_nothing_else_does(any_host: H
     assert list(any_host.state.glob("provider-config-*.json")) == []
 
 
-def test_what_left_the_file_while_the_agent_was_away_goes_at_its_start(
-    any_host: Host,
-) -> None:
-    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    (any_host.files / "a.yaml").unlink()
-    any_host.start()
-    assert any_host.calls_of(any_host.settle)[1:3] == [
-        f"PUT /resource_providers/{ROOT}/traits",
-        f"PUT /resource_providers/{ROOT}/inventories",
-    ]
-    assert (any_host.custom(), any_host.totals()) == (set(), {"VCPU": 8})
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("part", ["traits", "inventories"])
 def test_an_agent_killed_at_a_write_still_knows_what_is_its_own(
@@ -360,20 +347,6 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
     host.reload()
     host.settle()
     assert (host.custom(), host.nodes.provider_files.degraded()) == ({"CUSTOM_SILVER"}, {})
-
-
-def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host) -> None:
-    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    (host.state / "provider-config.json").unlink()
-    host.write("- nonsense\n")
-    host.start()
-    host.settle()
-    assert "no provider file is applied" in str(host.nodes.provider_files.degraded())
-    assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
-    host.write()
-    host.reload()
-    host.settle()
-    assert (host.custom(), host.totals()) == (set(), {"VCPU": 8})
 
 
 # -- a state directory that fails

@@ -66,24 +66,6 @@ def rebuild_with(driver, edit):
     driver.update_provider_tree = lambda tree, node, allocations=None: edit(tree, allocations)
 
 
-def test_pinned_guests_move_from_vcpu_to_pcpu(any_placement, tmp_path):
-    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16, "max_unit": 16}})
-    pinned, shared = consumer(any_placement, {"VCPU": 4}), consumer(any_placement, {"VCPU": 2})
-
-    def pins(tree, allocations):
-        if "PCPU" not in tree.data(NODE).inventory:
-            if allocations is None:
-                raise ReshapeNeeded
-            mine = allocations[pinned]["allocations"][ROOT]["resources"]
-            mine["PCPU"] = mine.pop("VCPU")
-        tree.update_inventory(NODE, {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
-
-    rebuild_with(driver, pins)
-    assert Agent(any_placement, driver, tmp_path).period().ok
-    assert holdings(any_placement, pinned) == {ROOT: {"PCPU": 4}}
-    assert holdings(any_placement, shared) == {ROOT: {"VCPU": 2}}
-
-
 def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_placement, tmp_path):
     agent, driver = agent_with(
         any_placement, tmp_path, {"VCPU": {"total": 16}}, reshape_when_running=True
@@ -112,20 +94,6 @@ def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(any_place
     again = agent.period(1.0)
     assert again.calls == 0
     assert "guest 1" in " ".join(again.texts()), "the cause is still told"
-
-
-def test_while_running_a_reshape_waits_and_says_so(any_placement, tmp_path):
-    agent, driver = agent_with(
-        any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}}
-    )
-    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
-    rebuild_with(driver, vgpu_to_children)
-    start = any_placement.mark()
-    report = agent.period(1.0)
-    assert report.reshape_pending == ("tree",)
-    assert not report.ok
-    assert not any("allocations" in request.path for request in any_placement.since(start))
-    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1, "VGPU": 1}
 
 
 def test_a_guest_that_comes_in_between_is_moved_too(any_placement, tmp_path):

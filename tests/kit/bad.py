@@ -72,16 +72,6 @@ class ClosesWhatItNeverOpened(GoodDriver):
         self.opened.close()
 
 
-@breaks("a_driver_can_be_closed_at_any_time", "RuntimeError: closed already")
-class FailsToClose(GoodDriver):
-    def init_host(self, host):
-        self.connection = object()
-
-    def cleanup_host(self, host):
-        if self.connection:
-            raise RuntimeError("closed already")
-
-
 @breaks("nodes_keep_their_names_and_uuids", "['host1-0'], {}), then (['host1-1']")
 class CountsItsNodes(GoodDriver):
     counter = None
@@ -101,12 +91,6 @@ class TellsOfAnother(GoodDriver):
 class RemovesTheRoot(GoodDriver):
     def report(self, tree, node, cards, allocations):
         tree.remove(node)
-
-
-@breaks("the_root_is_left_to_the_agent", "was renamed to the-host")
-class RenamesTheRoot(GoodDriver):
-    def report(self, tree, node, cards, allocations):
-        tree.rename(node, "the-host")
 
 
 @breaks("the_root_is_left_to_the_agent", "['host1_cards'] are roots beside host1")

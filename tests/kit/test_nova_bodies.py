@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from driverkit.contract import DriverContract
-from driverkit.host import starting
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from reportclient.live_provider import OF_THE_TREE, LiveProvider
 from tests.agents import Agent, Small
@@ -155,7 +153,6 @@ def test_a_live_provider_obeys_its_tree_and_what_it_shows_cant_be_changed() -> N
 # -- calls that drivers outside of Nova's tree make: each runs, is refused by name, or is told
 
 VCPU = {"VCPU": {"total": 8}}
-FREE_MEMORY = iter(range(4096, 1024, -7))
 
 
 def walks_children(tree: ProviderTree) -> None:
@@ -176,10 +173,6 @@ def adds_to_what_is_there(tree: ProviderTree) -> None:
     inventory = tree.data("host1").inventory
     inventory.setdefault("VCPU", {"total": 8}).pop("reserved", None)
     tree.update_inventory("host1", inventory)
-
-
-def offers_what_is_free(tree: ProviderTree) -> None:
-    tree.update_inventory("host1", {"MEMORY_MB": {"total": next(FREE_MEMORY)}})
 
 
 def names_it_as_the_kernel_does(tree: ProviderTree, node: str = "host1", _: object = None) -> None:
@@ -224,44 +217,3 @@ def test_such_a_body_is_refused_by_name_and_nothing_is_written(body, words) -> N
     report = agent.period()
     (told,) = report.driver_errors.values()
     assert words in str(told) and not report.done
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (sets({**VCPU, "VGPU": {"total": 0}}), "inventory of VGPU: total is 0"),
-        (
-            sets({**VCPU, "vgpu": {"total": 1}}),
-            "inventory of vgpu: resource class 'vgpu' is not a valid",
-        ),
-    ],
-)
-def test_such_a_body_is_told_and_the_rest_of_it_is_written(body, words) -> None:
-    def whole(tree: ProviderTree) -> None:
-        tree.add_traits("host1", "CUSTOM_RACK1")
-        body(tree)
-
-    agent = Agent(FakePlacement(), Small(whole))
-    report = agent.period()
-    assert not report.driver_errors
-    assert any(words in text for text in report.texts()), report.texts()
-    assert "CUSTOM_RACK1" in agent.placement.stranger.traits(agent.tracker.uuid)
-
-
-def test_a_name_that_another_host_has_too_is_told_with_the_name() -> None:
-    placement = FakePlacement()
-    first = Agent(placement, Small(names_it_as_the_kernel_does))
-    first.settled()
-    second = Agent(placement, Small(names_it_as_the_kernel_does, ["host2"]), root=ROOT_UUID)
-    (told,) = second.period().texts()
-    assert told.startswith("nvme0n1: Placement already has a provider named nvme0n1")
-
-
-def test_free_memory_as_total_is_written_each_time_and_breaks_the_contract() -> None:
-    agent = Agent(FakePlacement(), Small(offers_what_is_free))
-    assert all(len(agent.period().done) >= 1 for _ in range(3))
-    context = DriverContext("host1", Path("/nonexistent"))
-    make = lambda: Small(offers_what_is_free)  # noqa: E731
-    with starting(make, context, FakePlacement()) as start:
-        with pytest.raises(AssertionError, match="inventory of MEMORY_MB: total"):
-            DriverContract().test_nothing_is_written_while_nothing_happens(start)

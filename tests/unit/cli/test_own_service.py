@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -158,18 +157,6 @@ def test_a_change_waits_for_another_and_not_for_ever(
         with pytest.raises(RecordUnusable, match=r"service\.json.*is locked by another process"):
             service.set_status(StatusChange("host1", disabled=False))
     assert not service.set_status(StatusChange("host1", disabled=False)).disabled
-
-
-def test_a_link_in_its_place_leads_nowhere(service: OwnService, tmp_path: Path) -> None:
-    reported(tmp_path)
-    victim, path = tmp_path / "victim", status_document(tmp_path).path
-    victim.write_text("precious")
-    path.unlink()
-    path.symlink_to(victim)
-    with pytest.raises(RecordUnusable, match="is a symbolic link"):
-        service.set_status(DISABLE)
-    assert victim.read_text() == "precious"
-    assert os.readlink(path) == str(victim)
 
 
 def test_the_command_says_what_was_done_and_what_the_agent_does(
