@@ -17,10 +17,9 @@ from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.numa import MemoryPolicy, ReservedPages
-from drivers.libvirt.tree.children import LONGEST_NAME
-from reportclient.names import name_problem
 from tests.property.strategies import element
 from tests.unit.libvirt.hosts import ARCH_TRAITS, CPU_TRAITS, new_tree, reading, written
+from tests.unit.libvirt.hosts import check as valid
 
 UNITS = st.sampled_from([None, "KiB", "KiB", "MiB", "GiB", "b", "bytes", "KB", "T", "nonsense"])
 AMOUNTS = st.one_of(
@@ -120,14 +119,9 @@ quickly = settings(max_examples=120, deadline=None, suppress_health_check=[Healt
 
 
 def check(tree: ProviderTree) -> None:
-    names = [provider.name for provider in tree.freeze().walk()]
-    assert len(names) == len(set(names)) and max(map(len, names)) <= LONGEST_NAME
-    for provider in tree.freeze().walk():
-        for name, record in provider.inventory.items():
-            assert name_problem(name, "resource class") is None
-            assert record.problem() is None, (provider.name, name)
-        known = CPU_TRAITS | ARCH_TRAITS | {"HW_NUMA_ROOT"}
-        assert provider.traits <= known
+    valid(tree)
+    known = CPU_TRAITS | ARCH_TRAITS | {"HW_NUMA_ROOT"}
+    assert all(provider.traits <= known for provider in tree.freeze().walk())
 
 
 @quickly

@@ -6,6 +6,8 @@ from xml.etree.ElementTree import fromstring
 
 import os_traits
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.period.traits import CAPABILITY_TRAITS
 from drivers.libvirt.facts.guest_models import (
@@ -210,3 +212,25 @@ def test_what_hangs_on_versions_of_libvirt_and_qemu(trait, old, new):
     assert told(document, versions=Versions(*old))[trait] is False
     assert told(document, versions=Versions(*new))[trait] is True
     assert trait not in told(document, versions=None)
+
+
+WORDS = st.lists(
+    st.sampled_from(["virtio", "none", "efi", "emulator", "2.0", "tpm-crb", "yes"])
+    | st.text("abcXYZ019-_.", max_size=12),
+    max_size=4,
+).map(" ".join)
+ENUMS = ("firmware", "secure", "bus", "video", "sound", "filesystem", "memory", "backend", "tpm")
+
+
+@given(
+    st.sampled_from(["x86_64", "aarch64", "s390x", "ppc64le", "riscv64", "sparc", "?"]),
+    st.lists(st.fixed_dictionaries(dict.fromkeys((*ENUMS, "version"), WORDS)), max_size=3),
+    st.sampled_from(["yes", "no", "perhaps"]),
+    st.booleans(),
+)
+def test_traits_are_known_to_os_traits_whatever_the_documents_say(arch, documents, word, tpm):
+    texts = [
+        full_document(**one).replace("supported='yes'", f"supported='{word}'") for one in documents
+    ]
+    found = told(*texts, "<domainCapabilities/>", arch=arch, tpm=tpm)
+    assert found.keys() <= set(os_traits.get_traits())

@@ -49,20 +49,6 @@ def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(bindi
     assert names(update(driver, tree)) == {A}
 
 
-def test_one_that_could_never_be_read_is_named_and_nothing_is_removed(binding, make):
-    one, other = FakeDevice(pci(A)), FakeDevice(pci(B))
-    binding.answers["listAllDevices"] = [one, other]
-    tree = update(make(PCI))
-    one.problem = FakeLibvirtError("I/O error")
-    later = make(PCI)
-    update(later, tree)
-    assert names(tree) == {A, B}
-    assert later.degraded("host1") == {"node device pci_0000_84_00_0": "can't be read: I/O error"}
-    one.problem = None
-    update(later, tree)
-    assert later.degraded("host1") == {}
-
-
 def test_a_hypervisor_without_node_devices_has_none(binding, make):
     binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
     driver = make(PCI + MDEV)
@@ -156,7 +142,5 @@ def test_many_similar_devices_are_warned_of_once(binding, make, caplog):
     binding.answers["listAllDevices"] = [FakeDevice(pci(f"0000:{n:02x}:00.0")) for n in range(8)]
     driver = make(PCI)
     update(driver, update(driver))
-    assert [r.getMessage() for r in caplog.records] == [
-        "8 similar providers of CUSTOM_PCI_144D_A80A make a search for candidates slow"
-        " (see docs/libvirt/pci.rst)"
-    ]
+    (warning,) = caplog.messages
+    assert warning.startswith("8 similar providers of CUSTOM_PCI_144D_A80A ")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt.facts.disk import (
@@ -67,7 +70,7 @@ def test_a_pool_without_a_size_is_none():
     assert found(ImageBackend("rbd", "vms"), pool("rbd", "<name>vms</name>", size="0")) is None
 
 
-@pytest.mark.parametrize("size", ["", "-1", "much", "9" * 30])
+@pytest.mark.parametrize("size", ["", "-1", "much", "9" * 30, "1.5", "1 2", "٣"])
 def test_a_pool_whose_size_can_not_be_right_is_unreadable(size):
     text = pool("rbd", "<name>vms</name>", size=size)
     with pytest.raises(ValueError, match=f"can't be right: <capacity> is '{size}' in bytes"):
@@ -113,3 +116,16 @@ def test_cached_images_are_reserved_in_whole_gib_beside_what_is_configured():
     look = reading(cached_bytes=2 * 1024**3 + 1)
     tree = written(new_tree(), look, policy=policy)
     assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 13
+
+
+@given(
+    st.sampled_from(["dir", "rbd", "logical", "zfs", "odd", ""]),
+    st.text("0123456789-. ", max_size=30),
+    st.sampled_from(["vms", "", "other"]),
+)
+def test_a_pool_has_a_size_that_placement_takes_or_is_unreadable(kind, size, source):
+    text = pool(kind, f"<name>{source}</name>", "/srv/instances", size)
+    for images in (ImageBackend(), *(ImageBackend(one, "vms") for one in ("rbd", "lvm", "zfs"))):
+        with suppress(ValueError):  # such a document is not read
+            got = found(images, text)
+            assert got is None or got.size >= 0

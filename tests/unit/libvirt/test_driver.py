@@ -107,40 +107,23 @@ def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree)
 TWO_CELLS = capabilities(cell(0, [0]), cell(1, [1]))
 
 
-def test_a_guest_that_is_bound_to_a_cell_moves_there(make, binding, tree):
+@pytest.mark.parametrize(
+    ("refusal", "cell_of_guest"), [(None, 1), (FakeLibvirtError("not now"), 0)]
+)
+def test_a_guest_moves_to_the_cell_it_is_bound_to_if_libvirt_tells(
+    make, binding, tree, caplog, refusal, cell_of_guest
+):
     binding.answers["getCapabilities"] = TWO_CELLS
     update(make(), tree)
     root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
     document = "<domain><uuid>guest</uuid><vcpu cpuset='1'>1</vcpu></domain>"
-    binding.answers["listAllDomains"] = [FakeDomain(document)]
+    binding.answers["listAllDomains"] = refusal or [FakeDomain(document)]
     guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1}}}}}
     driver = make("[libvirt]\nreport_numa = nested\n")
     driver.update_provider_tree(later, *driver.get_available_nodes(), guests)
-    assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa1").uuid]
-
-
-def test_guests_that_libvirt_does_not_tell_of_move_all_the_same(make, binding, tree, caplog):
-    binding.answers["getCapabilities"] = TWO_CELLS
-    update(make(), tree)
-    root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
-    binding.refused["listAllDomains"] = FakeLibvirtError("not now")
-    guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1}}}}}
-    driver = make("[libvirt]\nreport_numa = nested\n")
-    driver.update_provider_tree(later, *driver.get_available_nodes(), guests)
-    assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa0").uuid]
-    assert "not now" in caplog.text
+    assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa{cell_of_guest}").uuid]
+    assert ("not now" in caplog.text) is bool(refusal)
     assert driver.degraded("host1") == {}
-
-
-def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, tree, tmp_path):
-    device = tmp_path / "sys/bus/nd/devices/namespace0.0"
-    device.mkdir(parents=True)
-    (device / "alt_name").write_text("ns0\n")
-    (device / "mode").write_text("dax\n")
-    driver = make("[libvirt]\npmem_namespaces = BIG:ns0|ns1\n")
-    inventory = update(driver, tree).data(NODE).inventory
-    assert inventory["CUSTOM_PMEM_NAMESPACE_BIG"]["total"] == 1
-    assert "no devdax namespace ns1" in driver.degraded("host1")["[libvirt] pmem_namespaces"]
 
 
 def test_a_cpu_that_went_offline_is_not_counted_and_named(make, binding, tree):

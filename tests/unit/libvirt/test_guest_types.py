@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from drivers.libvirt.facts.architecture import guests_of_virt_type, virt_type_note
+from drivers.libvirt.facts.architecture import virt_type_note
 
 
 def capabilities(*guests: tuple[str, str]) -> ET.Element:
@@ -38,10 +38,3 @@ def test_a_host_without_kvm_is_told_what_to_do_about_it():
 )
 def test_nothing_is_said_where_it_can_or_where_it_is_not_known(host, virt_type):
     assert virt_type_note(capabilities(*host), virt_type) == {}
-
-
-def test_only_guests_of_the_hosts_own_architecture_count():
-    found = guests_of_virt_type(
-        capabilities(("x86_64", "kvm"), ("i686", "kvm"), ("x86_64", "qemu")), "kvm"
-    )
-    assert [one.get("name") for one in found] == ["x86_64"]

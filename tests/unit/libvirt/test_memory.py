@@ -96,8 +96,3 @@ def test_what_is_shared_out_adds_up_and_nobody_gets_more_than_there_is(amount, w
 def test_without_weights_it_is_shared_equally():
     assert apportion(5, [0, 0]) == [3, 2]
     assert apportion(5, []) == []
-
-
-def test_records_are_what_placement_takes():
-    for record in hugepages({2048: 2**40}, {2048: 2**41}).values():
-        assert Inventory.from_dict(record).problem() is None

@@ -170,5 +170,7 @@ def test_persistent_memory_is_on_the_root():
     look = reading(pmem_namespaces=frozenset({"ns1"}))
     tree = written(new_tree(), look, labels=labels, **NESTED)
     assert totals(tree) == {"DISK_GB": 100, "CUSTOM_PMEM_NAMESPACE_BIG": 1}
+    notes = report_of(tree, look, labels=labels).notes
+    assert "no devdax namespace ns0" in notes["[libvirt] pmem_namespaces"]
     unread = reading(pmem_namespaces=None, disk_bytes=None)
     assert written(tree, unread, labels=labels, **NESTED).freeze() == tree.freeze()
