@@ -153,25 +153,6 @@ def test_a_stranger_who_writes_right_after_the_reshape_loses_nothing(scene):
     assert "CUSTOM_JUST_NOW" in scene.placement.stranger.traits(ROOT)
 
 
-def test_a_refused_create_is_told_and_waits_like_any_refusal(scene):
-    """What depends on it is not tried: neither now, nor with a read of everything a period."""
-    scene.proxy.harm(*CALLS["POST child"], SPOKEN["403"], times=10**6)
-    agent = scene.agent()
-
-    first = agent.period()
-    assert first.calls <= 14, "one try"
-    told = "\n".join(map(str, first.texts()))
-    assert "403" in told and "gpu" in told and "must be read first" not in told
-    for _ in range(3):  # before anything can be verified: that may be due after half of VERIFY
-        again = agent.period(VERIFY / 10)
-        assert again.calls == 0, scene.proxy.seen[-9:]
-        assert "403" in "\n".join(map(str, again.texts()))
-
-    scene.proxy.heal()
-    assert agent.period(2 * VERIFY).ok
-    expect_moved(scene)
-
-
 def test_a_conflict_without_anything_that_moved_is_no_storm(scene):
     """Placement says that somebody wrote, and nobody did: tried once more, then it waits."""
     scene.proxy.harm(*CALLS["POST reshaper"], SPOKEN["409 concurrent_update"], times=10**6)

@@ -41,19 +41,6 @@ def test_an_older_state_is_noticed_read_again_and_brought_up_to_date(
     assert not agent.period(2 * VERIFY).done
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_rebuilt_placement_is_filled_again(fresh, backup, restarted):
-    agent, _ = backup
-    fresh.placement.empty()
-    agent = fresh.agent() if restarted else agent
-    report = agent.period(2 * VERIFY)
-    assert report.ok, report.texts()
-    assert report.calls <= 40
-    assert set(seen_in(fresh.placement)) == {NODE, "changed", "removed"}
-    assert seen_in(fresh.placement)[NODE][1] == {"VCPU": 8}
-    assert not agent.period(2 * VERIFY).done
-
-
 def coinciding(fresh, agent, file):
     """One inventory changes; after the restore somebody writes the old one once more.
 

@@ -152,15 +152,3 @@ def test_a_later_version_wrote_what_is_kept(site: Site) -> None:
     assert path.read_bytes() == later
     path.unlink()
     site.converges()
-
-
-def test_all_but_the_identity_is_taken_away_under_it(site: Site) -> None:
-    site.begin()
-    for path in site.agent.state_path.iterdir():
-        if path.is_file() and path.name != "compute_id":
-            path.unlink()
-    site.change()
-    site.converges()
-    restarted(site)
-    site.change()
-    site.converges()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.errors import Forbidden
 from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
-from tests.faults.scenario import TIMEOUT, Scene, seen_in
+from tests.faults.scenario import TIMEOUT, Scene
 from tests.servers import fault_proxy as proxies
-from tests.servers.fault_proxy import in_placements_words
 
 BETWEEN = {
     "a lost POST": ("POST", r"^/resource_providers$", proxies.lost_reply),
@@ -57,34 +55,6 @@ def test_a_sharing_root_half_made_is_finished_and_stays_ours(
     assert report.ok, report.texts()
     assert placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 200
     assert OWNER in placement.stranger.traits(POOL)
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "new", "changed"),
-    [
-        ("trait", "/traits/CUSTOM_SECOND", {"CUSTOM_NEW_LEAF": 2}, {"CUSTOM_FIRST"}),
-        ("resource class", "/resource_classes/CUSTOM_NEW_LEAF", {}, {"CUSTOM_SECOND"}),
-    ],
-)
-def test_one_name_that_may_not_be_made_holds_up_only_who_carries_it(
-    scene: Scene, kind: str, path: str, new: dict[str, int], changed: set[str]
-):
-    """403 on the name: the 400 that would follow must not hide it, nor stop the others."""
-    scene.proxy.harm("PUT", path, proxies.answered(in_placements_words(403)), times=10**6)
-    agent = scene.agent()
-    for _ in range(3):
-        report = agent.period()
-        assert isinstance(report.failed[f"{kind} {path.split('/')[-1]}"], Forbidden)
-        assert report.error is None
-    found = seen_in(scene.placement)
-    assert found["new"][1:3] == (new, {"CUSTOM_FIRST"})
-    assert found[NODE][1] == {"VCPU": 16}
-    assert found["changed"][2] == changed
-    assert "removed" not in found
-    assert sum(seen == path for _, seen in scene.proxy.seen) == 1
-    scene.proxy.heal()
-    assert agent.period(2 * VERIFY).ok
-    scene.expect_the_wish_and_all_of_the_strangers()
 
 
 def test_a_slow_answer_is_waited_for_while_it_keeps_coming(scene: Scene):
