@@ -170,7 +170,7 @@ def test_arguments_that_there_are_not_end_with_how_to_use_them(
         ("[placement]\nregion_name = a$secret\n", "[placement] region_name in {}"),
     ],
 )
-def test_a_dollar_that_leads_nowhere_names_the_option_and_nothing_of_its_value(
+def test_an_unknown_substitution_names_the_option_and_not_its_value(
     tmp_path: Path, text: str, place: str
 ) -> None:
     with pytest.raises(config.ConfigError, match=r"write \$\$ for a literal \$") as caught:

@@ -396,7 +396,7 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
     assert again.known == saved and not again.status.conditions()
 
 
-def test_alone_what_a_full_disk_did_not_take_is_not_overturned_by_what_it_has(
+def test_alone_a_status_that_a_full_disk_refused_is_kept(
     alone: World,
 ) -> None:
     with full_disk():
@@ -844,7 +844,7 @@ def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
     assert not again.placement
 
 
-def test_a_record_that_says_auto_only_later_is_enabled_after_the_next_period(world) -> None:
+def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> None:
     world.told(None)
     world.step(10)
     world.registry.operator(True, "AUTO: gone")
@@ -1006,7 +1006,7 @@ def quiet(world: World) -> World:
 
 
 @pytest.mark.parametrize("attached", [False, True])
-def test_a_heartbeat_that_reports_nothing_new_names_the_version_that_was_seen(
+def test_a_heartbeat_without_news_names_the_version_that_was_seen(
     quiet: World, attached: bool
 ) -> None:
     quiet.heartbeat.attached = attached

@@ -291,7 +291,7 @@ def test_a_failed_call_of_idle_does_not_end_the_loop(caplog: pytest.LogCaptureFi
     assert {record.message for record in caplog.records} == {"A scheduled job failed"}
 
 
-def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:
+def test_jobs_run_without_an_interval_and_after_their_refresh() -> None:
     bench = Bench(until=50)
     done, _ = posted_at(bench, 20)
     bench.later.append((20, REFRESH))
@@ -311,7 +311,7 @@ def told_another_interval(seed: int, interval: float | None) -> list[float]:
     return bench.run(60)
 
 
-def test_hosts_that_get_another_interval_at_the_same_moment_are_not_in_step() -> None:
+def test_hosts_with_a_new_interval_are_not_in_step() -> None:
     began = [told_another_interval(seed, 120) for seed in range(50)]
     assert all(one[:2] == [0, 60] for one in began)
     firsts = sorted(one[2] - 70 for one in began)
