@@ -1,4 +1,4 @@
-"""What compute-registry serves over HTTP: the API and the page, behind authentication."""
+"""The HTTP face of compute-registry: the API and the page, behind authentication."""
 
 import logging
 import re

@@ -325,7 +325,7 @@ class DriverContract:
             assert not lost, f"{who} has removed or changed what others have set:\n{lost}"
 
     def test_lost_data_is_reported_again(self, start: Start) -> None:
-        """What another service has changed or deleted is restored in the next period.
+        """Data that another service has changed or deleted is restored in the next period.
 
         Why: Placement can be edited by hand, restored from a backup, or lose a write; only the
         driver knows the host.

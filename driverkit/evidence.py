@@ -1,4 +1,4 @@
-"""What a driver's report shows: texts of differences, and measurements."""
+"""Texts of differences between reports of a driver, and measurements of its calls."""
 
 import contextlib
 import gc

@@ -58,7 +58,7 @@ class Server(ThreadingWSGIServer):
 
 
 class ServerOverIPv6(Server):
-    """The same on an IPv6 address."""
+    """The server of metrics on an IPv6 address."""
 
     address_family = AF_INET6
 

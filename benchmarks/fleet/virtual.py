@@ -85,7 +85,7 @@ class Host:
     timeout: float
     """Seconds that the host waits for an answer at first."""
     total: int = 8
-    """What the driver reports of each provider."""
+    """Total of the inventory that the driver reports of each provider."""
     right_at: float = 0.0
     """When the last change was in Placement."""
     left: set[str] = field(default_factory=set)

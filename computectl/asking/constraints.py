@@ -19,7 +19,7 @@ _JOINED = (AMOUNT, "root_required")
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint of a request: a parameter of Placement's with a single term as its value.
+    """A constraint of a request: a parameter of Placement's with a single term as its value.
 
     ``suffix`` is that of its group; empty for the unsuffixed group and the whole request.
     """

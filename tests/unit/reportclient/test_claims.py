@@ -1,4 +1,4 @@
-"""What a driver asserts by editing a tree, and what it removes by name."""
+"""Claims that a driver makes by editing a tree, and names that it removes."""
 
 from __future__ import annotations
 
