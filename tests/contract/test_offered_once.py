@@ -1,4 +1,4 @@
-"""A device whose class changes while a guest uses it is not given to a second guest."""
+"""What a guest uses is not given to a second one when a host describes it in another way."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 
 from agent.reporting.reports import Severity
 from drivers.api import Device, DeviceDriver, DriverContext
+from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
 from reportclient.client import Client
 from reportclient.errors import PlacementError
-from tests.agents import NODE, ROOT, VERIFY, Agent, child_uuid, door_to
+from tests.agents import NODE, ROOT, VERIFY, Agent, Small, child_uuid, door_to
 
 CARD = child_uuid(f"{NODE}_card")
 OLD, NEW, BESIDE = "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_BESIDE"
@@ -134,3 +136,46 @@ def test_a_program_that_uses_the_library_offers_it_once_too(any_placement):
     any_placement.stranger.delete_allocation(guest)
     report(NEW)
     assert amounts(any_placement) == {NEW: (1, 0)}
+
+
+def offered(placement, resource_class: str) -> int:
+    """The sum of what Placement's candidates have free of a class."""
+    found = placement.request("GET", f"/allocation_candidates?resources={resource_class}:1")
+    uuids = {uuid for each in found["allocation_requests"] for uuid in each["allocations"]}
+    amounts = (found["provider_summaries"][uuid]["resources"] for uuid in uuids)
+    return sum(each[resource_class]["capacity"] - each[resource_class]["used"] for each in amounts)
+
+
+def cells(count: int) -> dict[int, ReportedProvider]:
+    """32 CPUs and 64 GiB in so many NUMA cells; none: on the root."""
+    totals = {"VCPU": 32 // count, "MEMORY_MB": 65536 // count}
+    records = {name: {"total": total, "max_unit": total} for name, total in totals.items()}
+    return {
+        number: ReportedProvider(f"{NODE}_numa{number}", records, source=CELLS)
+        for number in range(count)
+    }
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, tmp_path, count):
+    driver = Small(
+        lambda tree, given: write_report(tree, NODE, HostReport(cells=shape), given) and None
+    )
+    shape = cells(1)
+    agent = Agent(placement, driver, state=tmp_path)
+    agent.settled()
+    home = next(
+        placement.stranger.provider(uuid)["uuid"]
+        for uuid in agent.tracker.view.snapshot.providers
+        if uuid != ROOT
+    )
+    for size in (16, 8):
+        placement.stranger.put_allocation({home: {"VCPU": size, "MEMORY_MB": 2048 * size}})
+    shape = cells(count)
+    agent.period()
+    assert "needs a reshape" in " ".join(agent.period().texts())
+    assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
+    agent.restart()
+    agent.settled()
+    assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
+    assert len(agent.tracker.view.snapshot) == 1 + count
