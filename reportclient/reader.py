@@ -114,14 +114,19 @@ def allocations_of(uuid: str, api: API) -> dict[str, Any]:
     return forms.checked(f"GET {path}", forms.consumer_allocations, api.request("GET", path))
 
 
+def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
+    """Return the amounts by class that each consumer (UUID) holds on a provider (UUID); 1 GET."""
+    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
+
+
 def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
     """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
 
     ``besides`` are resource classes whose allocations don't count.
     """
-    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
-    others = set(besides)
-    return sorted(user for user in held if not others or held[user]["resources"].keys() - others)
+    held, others = allocations_on(uuid, api), set(besides)
+    return [user for user in held if not others or held[user].keys() - others]
 
 
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:

@@ -5,11 +5,16 @@ changes.  Inventory that can't be removed because consumers use it is drained me
 it is reserved, so that nothing new is allocated from it.  Providers above it that are to be
 removed are drained as well.  Classes that other clients own are left unchanged.
 
+Placement accepts an inventory that is smaller than its usage.  If another class grows with it, it
+is not sent, and drained as if Placement had refused it (:meth:`Refusals.without_exceeded`).
+
 :func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 from reportclient.apply import Outcome, subject_of
@@ -26,7 +31,7 @@ from reportclient.errors import (
     UnknownNames,
 )
 from reportclient.http import API
-from reportclient.model import Inventory, Provider
+from reportclient.model import SILICON, Inventory, Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -42,7 +47,7 @@ from reportclient.plan import (
 )
 from reportclient.reader import (
     Listed,
-    consumers_of,
+    allocations_on,
     other_hosts,
     provider_by_name,
     provider_by_uuid,
@@ -53,6 +58,8 @@ from reportclient.view import View
 
 ForeignClasses = Callable[[Provider], Collection[str]]
 """A function that returns the classes of a provider that another client owns."""
+Users = Mapping[str, Sequence[str]]
+"""Consumers (UUIDs) by class."""
 
 
 def nothing_foreign(_: Provider) -> Collection[str]:
@@ -142,6 +149,26 @@ class Refusals:
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
         return replace(plan, operations=tuple(left))
 
+    def without_exceeded(
+        self, plan: Plan, snapshot: Snapshot, now: float, times: Times, api: API
+    ) -> Plan:
+        """Return the plan without inventories of which consumers hold too much; remember those.
+
+        They leave less of a class than consumers hold while another class of the same thing grows,
+        there or on another provider with the same trait ``SILICON``.  1 GET for each that might.
+
+        :raises reportclient.errors.PlacementError: a GET failed.
+        """
+        left: list[Operation] = []
+        for operation in plan:
+            err = _exceeded(operation, snapshot, api)
+            if err is None:
+                left.append(operation)
+            else:
+                subject = subject_of(operation)
+                self.remember({subject: operation}, {subject: err}, now, times)
+        return replace(plan, operations=tuple(left))
+
     def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
         """Forget refused removals whose last user has gone, so that they are sent again.
 
@@ -154,7 +181,7 @@ class Refusals:
         for subject, refusal in list(self.by_subject.items()):
             if subject not in draining or now < refusal.look_at:
                 continue
-            if _users(refusal, view, api):
+            if _is_used(refusal, view, api):
                 looks, due = refusal.looks + 1, now + times.gap(refusal.looks + 1)
                 self.by_subject[subject] = refusal._replace(looks=looks, look_at=due)
             else:
@@ -210,14 +237,20 @@ class Refusals:
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
                 wanted = operation.inventory
-                drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
+                provider = snapshot.providers[operation.uuid]
+                drains[operation.uuid] = _drain(provider, wanted, err.classes)
         return Plan(tuple(filter(None, drains.values())))
 
 
-def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
-    """Return the write that reserves all of what is not wanted; ``None`` if that is so already."""
-    now = provider.inventory
-    held = {name: record for name, record in now.items() if name not in wanted}
+def _drain(
+    provider: Provider, wanted: Mapping[str, Inventory], exceeded: Collection[str] = ()
+) -> SetInventory | None:
+    """Return the write that reserves all of what is not wanted, and of the ``exceeded`` classes.
+
+    ``None`` if that is so already.
+    """
+    now, kept = provider.inventory, wanted.keys() - exceeded
+    held = {name: record for name, record in now.items() if name not in kept}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
     waiting = _waiting(provider, wanted, held)
     left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
@@ -228,7 +261,27 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory 
     return SetInventory(provider.uuid, inventory, drains=before)
 
 
-_CPUS = frozenset({"VCPU", "PCPU"})
+def _exceeded(operation: Operation, snapshot: Snapshot, api: API) -> InUse | None:
+    """Return the error of an inventory as in ``without_exceeded``, or ``None``."""
+    provider = snapshot.get(operation.uuid) if isinstance(operation, SetInventory) else None
+    if provider is None or not isinstance(operation, SetInventory):
+        return None
+    now, wanted = provider.inventory, operation.inventory
+    shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
+    grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
+    if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
+        return None
+    users = _users_by_class(operation, api, shrunk)
+    text = _draining(operation, provider, users)
+    return InUse(text, classes=frozenset(users)) if users else None
+
+
+def _part_of(resource_class: str) -> str:
+    """Return what of a root or a NUMA cell a class is a part of."""
+    if resource_class in ("VCPU", "PCPU"):
+        return "CPU"
+    is_memory = resource_class == "MEMORY_MB" or resource_class.startswith("CUSTOM_HUGEPAGES_")
+    return "memory" if is_memory else resource_class
 
 
 def _waiting(
@@ -237,12 +290,13 @@ def _waiting(
     """Return the classes that may not grow while consumers use ``held``, which is to be removed.
 
     A device has one class or another: all its classes may be the same thing, which would be given
-    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU has one
-    of two classes there.
+    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU, and a
+    page of memory, has one of several classes there.
     """
     now, related = provider.inventory, frozenset(wanted) if held else frozenset()
     if provider.parent_uuid is None or "HW_NUMA_ROOT" in provider.traits:
-        related &= _CPUS if _CPUS & set(held) else frozenset()
+        parts = {*map(_part_of, held)}
+        related = frozenset(name for name in related if _part_of(name) in parts)
     return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
@@ -267,15 +321,8 @@ def _explained(
         case Shared(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = first_few(_consumers(operation, api)) or "consumers that are gone now"
-            held, then = "it is", ""
-            if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
-                removed = provider.inventory.keys() - operation.inventory.keys()
-                waiting = sorted(_waiting(provider, operation.inventory, removed))
-                held = f"{', '.join(sorted(removed))} is"
-                then = f", and {', '.join(waiting)} is reported" if waiting else ""
-            text = f"draining: {held} in use by {users}; removed when its last consumer is gone"
-            text += then
+            users = _users_by_class(operation, api)
+            text = _draining(operation, snapshot.get(operation.uuid), users)
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
             # Placement refuses an existing UUID with the same error as an existing name.
@@ -287,20 +334,51 @@ def _explained(
             return err
 
 
-def _users(refusal: Refusal, view: View, api: API) -> list[str]:
-    """Return who uses what a refused operation removes: consumers, or other hosts."""
-    removal = refusal.operation
-    assert isinstance(removal, _REMOVALS)
-    if isinstance(refusal.error, Shared):
+def _draining(
+    removal: DeleteProvider | SetInventory, provider: Provider | None, users: Users
+) -> str:
+    """Return the text of the error of a removal."""
+    held, then = "it is", "removed when its last consumer is gone"
+    if isinstance(removal, SetInventory) and provider is not None:
+        wanted = removal.inventory
+        less = {*provider.inventory.keys() - wanted.keys(), *users}
+        held = f"{', '.join(sorted(less))} is"
+        if kept := sorted(less & wanted.keys()):
+            then = f"{', '.join(kept)} is reduced when enough of them are gone"
+        if waiting := sorted(_waiting(provider, wanted, less)):
+            then += f", and {', '.join(waiting)} is reported"
+    names = first_few(sorted({*chain(*users.values())})) or "consumers that are gone now"
+    return f"draining: {held} in use by {names}; {then}"
+
+
+def _is_used(refusal: Refusal, view: View, api: API) -> bool:
+    """Return whether consumers, or other hosts, use what a refused operation removes."""
+    removal, err = refusal.operation, refusal.error
+    assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
+    if isinstance(err, Shared):
         provider = view.snapshot.get(removal.uuid)
-        return other_hosts(provider.aggregates, view.generations, api) if provider else []
-    return _consumers(removal, api)
+        return bool(provider and other_hosts(provider.aggregates, view.generations, api))
+    return bool(_users_by_class(removal, api, err.classes))
 
 
-def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
-    """Return the UUIDs of the consumers of what an operation removes."""
-    kept = removal.inventory if isinstance(removal, SetInventory) else ()
-    return consumers_of(removal.uuid, api, besides=kept)
+def _users_by_class(
+    removal: DeleteProvider | SetInventory, api: API, shrunk: Collection[str] = ()
+) -> Users:
+    """Return the consumers (UUIDs) of each class that is removed or too small for them; 1 GET.
+
+    Of the classes that stay, only those in ``shrunk`` are compared.
+    """
+    wanted = removal.inventory if isinstance(removal, SetInventory) else {}
+    users, amounts = dict[str, list[str]](), Counter[str]()
+    for consumer, held in allocations_on(removal.uuid, api).items():
+        for name in held:
+            users.setdefault(name, []).append(consumer)
+        amounts.update(held)
+    return {
+        name: names
+        for name, names in users.items()
+        if name not in wanted or (name in shrunk and amounts[name] > wanted[name].capacity)
+    }
 
 
 def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:

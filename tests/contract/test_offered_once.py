@@ -98,6 +98,38 @@ def test_a_class_of_a_card_does_not_grow_while_its_other_one_is_in_use(any_place
     assert amounts(any_placement) == {BESIDE: (4, 0)}
 
 
+@pytest.mark.parametrize("saved", [True, False], ids=["view saved", "view lost"])
+def test_a_partition_is_offered_once_larger_ones_in_use_leave_room(any_placement, tmp_path, saved):
+    """Two of size 3, then one of 3 and four of 1: Placement takes such an inventory as it is."""
+    agent, driver = started(any_placement, {OLD: 2}, state=tmp_path if saved else None)
+    guests = [any_placement.stranger.put_allocation({CARD: {OLD: 1}}) for _ in range(2)]
+    driver.classes = {OLD: 1, NEW: 4}
+    report = agent.period()
+    assert report.ok and amounts(any_placement) == {OLD: (2, 2)}
+    (text,) = report.texts(Severity.INFO)
+    assert f"{OLD} is in use by" in text and all(guest in text for guest in guests)
+    assert text.endswith(f"{OLD} is reduced when enough of them are gone, and {NEW} is reported")
+    assert agent.period(1.0).calls == 0
+    agent.restart()
+    agent.period()
+    assert amounts(any_placement) == {OLD: (2, 2)}
+    any_placement.stranger.delete_allocation(guests[0])
+    agent.period()
+    assert amounts(any_placement) == {OLD: (1, 0), NEW: (4, 0)}
+
+
+@pytest.mark.parametrize("before, after", [("VCPU", "PCPU"), ("CUSTOM_HUGEPAGES_2M", "MEMORY_MB")])
+def test_a_hosts_cpus_and_pages_are_offered_in_one_class(any_placement, before, after):
+    agent, driver = started(any_placement, {before: 8, after: 8}, NODE)
+    guest = any_placement.stranger.put_allocation({ROOT: {before: 6}})
+    driver.classes = {before: 4, after: 12, "DISK_GB": 9}
+    agent.period()
+    assert amounts(any_placement, ROOT) == {before: (8, 8), after: (8, 0), "DISK_GB": (9, 0)}
+    any_placement.stranger.delete_allocation(guest)
+    agent.period(2 * VERIFY)
+    assert amounts(any_placement, ROOT) == {before: (4, 0), after: (12, 0), "DISK_GB": (9, 0)}
+
+
 def test_cpus_of_a_host_change_class_the_same_way_and_all_else_at_once(any_placement):
     agent, driver = started(any_placement, {"VCPU": 8}, NODE)
     guest = any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
