@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from agent.reporting.reports import Severity
 from drivers.api import Device, DeviceDriver, DriverContext
@@ -13,18 +18,19 @@ from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
 from reportclient.client import Client
 from reportclient.errors import PlacementError
 from tests.agents import NODE, ROOT, VERIFY, Agent, Small, child_uuid, door_to
+from tests.stranger import FakePlacement
 
 CARD = child_uuid(f"{NODE}_card")
 OLD, NEW, BESIDE = "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_BESIDE"
 
 
 class Listing(DeviceDriver):
-    def __init__(self, name: str, classes: dict[str, int]) -> None:
+    def __init__(self, name: str = "", classes: dict[str, int] | None = None) -> None:
         super().__init__(DriverContext(NODE, Path()))
-        self.name, self.classes = name, classes
+        self.name, self.classes, self.parts = name, classes, []
 
     def devices(self, node):
-        return [Device(self.name, dict(self.classes))]
+        return self.parts or [Device(self.name, dict(self.classes))]
 
 
 def started(
@@ -178,6 +184,59 @@ def offered(placement, resource_class: str) -> int:
     return sum(each[resource_class]["capacity"] - each[resource_class]["used"] for each in amounts)
 
 
+def parts(**totals: int) -> list[Device]:
+    """Partitions of one card: of the class CUSTOM_3 those named ``a...``, CUSTOM_1 others."""
+    return [
+        Device(name, {f"CUSTOM_{3 if name[0] == 'a' else 1}": total}, silicon="card:0")
+        for name, total in totals.items()
+    ]
+
+
+PARTITIONS = [
+    # A partition is a provider: another one is not listed any more.
+    (parts(a0=1, a1=1), parts(a0=1, **{f"b{n}": 1 for n in range(4)}), "a1"),
+    # A provider has those of one size: it is listed with less.
+    (parts(a=2, b=1), parts(a=1, b=5), "a"),
+]
+
+
+@pytest.mark.parametrize("attached", [False, True])
+@pytest.mark.parametrize(("before", "after", "leaves"), PARTITIONS, ids=["gone", "less"])
+def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
+    placement, tmp_path, attached, before, after, leaves
+):
+    if attached:
+        placement.stranger.create_provider(NODE, ROOT)
+    (driver := Listing()).parts = [*before, Device("other", {"CUSTOM_1": 1}, silicon="card:1")]
+    rules = {"attached": True, "root": ""} if attached else {}
+    agent = Agent(placement, driver, state=tmp_path, **rules)
+    agent.settled()
+    guests = {}
+    for name, size in {each.name: each.inventory.get("CUSTOM_3", 0) for each in before}.items():
+        uuid = child_uuid(f"{NODE}_{name}")
+        for _ in range(size):
+            guests[name] = placement.stranger.put_allocation({uuid: {"CUSTOM_3": 1}})
+    before_it = offered(placement, "CUSTOM_1")
+    driver.parts = [*after, Device("other", {"CUSTOM_1": 2}, silicon="card:1")]
+    for _ in range(3):
+        report = agent.period()
+        assert offered(placement, "CUSTOM_1") == before_it + 1, "other silicon has one more"
+        assert offered(placement, "CUSTOM_3") == 0
+        waits = [name for name, text in report.ill.items() if f"waits for {NODE}_{leaves}" in text]
+        assert len(waits) == len(after) - 1
+        agent.restart()
+    agent.period()
+    assert agent.period(1.0).calls == 0
+    placement.stranger.delete_allocation(guests[leaves])
+    for _ in range(3):
+        report = agent.period()
+    assert report.ok and not report.ill
+    assert (offered(placement, "CUSTOM_3"), offered(placement, "CUSTOM_1")) == (
+        0,
+        4 + before_it + 1,
+    )
+
+
 def cells(count: int) -> dict[int, ReportedProvider]:
     """32 CPUs and 64 GiB in so many NUMA cells; none: on the root."""
     totals = {"VCPU": 32 // count, "MEMORY_MB": 65536 // count}
@@ -211,3 +270,73 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
     agent.settled()
     assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
     assert len(agent.tracker.view.snapshot) == 1 + count
+
+
+# -- any sequence of layouts of a card of seven units, guests and restarts
+
+LAYOUTS = [(two, one) for two in range(3) for one in range(8) if 3 * two + one <= 7]
+
+
+def laid_out(form: int, threes: int, ones: int) -> list[Device]:
+    """Providers of one partition each, of one size each, or one of all."""
+    if form == 0:
+        return parts(**{f"a{n}": 1 for n in range(threes)}, **{f"b{n}": 1 for n in range(ones)})
+    sizes = {name: n for name, n in (("CUSTOM_3", threes), ("CUSTOM_1", ones)) if n}
+    if form == 1:
+        return parts(**{"a" if name == "CUSTOM_3" else "b": n for name, n in sizes.items()})
+    return [Device("c", sizes, silicon="card:0")]
+
+
+@dataclass
+class Watched:
+    """Placement in memory; after each request no unit of the card is offered twice."""
+
+    placement: FakePlacement = field(default_factory=FakePlacement)
+    guests: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def request(self, method, path, *, json=None, needs=None):
+        answer = self.placement.request(method, path, json=json, needs=needs)
+        self.free()
+        return answer
+
+    def free(self) -> list[tuple[str, str]]:
+        """Return a provider and class for each partition that a guest may get."""
+        found, used = [], Counter((uuid, name) for uuid, name, _ in self.guests)
+        answer = self.placement.answer("GET", f"/resource_providers?in_tree={ROOT}")
+        for uuid in (each["uuid"] for each in answer["resource_providers"]):
+            for name, row in self.placement.stranger.inventory(uuid).items():
+                found += [(uuid, name)] * (row["total"] - row["reserved"] - used[uuid, name])
+        taken = [*found, *((uuid, name) for uuid, name, _ in self.guests)]
+        assert sum(int(name[-1]) for _, name in taken) <= 7, taken
+        return found
+
+
+STEPS = st.tuples(st.integers(0, 2), st.sampled_from(LAYOUTS), st.integers(-3, 3), st.booleans())
+
+
+@given(steps=st.lists(STEPS, min_size=2, max_size=8))
+@example(steps=[(0, (2, 0), 2, False), (0, (1, 4), 0, False), (0, (1, 4), -1, True)])
+def test_no_unit_of_a_card_is_offered_twice_whatever_it_is_divided_into(steps):
+    door, driver = Watched(), Listing()
+    with TemporaryDirectory() as state:
+        agent = Agent(door, driver, state=Path(state))
+        for form, (threes, ones), more, restarts in steps:
+            driver.parts = [*laid_out(form, threes, ones), Device("other")]
+            agent.period()
+            free = door.free()
+            for uuid, name in free[: max(more, 0)]:
+                guest = door.placement.stranger.put_allocation({uuid: {name: 1}})
+                door.guests.append((uuid, name, guest))
+            for _, _, guest in door.guests[: max(-more, 0)]:
+                door.placement.stranger.delete_allocation(guest)
+            del door.guests[: max(-more, 0)]
+            if restarts:
+                agent.restart()
+        for _, _, guest in door.guests:
+            door.placement.stranger.delete_allocation(guest)
+        door.guests.clear()
+        for _ in range(4):
+            report = agent.period()
+        assert not report.ill and Counter(name for _, name in door.free()) == Counter(
+            CUSTOM_3=threes, CUSTOM_1=ones
+        )
