@@ -167,7 +167,7 @@ class Refusals:
             else:
                 subject = subject_of(operation)
                 self.remember({subject: operation}, {subject: err}, now, times)
-        return replace(plan, operations=tuple(left))
+        return replace(plan, operations=(*left,))
 
     def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
         """Forget refused removals whose last user has gone, so that they are sent again.
