@@ -237,6 +237,63 @@ def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
     )
 
 
+# -- cards with a UUID in slots
+
+FIRST, SECOND = "c0ffee00-0000-4000-8000-0000000000c1", "c0ffee00-0000-4000-8000-0000000000c2"
+
+
+def slot(name: str, uuid: str) -> Device:
+    return Device(name, {NEW: 1}, uuid=uuid)
+
+
+@pytest.fixture(params=[False, True], ids=["own root", "attached"])
+def slots(any_placement, tmp_path, request) -> tuple[Agent, Listing]:
+    """An agent with a card in slot 81, and its driver."""
+    if request.param:
+        any_placement.stranger.create_provider(NODE, ROOT)
+    (driver := Listing()).parts = [slot("81", FIRST), Device("other")]
+    rules = {"attached": True, "root": ""} if request.param else {}
+    agent = Agent(any_placement, driver, state=tmp_path, **rules)
+    agent.settled()
+    return agent, driver
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_card_replaced_in_its_slot_is_offered_and_the_old_one_drains(slots, restarts):
+    agent, driver = slots
+    stranger = agent.placement.stranger
+    guest = stranger.put_allocation({FIRST: {NEW: 1}})
+    driver.parts = [slot("81", SECOND), Device("other")]
+    for _ in range(3):
+        report = agent.period()
+        assert report.ok and f"in use by {guest}" in " ".join(report.texts(Severity.INFO))
+        assert stranger.provider(SECOND)["name"] == f"{NODE}_81"
+        assert stranger.provider(FIRST)["name"] == f"{NODE}_81_removed_{FIRST}"
+        assert amounts(agent.placement, SECOND) == {NEW: (1, 0)}
+        assert amounts(agent.placement, FIRST) == {NEW: (1, 1)}
+        if restarts:
+            agent.restart()
+    stranger.delete_allocation(guest)
+    for _ in range(6):
+        assert agent.period(1000.0).ok
+    assert FIRST not in agent.tracker.view.snapshot and len(agent.tracker.view.snapshot) == 3
+
+
+def test_two_cards_in_use_that_exchange_their_slots_go_on_as_they_are(slots):
+    agent, driver = slots
+    driver.parts.append(slot("82", SECOND))
+    agent.settled()
+    agent.placement.stranger.put_allocation({FIRST: {NEW: 1}})
+    driver.parts = [slot("82", FIRST), slot("81", SECOND), Device("other")]
+    agent.settled()
+    for name, uuid in (("82", FIRST), ("81", SECOND)):
+        assert agent.placement.stranger.provider(uuid)["name"] == f"{NODE}_{name}"
+        assert amounts(agent.placement, uuid) == {NEW: (1, 0)}
+
+
+# -- cells
+
+
 def cells(count: int) -> dict[int, ReportedProvider]:
     """32 CPUs and 64 GiB in so many NUMA cells; none: on the root."""
     totals = {"VCPU": 32 // count, "MEMORY_MB": 65536 // count}

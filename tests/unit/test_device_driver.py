@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.reporting.reports import Severity
 from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.errors import DriverFault
 from reportclient.errors import Conflict
@@ -134,50 +133,13 @@ def test_two_devices_may_exchange_their_addresses(agent, driver):
     assert data(agent, "host1_82").uuid == CARD and data(agent, "host1_81").uuid == OTHER
 
 
-@pytest.mark.parametrize("attached", [False, True])
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_card_replaced_in_its_slot_is_offered_and_the_old_one_drains(
-    placement, tmp_path, attached, restarts
-):
-    stranger = placement.stranger
-    if attached:
-        stranger.create_provider("host1", ROOT)
-    driver = Listing(disk("sda"), card("81"))
-    rules = {"attached": True, "root": ""} if attached else {}
-    agent = Agent(placement, named={"disks": driver}, state=tmp_path, **rules)
+def test_another_card_at_the_same_address_is_another_provider(agent, driver):
+    driver.listed = [card("81")]
     agent.settled()
-    guest = stranger.put_allocation({CARD: {CLASS: 1}})
-    driver.listed = [disk("sda"), card("81", OTHER)]
-    for _ in range(2):
-        report = agent.period()
-        assert report.ok, report.texts()
-        (text,) = report.texts(Severity.INFO)
-        assert f"in use by {guest}" in text
-        assert data(agent, "host1_81").uuid == OTHER
-        assert stranger.inventory(OTHER)[CLASS]["reserved"] == 0
-        assert stranger.inventory(CARD)[CLASS]["reserved"] == 1
-        assert CARD in stranger.provider(CARD)["name"]
-        if restarts:
-            agent.restart()
-    stranger.delete_allocation(guest)
-    for _ in range(6):
-        assert agent.period(1000.0).ok
-    assert set(tree(agent)) == {"host1", "host1_81", "host1_sda"}
-
-
-@pytest.mark.parametrize("attached", [False, True])
-def test_two_cards_in_use_that_exchange_their_slots_stay_as_they_are(placement, tmp_path, attached):
-    if attached:
-        placement.stranger.create_provider("host1", ROOT)
-    driver = Listing(card("81"), card("82", OTHER))
-    rules = {"attached": True, "root": ""} if attached else {}
-    agent = Agent(placement, named={"disks": driver}, state=tmp_path, **rules)
+    driver.listed = [card("81", OTHER)]
     agent.settled()
-    placement.stranger.put_allocation({CARD: {CLASS: 1}})
-    driver.listed = [card("82"), card("81", OTHER)]
-    agent.settled()
-    assert data(agent, "host1_82").uuid == CARD and data(agent, "host1_81").uuid == OTHER
-    assert placement.stranger.inventory(CARD)[CLASS]["reserved"] == 0
+    assert tree(agent) == {"host1": None, "host1_81": "host1"}
+    assert data(agent, "host1_81").uuid == OTHER
 
 
 def pool(total: int = 100) -> Device:
