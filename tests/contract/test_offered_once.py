@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +15,7 @@ from agent.reporting.reports import Severity
 from drivers.api import Device, DeviceDriver, DriverContext
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import child_uuid as libvirt_child
 from reportclient.client import Client
 from reportclient.errors import PlacementError
 from tests.agents import NODE, ROOT, VERIFY, Agent, Small, child_uuid, door_to
@@ -79,11 +80,12 @@ def test_the_new_class_of_a_card_that_nobody_uses_comes_in_one_write(any_placeme
     [
         ({OLD: 1}, [{OLD: 1, BESIDE: 2}], {OLD: (1, 0), BESIDE: (2, 0)}),
         ({OLD: 2, BESIDE: 2}, [{BESIDE: 1}], {OLD: (2, 2), BESIDE: (1, 0)}),
+        ({OLD: 2, BESIDE: 2}, [{BESIDE: 4}], {OLD: (2, 2), BESIDE: (2, 0)}),
         ({OLD: 1}, [{}], {OLD: (1, 1)}),
         ({OLD: 1}, [{}, {NEW: 1}], {OLD: (1, 1)}),
         ({OLD: 1}, [{NEW: 1}, {OLD: 1}], {OLD: (1, 0)}),
     ],
-    ids=["beside one that stays", "shrinks", "goes", "replaced a period later", "comes back"],
+    ids=["beside one that stays", "shrinks", "grows", "goes", "replaced later", "comes back"],
 )
 def test_classes_of_a_card_while_its_old_one_is_in_use(any_placement, before, reported, expected):
     agent, driver = started(any_placement, before)
@@ -91,17 +93,6 @@ def test_classes_of_a_card_while_its_old_one_is_in_use(any_placement, before, re
     for driver.classes in reported:
         agent.period(1.0)
     assert amounts(any_placement) == expected
-
-
-def test_a_class_of_a_card_does_not_grow_while_its_other_one_is_in_use(any_placement):
-    agent, driver = started(any_placement, {OLD: 2, BESIDE: 2})
-    guest = any_placement.stranger.put_allocation({CARD: {OLD: 1}})
-    driver.classes = {BESIDE: 4}
-    agent.period()
-    assert amounts(any_placement) == {OLD: (2, 2), BESIDE: (2, 0)}
-    any_placement.stranger.delete_allocation(guest)
-    agent.period()
-    assert amounts(any_placement) == {BESIDE: (4, 0)}
 
 
 @pytest.mark.parametrize("saved", [True, False], ids=["view saved", "view lost"])
@@ -124,27 +115,30 @@ def test_a_partition_is_offered_once_larger_ones_in_use_leave_room(any_placement
     assert amounts(any_placement) == {OLD: (1, 0), NEW: (4, 0)}
 
 
-@pytest.mark.parametrize("before, after", [("VCPU", "PCPU"), ("CUSTOM_HUGEPAGES_2M", "MEMORY_MB")])
-def test_a_hosts_cpus_and_pages_are_offered_in_one_class(any_placement, before, after):
-    agent, driver = started(any_placement, {before: 8, after: 8}, NODE)
-    guest = any_placement.stranger.put_allocation({ROOT: {before: 6}})
-    driver.classes = {before: 4, after: 12, "DISK_GB": 9}
+@pytest.mark.parametrize(
+    ("before", "now", "meanwhile"),
+    [
+        ({"VCPU": 8}, {"PCPU": 8}, {"VCPU": (8, 8)}),
+        ({"VCPU": 8, "PCPU": 1}, {"VCPU": 4, "PCPU": 5}, {"VCPU": (8, 8), "PCPU": (1, 0)}),
+        (
+            {"CUSTOM_HUGEPAGES_2M": 8, "MEMORY_MB": 8},
+            {"CUSTOM_HUGEPAGES_2M": 4, "MEMORY_MB": 16},
+            {"CUSTOM_HUGEPAGES_2M": (8, 8), "MEMORY_MB": (8, 0)},
+        ),
+    ],
+)
+def test_a_hosts_cpus_and_pages_are_in_one_class_and_all_else_comes_at_once(
+    any_placement, before, now, meanwhile
+):
+    agent, driver = started(any_placement, before, NODE)
+    guest = any_placement.stranger.put_allocation({ROOT: {next(iter(before)): 6}})
+    driver.classes = {**now, "DISK_GB": 9}
     agent.period()
-    assert amounts(any_placement, ROOT) == {before: (8, 8), after: (8, 0), "DISK_GB": (9, 0)}
+    assert amounts(any_placement, ROOT) == {**meanwhile, "DISK_GB": (9, 0)}
     any_placement.stranger.delete_allocation(guest)
     agent.period(2 * VERIFY)
-    assert amounts(any_placement, ROOT) == {before: (4, 0), after: (12, 0), "DISK_GB": (9, 0)}
-
-
-def test_cpus_of_a_host_change_class_the_same_way_and_all_else_at_once(any_placement):
-    agent, driver = started(any_placement, {"VCPU": 8}, NODE)
-    guest = any_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
-    driver.classes = {"PCPU": 8, "MEMORY_MB": 1024}
-    agent.period()
-    assert amounts(any_placement, ROOT) == {"VCPU": (8, 8), "MEMORY_MB": (1024, 0)}
-    any_placement.stranger.delete_allocation(guest)
-    agent.period(2 * VERIFY)
-    assert amounts(any_placement, ROOT) == {"PCPU": (8, 0), "MEMORY_MB": (1024, 0)}
+    found = {name: total for name, (total, _) in amounts(any_placement, ROOT).items()}
+    assert found == driver.classes
 
 
 def test_a_numa_cell_is_no_device(any_placement):
@@ -192,49 +186,51 @@ def parts(**totals: int) -> list[Device]:
     ]
 
 
-PARTITIONS = [
-    # A partition is a provider: another one is not listed any more.
-    (parts(a0=1, a1=1), parts(a0=1, **{f"b{n}": 1 for n in range(4)}), "a1"),
-    # A provider has those of one size: it is listed with less.
-    (parts(a=2, b=1), parts(a=1, b=5), "a"),
-]
-
-
-@pytest.mark.parametrize("attached", [False, True])
-@pytest.mark.parametrize(("before", "after", "leaves"), PARTITIONS, ids=["gone", "less"])
-def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
-    placement, tmp_path, attached, before, after, leaves
-):
+def begun(placement, tmp_path, attached: bool, *devices: Device) -> tuple[Agent, Listing]:
+    """An agent that has reported these devices; ``attached`` to the root of another service."""
     if attached:
         placement.stranger.create_provider(NODE, ROOT)
-    (driver := Listing()).parts = [*before, Device("other", {"CUSTOM_1": 1}, silicon="card:1")]
+    driver = Listing()
+    driver.parts = [*devices]
     rules = {"attached": True, "root": ""} if attached else {}
     agent = Agent(placement, driver, state=tmp_path, **rules)
     agent.settled()
-    guests = {}
-    for name, size in {each.name: each.inventory.get("CUSTOM_3", 0) for each in before}.items():
-        uuid = child_uuid(f"{NODE}_{name}")
-        for _ in range(size):
-            guests[name] = placement.stranger.put_allocation({uuid: {"CUSTOM_3": 1}})
-    before_it = offered(placement, "CUSTOM_1")
-    driver.parts = [*after, Device("other", {"CUSTOM_1": 2}, silicon="card:1")]
+    return agent, driver
+
+
+ONES = {f"b{n}": 1 for n in range(4)}
+
+
+@pytest.mark.parametrize("attached", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "leaves"),
+    [({"a0": 1, "a1": 1}, {"a0": 1, **ONES}, "a1"), ({"a": 2, "b": 1}, {"a": 1, "b": 5}, "a")],
+    ids=["not listed", "listed with less"],
+)
+def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
+    placement, tmp_path, attached, before, after, leaves
+):
+    other = Device("other", {"CUSTOM_1": 1}, silicon="card:1")
+    agent, driver = begun(placement, tmp_path, attached, *parts(**before), other)
+    ones = offered(placement, "CUSTOM_1")
+    for name in [name for name in before if name != "b"]:
+        for _ in range(before[name]):
+            uuid = child_uuid(f"{NODE}_{name}")
+            guest = placement.stranger.put_allocation({uuid: {"CUSTOM_3": 1}})
+    driver.parts = [*parts(**after), replace(other, inventory={"CUSTOM_1": 2})]
     for _ in range(3):
         report = agent.period()
-        assert offered(placement, "CUSTOM_1") == before_it + 1, "other silicon has one more"
-        assert offered(placement, "CUSTOM_3") == 0
-        waits = [name for name, text in report.ill.items() if f"waits for {NODE}_{leaves}" in text]
+        assert (offered(placement, "CUSTOM_1"), offered(placement, "CUSTOM_3")) == (ones + 1, 0)
+        waits = [text for text in report.ill.values() if f"waits for {NODE}_{leaves}" in text]
         assert len(waits) == len(after) - 1
         agent.restart()
     agent.period()
     assert agent.period(1.0).calls == 0
-    placement.stranger.delete_allocation(guests[leaves])
+    placement.stranger.delete_allocation(guest)
     for _ in range(3):
         report = agent.period()
     assert report.ok and not report.ill
-    assert (offered(placement, "CUSTOM_3"), offered(placement, "CUSTOM_1")) == (
-        0,
-        4 + before_it + 1,
-    )
+    assert (offered(placement, "CUSTOM_1"), offered(placement, "CUSTOM_3")) == (ones + 5, 0)
 
 
 # -- cards with a UUID in slots
@@ -248,14 +244,7 @@ def slot(name: str, uuid: str) -> Device:
 
 @pytest.fixture(params=[False, True], ids=["own root", "attached"])
 def slots(any_placement, tmp_path, request) -> tuple[Agent, Listing]:
-    """An agent with a card in slot 81, and its driver."""
-    if request.param:
-        any_placement.stranger.create_provider(NODE, ROOT)
-    (driver := Listing()).parts = [slot("81", FIRST), Device("other")]
-    rules = {"attached": True, "root": ""} if request.param else {}
-    agent = Agent(any_placement, driver, state=tmp_path, **rules)
-    agent.settled()
-    return agent, driver
+    return begun(any_placement, tmp_path, request.param, slot("81", FIRST), Device("other"))
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -295,7 +284,7 @@ def test_two_cards_in_use_that_exchange_their_slots_go_on_as_they_are(slots):
 
 
 def cells(count: int) -> dict[int, ReportedProvider]:
-    """32 CPUs and 64 GiB in so many NUMA cells; none: on the root."""
+    """32 CPUs and 64 GiB in so many NUMA cells."""
     totals = {"VCPU": 32 // count, "MEMORY_MB": 65536 // count}
     records = {name: {"total": total, "max_unit": total} for name, total in totals.items()}
     return {
@@ -312,11 +301,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
     shape = cells(1)
     agent = Agent(placement, driver, state=tmp_path)
     agent.settled()
-    home = next(
-        placement.stranger.provider(uuid)["uuid"]
-        for uuid in agent.tracker.view.snapshot.providers
-        if uuid != ROOT
-    )
+    home = libvirt_child(ROOT, "numa0")
     for size in (16, 8):
         placement.stranger.put_allocation({home: {"VCPU": size, "MEMORY_MB": 2048 * size}})
     shape = cells(count)
@@ -331,7 +316,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
 
 # -- any sequence of layouts of a card of seven units, guests and restarts
 
-LAYOUTS = [(two, one) for two in range(3) for one in range(8) if 3 * two + one <= 7]
+LAYOUTS = [(threes, ones) for threes in range(3) for ones in range(8 - 3 * threes)]
 
 
 def laid_out(form: int, threes: int, ones: int) -> list[Device]:
@@ -363,37 +348,40 @@ class Watched:
         for uuid in (each["uuid"] for each in answer["resource_providers"]):
             for name, row in self.placement.stranger.inventory(uuid).items():
                 found += [(uuid, name)] * (row["total"] - row["reserved"] - used[uuid, name])
-        taken = [*found, *((uuid, name) for uuid, name, _ in self.guests)]
-        assert sum(int(name[-1]) for _, name in taken) <= 7, taken
+        assert sum(int(name[-1]) for _, name in [*found, *used.elements()]) <= 7
         return found
 
+    def begin(self, number: int) -> None:
+        for uuid, name in self.free()[:number]:
+            guest = self.placement.stranger.put_allocation({uuid: {name: 1}})
+            self.guests.append((uuid, name, guest))
 
-STEPS = st.tuples(st.integers(0, 2), st.sampled_from(LAYOUTS), st.integers(-3, 3), st.booleans())
+    def end(self, number: int) -> None:
+        for _, _, guest in self.guests[:number]:
+            self.placement.stranger.delete_allocation(guest)
+        del self.guests[:number]
+
+
+SOME = st.integers(0, 3)
+STEPS = st.tuples(st.integers(0, 2), st.sampled_from(LAYOUTS), SOME, SOME, st.booleans())
 
 
 @given(steps=st.lists(STEPS, min_size=2, max_size=8))
-@example(steps=[(0, (2, 0), 2, False), (0, (1, 4), 0, False), (0, (1, 4), -1, True)])
+@example(steps=[(0, (2, 0), 2, 0, False), (0, (1, 4), 0, 0, True), (0, (1, 4), 0, 1, False)])
 def test_no_unit_of_a_card_is_offered_twice_whatever_it_is_divided_into(steps):
     door, driver = Watched(), Listing()
     with TemporaryDirectory() as state:
         agent = Agent(door, driver, state=Path(state))
-        for form, (threes, ones), more, restarts in steps:
+        for form, (threes, ones), more, less, restarts in steps:
             driver.parts = [*laid_out(form, threes, ones), Device("other")]
             agent.period()
-            free = door.free()
-            for uuid, name in free[: max(more, 0)]:
-                guest = door.placement.stranger.put_allocation({uuid: {name: 1}})
-                door.guests.append((uuid, name, guest))
-            for _, _, guest in door.guests[: max(-more, 0)]:
-                door.placement.stranger.delete_allocation(guest)
-            del door.guests[: max(-more, 0)]
+            door.begin(more)
+            door.end(less)
             if restarts:
                 agent.restart()
-        for _, _, guest in door.guests:
-            door.placement.stranger.delete_allocation(guest)
-        door.guests.clear()
+        door.end(len(door.guests))
         for _ in range(4):
             report = agent.period()
-        assert not report.ill and Counter(name for _, name in door.free()) == Counter(
-            CUSTOM_3=threes, CUSTOM_1=ones
-        )
+        assert not report.ill
+        found = Counter(name for _, name in door.free())
+        assert (found["CUSTOM_3"], found["CUSTOM_1"]) == (threes, ones)

@@ -227,17 +227,6 @@ def test_cells_that_go_give_all_back_to_the_root(tree):
     assert names(flat) == []
 
 
-def test_a_cell_that_vanishes_hands_its_guests_to_the_others(tree):
-    there = wrote(tree, cells=cells(3))
-    guests = {
-        GUESTS[0]: held(numa2={"VCPU": 2, "MEMORY_MB": 7}),
-        GUESTS[1]: held(numa0={"VCPU": 8, "MEMORY_MB": 7}),
-    }
-    wrote(there, cells=cells(2), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2, "MEMORY_MB": 7}
-    assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 8, "MEMORY_MB": 7}
-
-
 def test_a_device_that_vanishes_does_not_hand_its_guests_to_its_like(tree):
     there = wrote(tree, device(0), device(1))
     guests = {GUESTS[0]: {"allocations": {}}}
