@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drivers.driver import ComputeDriver, DriverContext
@@ -171,7 +171,7 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str
     for name, device in named.items():
         records, silicon = device.records(), _silicon(device)
         if silicon in held:
-            records = _at_most(tree.base.get(tree.data(name).uuid), records)
+            records = _at_most(tree.base.get(tree.data(name).uuid), device)
             if records != device.records():
                 waiting[name] = (
                     f"waits for {held[silicon]}, a part of the same silicon {device.silicon} that "
@@ -188,9 +188,8 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str
 
 def _silicon(device: Device) -> str:
     """Return the trait of a device's silicon; empty without one."""
-    if device.silicon is None:
-        return ""
-    return SILICON + re.sub("[^A-Z0-9_]", "_", str(device.silicon).upper())
+    name = re.sub("[^A-Z0-9_]", "_", str(device.silicon).upper())
+    return "" if device.silicon is None else SILICON + name
 
 
 def _held_silicon(
@@ -210,15 +209,13 @@ def _held_silicon(
     return held
 
 
-def _at_most(before: Provider | None, records: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the records with no class, and no larger total, than Placement has."""
+def _at_most(before: Provider | None, device: Device) -> dict[str, Any]:
+    """Return a device's records with no class, and no larger total, than Placement has."""
     totals = {name: it.total for name, it in before.inventory.items()} if before else {}
-    less = {name: record for name, record in records.items() if name in totals}
-    for name, record in less.items():
-        if _total(record) > totals[name]:
-            reserved = min(record["reserved"], totals[name])
-            less[name] = {**record, "total": totals[name], "reserved": reserved}
-    return less
+    records = {name: it for name, it in device.records().items() if name in totals}
+    for name, it in records.items():
+        records[name] = {**it, "total": min(_total(it), totals[name])}
+    return replace(device, inventory=records).records()
 
 
 def _total(record: object) -> int:

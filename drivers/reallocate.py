@@ -64,19 +64,13 @@ def move_allocations(
     :raises ReshapeFailed: a consumer fits on no target; the message says what to do.
     """
     for move in moves:
-        homes = {
-            consumer: [each for each in move.targets if each in move.sources.keys() & parts.keys()]
-            for consumer, held in allocations.items()
-            if (parts := held["allocations"])
-        }
         taken = _taken(move, allocations)
         rooms = _rooms(tree, move.targets, allocations)
         bound = {consumer: uuid for consumer, uuid in (preferred or {}).items() if uuid in rooms}
         for consumer, amounts in _in_order(taken, rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
-            targets += [*homes[consumer], *move.targets]
-            if not _placed_whole(parts, amounts, targets, rooms):
+            if not _placed_whole(parts, amounts, [*targets, *move.targets], rooms):
                 _split(tree, parts, consumer, amounts, rooms)
 
 

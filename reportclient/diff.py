@@ -256,8 +256,7 @@ class Placing:
             is_renamed_only = after is not None and after.parent_uuid == holder.parent_uuid
             if holder.uuid in chain or not is_renamed_only:
                 self.freed.add(holder.uuid)
-                kept = f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
-                name = holder.uuid if after else kept
+                name = holder.uuid if after else f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
                 yield UpdateProvider(holder.uuid, name, holder.parent_uuid)
                 break
             chain[last := holder.uuid] = None

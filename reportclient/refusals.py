@@ -149,9 +149,7 @@ class Refusals:
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
         return replace(plan, operations=tuple(left))
 
-    def without_exceeded(
-        self, plan: Plan, snapshot: Snapshot, now: float, times: Times, api: API
-    ) -> Plan:
+    def without_exceeded(self, plan: Plan, view: View, now: float, times: Times, api: API) -> Plan:
         """Return the plan without inventories of which consumers hold too much; remember those.
 
         They leave less of a class than consumers hold while another class of the same thing grows,
@@ -161,11 +159,10 @@ class Refusals:
         """
         left: list[Operation] = []
         for operation in plan:
-            err = _exceeded(operation, snapshot, api)
-            if err is None:
+            subject = subject_of(operation)
+            if (err := _exceeded(operation, view.snapshot, api)) is None:
                 left.append(operation)
             else:
-                subject = subject_of(operation)
                 self.remember({subject: operation}, {subject: err}, now, times)
         return replace(plan, operations=(*left,))
 
@@ -236,21 +233,16 @@ class Refusals:
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
-                wanted = operation.inventory
-                provider = snapshot.providers[operation.uuid]
-                drains[operation.uuid] = _drain(provider, wanted, err.classes)
+                inventory = operation.inventory
+                wanted = {name: inventory[name] for name in inventory.keys() - err.classes}
+                drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
         return Plan(tuple(filter(None, drains.values())))
 
 
-def _drain(
-    provider: Provider, wanted: Mapping[str, Inventory], exceeded: Collection[str] = ()
-) -> SetInventory | None:
-    """Return the write that reserves all of what is not wanted, and of the ``exceeded`` classes.
-
-    ``None`` if that is so already.
-    """
-    now, kept = provider.inventory, wanted.keys() - exceeded
-    held = {name: record for name, record in now.items() if name not in kept}
+def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
+    """Return the write that reserves all of what is not wanted; ``None`` if that is so already."""
+    now = provider.inventory
+    held = {name: record for name, record in now.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
     waiting = _waiting(provider, wanted, held)
     left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
@@ -263,25 +255,26 @@ def _drain(
 
 def _exceeded(operation: Operation, snapshot: Snapshot, api: API) -> InUse | None:
     """Return the error of an inventory as in ``without_exceeded``, or ``None``."""
-    provider = snapshot.get(operation.uuid) if isinstance(operation, SetInventory) else None
-    if provider is None or not isinstance(operation, SetInventory):
+    if not isinstance(operation, SetInventory) or operation.uuid not in snapshot:
         return None
-    now, wanted = provider.inventory, operation.inventory
+    provider, wanted = snapshot.providers[operation.uuid], operation.inventory
+    now = provider.inventory
     shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
     grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
     if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
         return None
     users = _users_by_class(operation, api, shrunk)
-    text = _draining(operation, provider, users)
-    return InUse(text, classes=frozenset(users)) if users else None
+    err = InUse(_draining(operation, provider, users), classes=frozenset(users))
+    return err if users else None
+
+
+_PARTS = {"VCPU": "CPU", "PCPU": "CPU", "MEMORY_MB": "page"}
 
 
 def _part_of(resource_class: str) -> str:
-    """Return what of a root or a NUMA cell a class is a part of."""
-    if resource_class in ("VCPU", "PCPU"):
-        return "CPU"
-    is_memory = resource_class == "MEMORY_MB" or resource_class.startswith("CUSTOM_HUGEPAGES_")
-    return "memory" if is_memory else resource_class
+    """Return what of a root or a NUMA cell a class counts."""
+    is_page = resource_class.startswith("CUSTOM_HUGEPAGES_")
+    return "page" if is_page else _PARTS.get(resource_class, resource_class)
 
 
 def _waiting(

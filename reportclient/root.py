@@ -223,7 +223,7 @@ class Root:
         planned = plan.operations
         self.refusals.look_at_users(self.view, api.now, self.times, api)
         plan = self.refusals.suppress(plan)
-        plan = self.refusals.without_exceeded(plan, self.view.snapshot, api.now, self.times, api)
+        plan = self.refusals.without_exceeded(plan, self.view, api.now, self.times, api)
         plan = with_bulk_writes(plan, self.bulk.chunk, self.bulk.least)
         sent = apply(
             plan,
