@@ -202,7 +202,7 @@ def released(session: Session, root: str, api: API, rules: Rules) -> Tracker:
     own = Root(root, api, rules, store=saved)
     own.load_saved_view()
     tracker = Tracker(own, root, (), rules, saved=saved, ledger=saved.ledger, released=True)
-    tracker.new_state = False
+    tracker.new_state = tracker.keeps = False
     return tracker
 
 

@@ -14,6 +14,7 @@ from reportclient.errors import (
     AlreadyThere,
     Conflict,
     Forbidden,
+    Kept,
     NotFound,
     NotSent,
     PlacementError,
@@ -40,7 +41,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import other_hosts
+from reportclient.reader import members_of, other_hosts
 from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
@@ -168,6 +169,8 @@ class _Run:
         try:
             if isinstance(operation, DeleteProvider):
                 self._refuse_if_shared(operation.uuid)
+                if operation.kept:
+                    raise Kept(operation.kept)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
@@ -180,6 +183,10 @@ class _Run:
         if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
             text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
             raise Shared(text)
+        below = [each["name"] for each in members_of(uuid, self.api) if each["uuid"] != uuid]
+        if below:
+            text = f"draining: provider {first_few(below)} of another service is below it; removed"
+            raise Kept(f"{text} when that is gone")
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:

@@ -23,6 +23,7 @@ from reportclient.errors import (
     Conflict,
     Forbidden,
     InUse,
+    Kept,
     NameTaken,
     NotFound,
     PlacementError,
@@ -176,7 +177,7 @@ class Refusals:
         """
         draining = self.draining()
         for subject, refusal in list(self.by_subject.items()):
-            if subject not in draining or now < refusal.look_at:
+            if subject not in draining or now < refusal.look_at or isinstance(refusal.error, Kept):
                 continue
             if _is_used(refusal, view, api):
                 looks, due = refusal.looks + 1, now + times.gap(refusal.looks + 1)
@@ -311,7 +312,7 @@ def _explained(
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
-        case Shared(), _:
+        case Shared() | Kept(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
             users = _users_by_class(operation, api)
