@@ -168,25 +168,27 @@ class _Run:
     def _send_once(self, operation: Operation) -> Result:
         try:
             if isinstance(operation, DeleteProvider):
-                self._refuse_if_shared(operation.uuid)
-                if operation.kept:
-                    raise Kept(operation.kept)
+                self._refuse_if_shared(operation.uuid, operation.kept)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
 
-    def _refuse_if_shared(self, uuid: str) -> None:
-        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
+    def _refuse_if_shared(self, uuid: str, kept: str) -> None:
+        """Raise ``Shared`` if other hosts use a sharing provider, else ``Kept`` if it has to stay.
+
+        ``kept``: why.  What is below it is looked for: the view of another tree lacks that.
+        """
         provider = self.edit.tree.provider(uuid)
         if provider is None or not provider.shares:
             return
         if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
             text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
             raise Shared(text)
-        below = [each["name"] for each in members_of(uuid, self.api) if each["uuid"] != uuid]
-        if below:
-            text = f"draining: provider {first_few(below)} of another service is below it; removed"
-            raise Kept(f"{text} when that is gone")
+        if not kept:
+            below = [each["name"] for each in members_of(uuid, self.api) if each["uuid"] != uuid]
+            kept = f"draining, and kept: {first_few(below)} is below it" if below else ""
+        if kept:
+            raise Kept(kept)
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:

@@ -146,6 +146,7 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
     later = frozenset(uuid for uuid in leaving if settled[uuid].stays)
     free_names(changes, later)
     staying, undone = correct_places(observed, policy, changes, leaving - later)
+    kept = {uuid: each.kept for uuid, each in settled.items() if each.kept}
     for uuid in staying:
         provider, after = observed.providers[uuid], settled[uuid].after
         below = [observed.providers[child] for child in observed.children(uuid)]
@@ -155,16 +156,16 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
         for child in stay:
             row = before.holdings_on(child.uuid)
             owner = next((manager for manager, held in row.items() if held.provider), None)
-            problem = Problem(
-                child.uuid,
-                child.name,
-                "not removed, nor its parent, which a driver removed: "
-                f"{manager_text(owner or '')} still reports it",
-            )
-            if owner is None:
-                sake = f"another service created provider {child.name} ({child.uuid}) below it"
-                problem = _kept(provider, sake, child.uuid, policy)
-            problems[problem] = None
+            sake = f"another service created provider {child.name} ({child.uuid}) below it"
+            sake += _command(child.uuid, policy)
+            if owner is not None:
+                text = "not removed, nor its parent, which a driver removed: "
+                text += f"{manager_text(owner)} still reports it"
+                problems[Problem(child.uuid, child.name, text)] = None
+            elif provider.shares:
+                changes[uuid], kept[uuid] = provider, f"draining, and kept: {sake}"
+            else:
+                problems[_kept(provider, sake)] = None
     for provider, text in undone:
         problems[Problem(provider.uuid, provider.name, text)] = None
     for statement in answers.statements:
@@ -182,15 +183,19 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
         tuple(problems),
         before,
         {denial: manager for each in settled.values() for denial, manager in each.denials.items()},
-        {uuid: each.kept for uuid, each in settled.items() if each.kept},
+        kept,
     )
 
 
-def _kept(provider: Provider, sake: str, to_delete: str, policy: Policy) -> Problem:
-    """Return why a provider that leaves is kept, and the command that ends that."""
-    how = "stop nova-compute, then" if policy.attached else "to remove it:"
-    text = f"not reported any more, emptied and kept: {sake}; {how} openstack resource provider"
-    return Problem(provider.uuid, provider.name, f"{text} delete {to_delete}", kept=True)
+def _kept(provider: Provider, sake: str) -> Problem:
+    text = f"not reported any more, emptied and kept: {sake}"
+    return Problem(provider.uuid, provider.name, text, kept=True)
+
+
+def _command(to_delete: str, policy: Policy) -> str:
+    """Return the command after which a provider that leaves is kept no longer."""
+    how = "to remove it, stop nova-compute, then" if policy.attached else "to remove it:"
+    return f"; {how} openstack resource provider delete {to_delete}"
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
@@ -355,11 +360,11 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     stays, kept = False, ""
     if leaves and before is not None and after is not None:
         after, stays, others = _leaving(inputs, before, after, asserted)
-        sake = " and ".join(_named(others))
+        sake = f"another service set {' and '.join(_named(others))}{_command(uuid, policy)}"
         if others != NONE and before.shares:
-            kept = f"draining, and kept: another service set {sake}"
+            kept = f"draining, and kept: {sake}"
         elif others != NONE:
-            problems.append(_kept(before, f"another service set {sake}", uuid, policy))
+            problems.append(_kept(before, sake))
 
     # Who holds it from now on.  Released claims stay until Placement no longer has them.
     now: dict[str, Holding] = {}
@@ -398,7 +403,7 @@ def _leaving(
         return before if before.shares else replace(before, inventory=after.inventory), True, NONE
     others = inputs.ledger.others_on(before).without(asserted) if policy.keeps else NONE
     if before.shares:
-        return after, False, others
+        return before, others != NONE, others
     if after.inventory != before.inventory and (others != NONE or policy.released):
         return replace(before, inventory=after.inventory), True, others
     tag = frozenset({policy.service_tag}) if policy.keeps else NOTHING  # it marks what vanished

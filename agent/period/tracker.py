@@ -321,14 +321,9 @@ class Tracker:
                     settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
-            operations = (
-                replace(each, kept=settled.kept.get(each.uuid, ""))
-                if isinstance(each, DeleteProvider)
-                else each
-                for each in plan
-            )
-            problems = (*plan.problems, *settled.problems)
-            plan = replace(plan, operations=tuple(operations), problems=problems)
+            kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
+            operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
+            plan = replace(plan, operations=operations, problems=problems)
             theirs = self.uuid if rules.attached else None
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
             decision = Decision(answer, plan, settled.denials)

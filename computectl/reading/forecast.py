@@ -47,6 +47,8 @@ def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     """Yield the calls of a plan in order; ``generations``: of the view, by UUID."""
     current = dict(generations)
     for operation in plan:
+        if isinstance(operation, ops.DeleteProvider) and operation.kept:
+            continue  # nothing is sent
         yield Call(operation, *http_call(operation, current))
         match operation:
             case ops.CreateProvider(uuid):
