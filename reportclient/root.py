@@ -29,8 +29,8 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan, with_bulk_writes
-from reportclient.reader import Listed, refresh, with_lone_root
+from reportclient.plan import CreateProvider, DeleteProvider, Plan, with_bulk_writes
+from reportclient.reader import Listed, members_of, refresh, with_lone_root
 from reportclient.refusals import (
     FAULTY,
     ForeignClasses,
@@ -218,11 +218,14 @@ class Root:
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`.
+        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
+            deleted was changed.
         """
-        planned = plan.operations
+        planned, was_read = plan.operations, api.calls > 0
         self.refusals.look_at_users(self.view, api.now, self.times, api)
         plan = self.refusals.suppress(plan)
+        if not was_read:
+            self._verify_deleted(plan, api)
         plan = self.refusals.without_exceeded(plan, self.view, api.now, self.times, api)
         plan = with_bulk_writes(plan, self.bulk.chunk, self.bulk.least)
         sent = apply(
@@ -238,6 +241,18 @@ class Root:
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.remember_refusals(self.send(drains, api), api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+
+    def _verify_deleted(self, plan: Plan, api: Counting) -> None:
+        """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
+
+        :raises reportclient.errors.Conflict: another client has written to it.
+        """
+        deleted = {each.uuid for each in plan if isinstance(each, DeleteProvider)}
+        known = self.view.generations
+        for item in members_of(self.uuid, api) if deleted & known.keys() else ():
+            if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
+                self.view = self.view.stale()
+                raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
     def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
         """Send a plan as it is, and update the view by what Placement acknowledged.

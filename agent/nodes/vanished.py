@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.period.tracker import Tracker
-from agent.period.traits import tags_of_others
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
 
@@ -78,8 +77,7 @@ class Vanished:
         if root is None:
             self.settle("Placement has no provider of it")
         elif self.tag not in root.traits:
-            others = tags_of_others(root.traits, self.tag)
-            self.settle("another service reports it now" if others else "its tag was removed")
+            self.settle("its provider has this service's tag no more: another one reports it")
         elif was_known:
             return tracker.once(api, now)
         else:

@@ -40,7 +40,7 @@ shared.  Without a ledger nothing counts as released, except the claims that
 limits what may be asserted, and :mod:`agent.ownership.placing` what the tree as a whole allows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
@@ -360,7 +360,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     stays, kept = False, ""
     if leaves and before is not None and after is not None:
         after, stays, others = _leaving(inputs, before, after, asserted)
-        sake = f"another service set {' and '.join(_named(others))}{_command(uuid, policy)}"
+        kinds = zip(("inventory of", "trait", "aggregate"), others[1:], strict=True)
+        theirs = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
+        sake = f"another service set {' and '.join(theirs)}{_command(uuid, policy)}"
         if others != NONE and before.shares:
             kept = f"draining, and kept: {sake}"
         elif others != NONE:
@@ -408,13 +410,6 @@ def _leaving(
         return replace(before, inventory=after.inventory), True, others
     tag = frozenset({policy.service_tag}) if policy.keeps else NOTHING  # it marks what vanished
     return replace(after, traits=after.traits | before.traits & tag), others != NONE, others
-
-
-def _named(others: Holding) -> Iterator[str]:
-    kinds = (("inventory of", others.classes), ("trait", others.traits))
-    for kind, names in (*kinds, ("aggregate", others.aggregates)):
-        if names:
-            yield f"{kind} {', '.join(sorted(names))}"
 
 
 def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:

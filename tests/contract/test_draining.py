@@ -85,7 +85,7 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
     assert looked == [1, 0, 1, 0, 0, 0, 1]
     any_placement.stranger.delete_allocation(guest)
     calls = [agent.period(gap).calls for _ in range(8)]
-    assert calls == [0] * 7 + [2], "a look, and the removal"
+    assert calls == [0] * 7 + [3], "a look at them, one at its generation, and the removal"
     assert not leaf_exists(any_placement)
 
 
