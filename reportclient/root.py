@@ -224,7 +224,7 @@ class Root:
         planned, was_read = plan.operations, api.calls > 0
         self.refusals.look_at_users(self.view, api.now, self.times, api)
         plan = self.refusals.suppress(plan)
-        if not was_read:
+        if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
             self._verify_deleted(plan, api)
         plan = self.refusals.without_exceeded(plan, self.view, api.now, self.times, api)
         plan = with_bulk_writes(plan, self.bulk.chunk, self.bulk.least)
