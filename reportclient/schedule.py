@@ -60,6 +60,11 @@ class Times:
     pause: Callable[[float], None] | None = None
     period: float = PERIOD
 
+    @property
+    def rest(self) -> float:
+        """Seconds for which a root with pending writes rests: a period, if it is a short one."""
+        return min(self.period, PERIOD)
+
     def gap(self, tries: int) -> float:
         """Return the seconds until the next try: a period, doubled up to a verification."""
         return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
@@ -147,7 +152,7 @@ class Schedule:
             self.verify_at = max(self.verify_at, now + self._spread(longest))
             if self.silent:
                 skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
-                self.rest_until = now + times.period * (REST if skips else 0.0)
+                self.rest_until = now + times.rest * (REST if skips else 0.0)
         if err.retry_after:
             self.hold_until = now + min(err.retry_after * self.uniform(1, 1.5), LONGEST_HOLD)
         self.error = err
@@ -192,10 +197,10 @@ class Schedule:
     def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Return whether a retry between periods can be left to the next period.
 
-        It is false once a whole period has passed after the rest without one, as when no driver
-        lists the nodes: then the caller has to retry itself.
+        It is false once a period, or a minute of a longer one, has passed after the rest without a
+        try, as when no driver lists the nodes: then the caller has to retry itself.
         """
-        return now < self.rest_until + times.period
+        return now < self.rest_until + times.rest
 
     def _spread(self, every: float | None) -> float:
         return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)
