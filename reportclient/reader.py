@@ -117,9 +117,13 @@ def allocations_of(uuid: str, api: API) -> dict[str, Any]:
 def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
     """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
 
-    ``besides`` are resource classes whose allocations don't count.
+    ``besides`` are resource classes whose allocations don't count.  A provider that is gone has
+    no consumers.
     """
-    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    try:
+        held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    except NotFound:
+        return []
     others = set(besides)
     return sorted(user for user in held if not others or held[user]["resources"].keys() - others)
 
@@ -274,12 +278,19 @@ def _map(function: Callable[[T], R], values: Collection[T], at_once: int) -> lis
         return list(pool.map(function, values))
 
 
+def has_generation(view: View, item: Listed) -> bool:
+    """Return whether the view has this provider with its present generation: nothing has changed.
+
+    Names and aggregates may have, since some of their writes move no generation.
+    """
+    uuid: str = item["uuid"]
+    return uuid in view.snapshot and view.generations.get(uuid) == item["generation"]
+
+
 def _unchanged(view: View, item: Listed) -> _Read | None:
-    before = view.snapshot.get(item["uuid"])
-    generation: int = item["generation"]
-    if before is None or view.generations.get(item["uuid"]) != generation:
+    if not has_generation(view, item):
         return None
-    return _Read(before, generation)
+    return _Read(view.snapshot.providers[item["uuid"]], item["generation"])
 
 
 def _content(item: Listed, api: API, traits: Traits) -> _Read | None:

@@ -106,9 +106,7 @@ def test_without_placement_it_answers_and_follows_soon(agent, caller, placement,
     eventually(lambda: harm.times < 998, otherwise=lambda: agent.log)
     proxy.heal()
     eventually(lambda: has_trait(placement, root), otherwise=lambda: agent.log)
-    eventually(
-        lambda: not status_of(agent)["nodes"][0]["conditions"], otherwise=lambda: agent.log
-    )
+    eventually(lambda: not status_of(agent)["nodes"][0]["conditions"], otherwise=lambda: agent.log)
 
 
 @pytest.mark.parametrize(
