@@ -49,9 +49,9 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
 def _form_of_answer(operation: Operation) -> forms.Check[Any]:
     match operation:
         case CreateProvider() | UpdateProvider():
-            return forms.PROVIDER
+            return forms.provider
         case SetTraits() | SetAggregates() | SetInventory():
-            return forms.record(resource_provider_generation=forms.number)
+            return forms.record(resource_provider_generation=forms.count)
         case _:
             return forms.empty
 

@@ -51,11 +51,38 @@ def optional_text(value: Any) -> str | None:
     return None if value is None else text(value)
 
 
+_UUID, _NAME = (
+    re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}"),
+    re.compile("[A-Z0-9_]{1,255}"),
+)
+
+
+def uuid(value: Any) -> str:
+    """Check a UUID."""
+    if _UUID.fullmatch(text(value)):
+        return str(value)
+    raise ValueError(f" is {shortened(value)}, not a UUID")
+
+
+def name(value: Any) -> str:
+    """Check the name of a trait or resource class."""
+    if _NAME.fullmatch(text(value)):
+        return str(value)
+    raise ValueError(f" is {shortened(value)}, not the name of a trait or resource class")
+
+
 def number(value: Any) -> int:
     """Check a whole number; a bool is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(f" is {shortened(value)}, not a whole number")
+
+
+def count(value: Any) -> int:
+    """Check a whole number from 0 on."""
+    if number(value) >= 0:
+        return int(value)
+    raise ValueError(f" is {value}, below 0")
 
 
 def inventory(value: Any) -> Inventory:
@@ -124,26 +151,39 @@ def empty(value: Any) -> Mapping[str, Any]:
     raise ValueError(f" is {shortened(value)}, not empty")
 
 
-TEXTS, AMOUNTS = items(text), mapping(number)
-PROVIDER = record(
-    uuid=text,
+def provider(value: Any) -> Mapping[str, Any]:
+    """Check an item of ``GET /resource_providers``, and the answer to a write of a provider."""
+    fields = _PROVIDER(value)
+    root, parent = fields["root_provider_uuid"], fields["parent_provider_uuid"]
+    if root is None or (root == fields["uuid"]) == (parent is None):
+        return fields
+    raise ValueError(f": its root is {root}, its parent {parent}")
+
+
+def optional_uuid(value: Any) -> str | None:
+    """Check a UUID or ``None``."""
+    return None if value is None else uuid(value)
+
+
+TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(name), items(uuid), mapping(count)
+_PROVIDER = record(
+    uuid=uuid,
     name=text,
-    generation=number,
-    parent_provider_uuid=optional_text,
-    root_provider_uuid=optional_text,
+    generation=count,
+    parent_provider_uuid=optional_uuid,
+    root_provider_uuid=optional_uuid,
 )
-"""An item of ``GET /resource_providers``, and the answer to a write of a provider."""
 PARTS: Mapping[str, Check[Any]] = {
-    "resource_providers": items(PROVIDER),
-    "resource_classes": items(record(name=text)),
+    "resource_providers": items(provider),
+    "resource_classes": items(record(name=name)),
     "inventories": mapping(inventory),
-    "traits": TEXTS,
-    "aggregates": TEXTS,
+    "traits": NAMES,
+    "aggregates": UUIDS,
     "usages": AMOUNTS,
     "allocations": mapping(record(resources=AMOUNTS)),
 }
 """Checks of the parts of answers, by the key of each."""
-_OWNED = record(project_id=text, user_id=text, consumer_generation=number)
+_OWNED = record(project_id=text, user_id=text, consumer_generation=count)
 
 
 def consumer_allocations(value: Any) -> dict[str, Any]:

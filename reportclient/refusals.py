@@ -24,6 +24,7 @@ from reportclient.errors import (
     NameTaken,
     PlacementError,
     Shared,
+    Unreachable,
     is_silence,
 )
 from reportclient.http import API
@@ -146,6 +147,11 @@ class Refusals:
         """Return the refusal of this operation, or ``None``."""
         refusal = self.by_subject.get(subject_of(operation))
         return refusal if refusal is not None and refusal.operation == operation else None
+
+    def failed_at(self, operation: Operation) -> bool:
+        """Return whether Placement failed at the operation before, or did not answer it."""
+        refusal = self.earlier(operation)
+        return refusal is not None and isinstance(refusal.error, (*PASSING, Unreachable))
 
     def waits(self, operation: Operation, now: float) -> bool:
         """Return whether the operation failed and is not to be sent again yet."""

@@ -223,7 +223,7 @@ class Root:
             at_once=self.times.at_once,
             failed=refusals.blocking(api.now),
             patience=1 if refusals.any_passing() else FAULTS,
-            tried=lambda each, request: bool(refusals.earlier(each)) or request == api.stopped,
+            tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         drains = refusals.drains(self.view.snapshot, planned, foreign)

@@ -100,7 +100,7 @@ _SUMMARY = forms.record(
     parent_provider_uuid=forms.optional_text,
     root_provider_uuid=forms.text,
     resources=forms.mapping(forms.record(capacity=forms.number, used=forms.number)),
-    traits=forms.TEXTS,
+    traits=forms.NAMES,
 )
 
 
