@@ -142,6 +142,11 @@ PASSING = (*PLAN_ANEW, ServerFault)
 """Errors that usually pass by themselves: an operation that met one is sent again soon."""
 
 
+def is_passing(err: object) -> bool:
+    """Return whether ``err`` is one of ``PASSING``."""
+    return isinstance(err, PASSING)
+
+
 def is_silence(err: object) -> TypeGuard[Unreachable]:
     """Return whether ``err`` says that Placement did not answer."""
     return isinstance(err, Unreachable) and not isinstance(err, ServerFault)

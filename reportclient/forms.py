@@ -46,29 +46,21 @@ def text(value: Any) -> str:
     raise ValueError(f" is {shortened(value)}, not a text")
 
 
-def optional_text(value: Any) -> str | None:
-    """Check a text or ``None``."""
-    return None if value is None else text(value)
+def optional(check: Check[T]) -> Check[T | None]:
+    """Return the check of a value that may be ``None``."""
+    return lambda value: None if value is None else check(value)
 
 
-_UUID, _NAME = (
-    re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}"),
-    re.compile("[A-Z0-9_]{1,255}"),
-)
+def matching(pattern: str, what: str) -> Check[str]:
+    """Return the check of a text that a regular expression describes; ``what`` names it."""
+    compiled = re.compile(pattern)
 
+    def check_text(value: Any) -> str:
+        if compiled.fullmatch(text(value)):
+            return str(value)
+        raise ValueError(f" is {shortened(value)}, not {what}")
 
-def uuid(value: Any) -> str:
-    """Check a UUID."""
-    if _UUID.fullmatch(text(value)):
-        return str(value)
-    raise ValueError(f" is {shortened(value)}, not a UUID")
-
-
-def name(value: Any) -> str:
-    """Check the name of a trait or resource class."""
-    if _NAME.fullmatch(text(value)):
-        return str(value)
-    raise ValueError(f" is {shortened(value)}, not the name of a trait or resource class")
+    return check_text
 
 
 def number(value: Any) -> int:
@@ -160,18 +152,16 @@ def provider(value: Any) -> Mapping[str, Any]:
     raise ValueError(f": its root is {root}, its parent {parent}")
 
 
-def optional_uuid(value: Any) -> str | None:
-    """Check a UUID or ``None``."""
-    return None if value is None else uuid(value)
-
-
+optional_text = optional(text)
+uuid = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
+name = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
 TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(name), items(uuid), mapping(count)
 _PROVIDER = record(
     uuid=uuid,
     name=text,
     generation=count,
-    parent_provider_uuid=optional_uuid,
-    root_provider_uuid=optional_uuid,
+    parent_provider_uuid=optional(uuid),
+    root_provider_uuid=optional(uuid),
 )
 PARTS: Mapping[str, Check[Any]] = {
     "resource_providers": items(provider),

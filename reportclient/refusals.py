@@ -100,13 +100,9 @@ class Refusals:
             if not isinstance(refusal.error, PASSING):
                 self.by_subject[key] = refusal._replace(due=-inf)
 
-    def any_passing(self) -> bool:
-        """Return whether an operation has met an error of ``PASSING``."""
-        return any(isinstance(refusal.error, PASSING) for refusal in self.by_subject.values())
-
-    def any_silent(self) -> bool:
-        """Return whether Placement did not answer an operation."""
-        return any(is_silence(refusal.error) for refusal in self.by_subject.values())
+    def any_error(self, is_kind: Callable[[PlacementError], bool]) -> bool:
+        """Return whether an operation has met an error of this kind."""
+        return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
@@ -182,22 +178,19 @@ class Refusals:
         """
         if not self.by_subject or any(isinstance(each, Reshape) for each in operations):
             return [0] * len(operations)  # guests of what is deleted move in a reshape before it
-        ranks, by_need = [], dict[str, int]()
+        ranks, by_need = list[int](), dict[str, int]()
         for operation in operations:
             refusal, subject = self.earlier(operation), subject_of(operation)
-            needs = [subject, *needs_of(operation)]
+            before, needs, gives = snapshot.get(subject), [subject, *needs_of(operation)], [subject]
             if isinstance(operation, CreateProvider | UpdateProvider):
                 needs.append(_NAME + operation.name.casefold())
-            if isinstance(operation, DeleteProvider):
+            elif isinstance(operation, DeleteProvider):
                 needs.append(_BELOW + subject)
+            if before is not None and isinstance(operation, DeleteProvider | UpdateProvider):
+                gives += [_NAME + before.name.casefold(), f"{_BELOW}{before.parent_uuid}"]
             own = 0 if refusal is None else 1 + refusal.sent
             ranks.append(max([own, *(by_need.get(need, 0) for need in needs)]))
-            by_need[subject] = ranks[-1]
-            before = snapshot.get(subject)
-            if before is not None and isinstance(operation, DeleteProvider | UpdateProvider):
-                by_need[_NAME + before.name.casefold()] = ranks[-1]
-                above = _BELOW + (before.parent_uuid or "")
-                by_need[above] = max(ranks[-1], by_need.get(above, 0))
+            by_need |= {each: max(ranks[-1], by_need.get(each, 0)) for each in gives}
         return ranks
 
     def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:

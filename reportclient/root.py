@@ -24,6 +24,8 @@ from reportclient.errors import (
     PlacementError,
     Unreachable,
     WrongForm,
+    is_passing,
+    is_silence,
     without_frames,
 )
 from reportclient.http import API
@@ -222,7 +224,7 @@ class Root:
             stop=stop,
             at_once=self.times.at_once,
             failed=refusals.blocking(api.now),
-            patience=1 if refusals.any_passing() else FAULTS,
+            patience=1 if refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
@@ -287,7 +289,7 @@ class Root:
         if not isinstance(err, Unreachable) or api.done:
             self.schedule.answered()
         if isinstance(err, Unreachable):
-            pending = self.refusals.any_silent() or not self.view.certain
+            pending = self.refusals.any_error(is_silence) or not self.view.certain
             self.schedule.unanswered(without_frames(err), now, self.times, pending=pending)
 
     def _read_existing(
