@@ -193,28 +193,25 @@ class Refusals:
             by_need |= {each: max(ranks[-1], by_need.get(each, 0)) for each in gives}
         return ranks
 
-    def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
+    def look_at_users(self, view: View, now: float, times: Times, api: API) -> Unreachable | None:
         """Have refused removals sent again whose last user has gone.
 
         Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
-        each.
-
-        :raises reportclient.errors.PlacementError: Placement did not answer.
+        each.  If one fails, the removal goes on waiting.  Return the error if Placement was silent.
         """
-        draining = self.draining()
+        draining, silence = self.draining(), None
         for subject, refusal in list(self.by_subject.items()):
             if subject not in draining or not -inf < refusal.due <= now:
                 continue
             try:
                 used = bool(_users(refusal, view, api))
             except PlacementError as err:
-                if is_silence(err):
-                    raise
-                used = True
+                used, silence = True, err if is_silence(err) else silence
             if used:
                 self.add(refusal.operation, refusal.error, now, times)
             else:
                 self.by_subject[subject] = refusal._replace(due=-inf)
+        return silence
 
     def blocking(self, now: float) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""

@@ -213,7 +213,8 @@ class Root:
         :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`.
         """
         planned, refusals = plan.operations, self.refusals
-        refusals.look_at_users(self.view, api.now, self.times, api)
+        if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
+            self.schedule.unread(err)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
         # After a conflict inventories are written one by one, so that only one meets it again.
         plan = with_bulk_writes(first, self.bulk.chunk if api.tries == 1 else 0, self.bulk.least)

@@ -133,6 +133,7 @@ CHANGES: dict[str, tuple[str, str, Body]] = {
     "rename": ("PUT", "'name': 'new'", both(SIX, lambda tree: tree.rename("child0", "new"))),
     "delete": ("DELETE", AT_FIRST, both(SIX, removes("child0"))),
     "drain": ("PUT", f"{AT_FIRST}/inventories", both(SIX, removes("child0"))),
+    "look": ("GET", f"{AT_FIRST}/allocations", both(SIX, removes("child0"))),
     "trait": ("PUT", f"{AT_FIRST}/traits", both(SIX, traits("HW_NIC_SRIOV", provider="child0"))),
     "name": ("PUT", "/resource_classes/", both(SIX, GPU)),
     "inventory": ("PUT", f"{AT_FIRST}/inventories", both(SIX, GPU)),
@@ -146,7 +147,9 @@ def test_a_lasting_fault_at_one_provider_delays_no_other(change: str, fault: str
     """Whenever it began: what comes later at others is written in the next period or two."""
     placement, bulk = Steady(), BulkWrites(500 if change == "inventory" else 0)
     host = settled_host(placement, {"d": SIX}, state=tmp_path, period=PERIOD, bulk=bulk)
-    guest = host.stranger.put_allocation({AT_FIRST: {"VGPU": 1}}) if change == "drain" else ""
+    guest = (
+        host.stranger.put_allocation({AT_FIRST: {"VGPU": 1}}) if change in ("drain", "look") else ""
+    )
     placement.method, placement.path, later = CHANGES[change]
     placement.error = FAULTS[fault]()
     host.says(d=later)
