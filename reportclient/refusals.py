@@ -107,7 +107,9 @@ class Refusals:
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
         refusal = self.by_subject.get(RESHAPE)
-        return self.failed_reshape if refusal is None else refusal.error
+        if refusal is None or is_silence(refusal.error):
+            return self.failed_reshape
+        return refusal.error
 
     def note(self, outcome: Outcome, now: float, times: Times) -> None:
         """Forget the operations of a plan that were done; remember where it met silence."""
@@ -146,8 +148,9 @@ class Refusals:
 
     def failed_at(self, operation: Operation) -> bool:
         """Return whether Placement failed at the operation before, or did not answer it."""
-        refusal = self.earlier(operation)
-        return refusal is not None and isinstance(refusal.error, (*PASSING, Unreachable))
+        if (refusal := self.earlier(operation)) is None or isinstance(operation, Reshape):
+            return False
+        return isinstance(refusal.error, (*PASSING, Unreachable))
 
     def waits(self, operation: Operation, now: float) -> bool:
         """Return whether the operation failed and is not to be sent again yet."""
@@ -161,7 +164,8 @@ class Refusals:
         Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
         """
         left = [operation for operation in plan if not self.waits(operation, now)]
-        wanted = {RESHAPE, *(DRAIN + uuid for uuid in self.draining())}
+        wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
+        wanted.update({RESHAPE} if self.reshape() is not None else ())
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
         ranks = self._ranks(left, snapshot)
@@ -170,6 +174,16 @@ class Refusals:
             each for last in (1, 2) for each, rank in zip(left, ranks, strict=True) if rank == last
         )
         return replace(plan, operations=first), replace(plan, operations=late)
+
+    def due_drains(self, drains: Plan, now: float) -> Plan:
+        """Return those of :meth:`drains` that may be sent now; forget any others that failed."""
+        wanted = {subject_of(each) for each in drains}
+        self.by_subject = {
+            key: value
+            for key, value in self.by_subject.items()
+            if key in wanted or not key.startswith(DRAIN)
+        }
+        return Plan(tuple(each for each in drains if not self.waits(each, now)))
 
     def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[int]:
         """Return 0 for each new operation, 1 for what was left out before, 2 for what failed.

@@ -230,8 +230,8 @@ class Root:
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         drains = refusals.drains(self.view.snapshot, planned, foreign)
-        due = tuple(each for each in drains if not refusals.waits(each, api.now))
-        drained = self.remember_refusals(self.send(Plan(due), api), api)
+        drained = self.send(refusals.due_drains(drains, api.now), api)
+        drained = self.remember_refusals(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
     def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:

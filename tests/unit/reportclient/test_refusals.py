@@ -98,6 +98,15 @@ def test_a_refused_reshape_is_known_though_nobody_plans_it() -> None:
     assert refusals.reshape() is error
 
 
+def test_a_reshape_without_an_answer_is_tried_again_and_races_anew() -> None:
+    refusals, reshape, away = Refusals(), Reshape({}, {}), Unreachable("away")
+    refusals.note(Outcome(View(), stopped_by=away, stopped_at=reshape), 0.0, Times())
+    assert refusals.reshape() is None and not refusals.failed_at(reshape)
+    assert now(refusals, reshape) == [reshape]
+    refusals.note(Outcome(View(), stopped_by=away, stopped_at=TRAITS), 0.0, Times())
+    assert refusals.failed_at(TRAITS) and now(refusals, TRAITS, OTHER) == [OTHER, TRAITS]
+
+
 def test_what_met_a_fault_is_sent_after_a_period_and_last() -> None:
     """With what needs it; what was refused waits for a verification."""
     fault, below = ServerFault("x"), CreateProvider("new", "new", CARD)
