@@ -152,20 +152,20 @@ def provider(value: Any) -> Mapping[str, Any]:
     raise ValueError(f": its root is {root}, its parent {parent}")
 
 
-optional_text = optional(text)
-uuid = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
-name = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
-TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(name), items(uuid), mapping(count)
+OPTIONAL_TEXT = optional(text)
+UUID = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
+NAME = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
+TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(count)
 _PROVIDER = record(
-    uuid=uuid,
+    uuid=UUID,
     name=text,
     generation=count,
-    parent_provider_uuid=optional(uuid),
-    root_provider_uuid=optional(uuid),
+    parent_provider_uuid=optional(UUID),
+    root_provider_uuid=optional(UUID),
 )
 PARTS: Mapping[str, Check[Any]] = {
     "resource_providers": items(provider),
-    "resource_classes": items(record(name=name)),
+    "resource_classes": items(record(name=NAME)),
     "inventories": mapping(inventory),
     "traits": NAMES,
     "aggregates": UUIDS,
