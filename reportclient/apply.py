@@ -14,6 +14,7 @@ from reportclient.calls import http_call, send
 from reportclient.errors import (
     PASSING,
     PLAN_ANEW,
+    AlreadyThere,
     Conflict,
     Forbidden,
     NotFound,
@@ -229,7 +230,7 @@ class _Run:
             harmless = isinstance(operation, EnsureTrait | EnsureClass)
             self.unsure |= not (is_silence(result) and (result.unsent or harmless))
         races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
-        if is_silence(result) or (isinstance(result, races) and self._ends_plan(operation)):
+        if is_silence(result) or (isinstance(result, races) and self._ends_plan(operation, result)):
             self.stopped_by, self.stopped_at = result, operation
         elif isinstance(operation, SetInventories):
             self._send_singly(operation, result)
@@ -238,10 +239,11 @@ class _Run:
                 self.in_a_row.append(result)
             self._refuse(operation, result)
 
-    def _ends_plan(self, operation: Operation) -> bool:
-        """Return whether a conflict at the operation may be a race, so that reading may help."""
+    def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
+        """Return whether a new plan may help: the error is a race, or says what was not known."""
+        tells = isinstance(err, AlreadyThere | UnknownNames)
         request = http_call(operation, self.edit.generations)
-        return not self.in_a_row and not self.tried(operation, request)
+        return not self.in_a_row and (tells or not self.tried(operation, request))
 
     def _refuse(self, operation: Operation, err: PlacementError) -> None:
         self.failed[subject_of(operation)] = err

@@ -20,6 +20,7 @@ from reportclient.calls import Counting, http_call
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
+    NameTaken,
     NotFound,
     PlacementError,
     Unreachable,
@@ -300,7 +301,8 @@ class Root:
 
         This agent created it just before a crash, or another client did.
         """
-        if (before := self.refusals.earlier(create)) is not None:
+        before = self.refusals.earlier(create)
+        if before is not None and isinstance(before.error, NameTaken):
             self.refusals.add(create, before.error, api.now, self.times)
             return before.error
         self.read(api)
