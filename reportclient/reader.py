@@ -72,7 +72,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_restored(view, listed, root):
-        view = View(drained=view.drained)
+        view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
     members = read_all(listed, lone=False)
@@ -317,6 +317,7 @@ def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) 
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
         drained=still_drained(view.drained, providers.get),
+        drained_since=view.drained_since,
         certain=True,
     )
 

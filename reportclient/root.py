@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -96,6 +96,8 @@ class Root:
     """Whether a provider outside of the tree is never taken into it."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
+    wall_clock: Callable[[], float] = time
+    """Dates drains, in seconds since the epoch."""
 
     def load_saved_view(self) -> None:
         """Load the saved view, if there is one; it is verified before it is used."""
@@ -147,6 +149,7 @@ class Root:
         self._note_answer(raised or getattr(result, "error", None), counted, ended)
         if not urgent:
             self._note_faults(raised, counted, was_resting=was_resting)
+        self.view = self.view.with_drain_times(self.wall_clock())
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted

@@ -67,6 +67,7 @@ def view_fields(view: View) -> dict[str, Any]:
         "generations": dict(view.generations),
         "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
+        "drained_since": dict(view.drained_since),
         "traits": sorted(view.names.traits),
         "classes": sorted(view.names.classes),
     }
@@ -86,6 +87,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         Names(traits, classes),
         sharing,
         forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
+        forms.field(body, "drained_since", forms.mapping(_seconds)),
     )
 
 
@@ -98,6 +100,12 @@ _CHECKS: tuple[forms.Check[Any], ...] = (
     lambda uuids: frozenset(forms.TEXTS(uuids)),
 )
 """The forms of the values of :func:`provider_row`."""
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise ValueError(f" is {forms.shortened(value)}, not a number")
 
 
 def _provider(row: Any) -> Provider:

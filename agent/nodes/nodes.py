@@ -242,7 +242,8 @@ class Nodes:
         node = name or (uuid if provider is None else provider.name)
         ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
-            root.view = View(drained=root.view.drained)
+            saved_view = root.view
+            root.view = View(drained=saved_view.drained, drained_since=saved_view.drained_since)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._new_state
         return tracker

@@ -415,6 +415,7 @@ class Tracker:
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
+            draining_since=self.view.drained_since,
             degraded=degraded,
             ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},

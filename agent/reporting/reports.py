@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from agent.reporting.changes import summary
-from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken
+from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, Shared
 from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan
 
@@ -40,6 +40,8 @@ class Condition:
     subject: str = ""
     severity: Severity = Severity.ERROR
     next_step: str = ""
+    since: float | None = None
+    """When it began, in seconds since the epoch; ``None`` if that is not recorded."""
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" if self.subject else self.text
@@ -89,6 +91,15 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     return text
 
 
+def ends_drain(provider: str) -> str:
+    """Return how an operator ends the draining of a provider (UUID) sooner."""
+    return (
+        "to end it sooner: migrate or delete these guests (openstack server migrate); if neither a "
+        "server nor a migration has a consumer's UUID: openstack resource provider allocation "
+        f"unset --provider {provider} CONSUMER"
+    )
+
+
 class Occasion(StrEnum):
     """The kind of a report."""
 
@@ -118,6 +129,8 @@ class Report:
     driver_errors: Mapping[str, BaseException] = field(default_factory=dict)
     failed: Mapping[str, Exception] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
+    draining_since: Mapping[str, float] = field(default_factory=dict)
+    """When each began to drain, in seconds since the epoch."""
     degraded: Mapping[str, str] = field(default_factory=dict)
     """Texts by part: why Placement has not what it should have."""
     ill: Mapping[str, str] = field(default_factory=dict)
@@ -167,10 +180,14 @@ class Report:
         for name, err in self.driver_errors.items():
             conditions[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
         for uuid, failure in self.failed.items():
-            drains = Severity.INFO if uuid in self.draining else Severity.ERROR
             subject = self.plan.names.get(uuid, uuid)
             text = with_agents_step(failure, self.node if subject == self.node else "")
-            conditions[f"failed {uuid}"] = Condition(text, subject, drains)
+            condition = Condition(text, subject)
+            if uuid in self.draining:
+                step = "" if isinstance(failure, Shared) else ends_drain(uuid)
+                since = self.draining_since.get(uuid)
+                condition = Condition(text, subject, Severity.INFO, step, since)
+            conditions[f"failed {uuid}"] = condition
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
         for part, reason in self.ill.items():
