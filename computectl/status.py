@@ -154,17 +154,21 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         yield f"  {'; '.join([*failed, *well])}"
     for node in written.nodes:
         state = screen.paint(*_node_words(node, status))
-        changes = plain(node.changes) or "nothing to change"
+        changes = plain(node.changes) or ("nothing to change" if node.ok else "nothing was changed")
         yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
-        for condition in node.conditions:
-            yield f"    {screen.paint(plain(str(condition)), SEVERITY_STYLES[condition.severity])}"
+        for number, condition in enumerate(node.conditions):
+            began = condition.since
+            age = "" if began is None else f" (for {ago(max(0.0, status.now - began))})"
+            text = plain(str(condition)) + age
+            yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"
+            step = condition.next_step
+            if step and step not in (each.next_step for each in node.conditions[:number]):
+                yield f"      {plain(step)}"
         if sources and not node.took:
             yield "    sources: no driver of this node measures how long its sources take"
         elif sources:
             for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
                 yield f"    {name}: {seconds * 1000:.1f} ms"
-        for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
-            yield f"    {plain(step)}"
 
 
 def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:

@@ -87,7 +87,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         Names(traits, classes),
         sharing,
         forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
-        forms.field(body, "drained_since", forms.mapping(_seconds)),
+        forms.field(body, "drained_since", forms.mapping(float)),
     )
 
 
@@ -100,12 +100,6 @@ _CHECKS: tuple[forms.Check[Any], ...] = (
     lambda uuids: frozenset(forms.TEXTS(uuids)),
 )
 """The forms of the values of :func:`provider_row`."""
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    raise ValueError(f" is {forms.shortened(value)}, not a number")
 
 
 def _provider(row: Any) -> Provider:

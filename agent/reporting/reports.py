@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from agent.reporting.changes import summary
 from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, Shared
-from reportclient.plain_text import error_text
+from reportclient.plain_text import error_text, first_few
 from reportclient.plan import Operation, Plan
 
 ENDED = "error"
@@ -143,6 +143,8 @@ class Report:
     error: Exception | None = None
     fatal: bool = False
     """Whether the agent has to stop because of ``error``."""
+    undone: tuple[str, ...] = ()
+    """Changes of other clients that this period undid, in words."""
     besides: tuple[Condition, ...] = ()
     """Conditions of the whole host."""
 
@@ -153,6 +155,7 @@ class Report:
             occasion=switch.occasion,
             seconds=switch.seconds,
             done=switch.done,
+            undone=switch.undone,
             calls=switch.calls,
             tries=switch.tries,
             error=switch.error,
@@ -213,9 +216,18 @@ class Report:
 
     def changes(self) -> str:
         """Return what was written, in words; empty if nothing was."""
-        return summary(self.done, self.plan.names)
+        changes = summary(self.done, self.plan.names)
+        others = f"; undid what another client had done: {first_few(self.undone)}"
+        return changes + others if self.undone else changes
 
     def sentence(self) -> str:
-        """Return what was written, in how many calls."""
+        """Return what was written, in how many calls, and which drivers reported nothing."""
         calls = f"{self.calls} call{'' if self.calls == 1 else 's'} to Placement"
-        return f"{self.changes()} in {calls}" if self.done else f"nothing to change, {calls}"
+        called = self.occasion is Occasion.PERIOD
+        silent = sorted(self.driver_errors.keys() - set(self.reshape_pending)) if called else []
+        why = f"nothing was reported by driver {', '.join(silent)}" if silent else ""
+        if self.error is not None:
+            why = "then an error ended the period" if self.done else "nothing was reported"
+        if self.done:
+            return "; ".join(filter(None, (f"{self.changes()} in {calls}", why)))
+        return f"{why or ('nothing to change' if self.ok else 'nothing was changed')}, {calls}"

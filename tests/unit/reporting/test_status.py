@@ -52,7 +52,7 @@ def test_a_file_says_what_its_agent_said() -> None:
     for text in (
         "disabled (new disks)",
         "no disk",
-        "in use by 8d1d",
+        "in use by 8d1d (for 2 h)",
         "do it: restart compute-agent",
     ):
         assert text in drawn
