@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 from agent.reporting.trait_groups import folded
 from reportclient import plan as ops
@@ -180,37 +180,32 @@ def undone(before: Snapshot, read: Snapshot, after: Snapshot) -> Iterator[str]:
     """
     for uuid in read.changed_since(before):
         old, theirs, now = (_facts(each.get(uuid)) for each in (before, read, after))
-        if not (old and now):
-            continue
-        name, groups = before.providers[uuid].name, dict[tuple[str, str], list[str]]()
-        for noun, part in {**old, **theirs}:
-            was, changed = old.get((noun, part)), theirs.get((noun, part))
-            if now.get((noun, part)) == was != changed:
-                kind = 0 if was is None else 1 if changed is None else 2
-                verb, preposition = (("added", "to"), ("removed", "from"), ("changed", "of"))[kind]
-                group = groups.setdefault((f"{verb} {noun}", preposition), [])
-                group.append(part + _difference(was, changed))
-        texts = [f"{how} {first_few(folded(it))} {of} {name}" for (how, of), it in groups.items()]
-        yield from map(plain, texts if theirs else [f"deleted provider {name}"])
+        changed: dict[str, list[str]] = {}
+        for noun, part in {**old, **theirs} if old and now else ():
+            fact = theirs.get((noun, part))
+            if old.get((noun, part)) == now.get((noun, part)) != fact:
+                verb = "removed" if fact is None else "set"
+                changed.setdefault(f"{verb} {noun}", []).append(part + (fact or ""))
+        if changed and not theirs:
+            changed = {"deleted all": [uuid]}
+        for what, parts in changed.items():
+            of = f"{what} of {before.providers[uuid].name}"
+            yield plain(f"{of}: {first_few(folded(parts))}")
 
 
-def _facts(provider: Provider | None) -> dict[tuple[str, str], Any]:
-    """Return what can change of a provider, by noun and name."""
+def _facts(provider: Provider | None) -> dict[tuple[str, str], str]:
+    """Return what can change of a provider, by noun and name, as text after the name."""
     if provider is None:
         return {}
     return {
-        ("the", "name"): provider.name,
-        ("the", "parent"): provider.parent_uuid,
-        **{("trait", name): True for name in provider.traits},
-        **{("aggregate", name): True for name in provider.aggregates},
-        **{("inventory of", n): it.with_defaults(None) for n, it in provider.inventory.items()},
+        ("the name", ""): provider.name,
+        ("the parent", ""): provider.parent_uuid or "none",
+        **{("traits", name): "" for name in provider.traits},
+        **{("aggregates", name): "" for name in provider.aggregates},
+        **{
+            ("inventory", n): f" ({', '.join(amounts(it))})" for n, it in provider.inventory.items()
+        },
     }
-
-
-def _difference(old: Any, new: Any) -> str:
-    if isinstance(old, Inventory) and isinstance(new, Inventory):
-        return f" ({', '.join(_differences(old, new))})"
-    return f" ({old} → {new})" if isinstance(old, str) and isinstance(new, str) else ""
 
 
 def name_of(uuid: str, before: Snapshot, names: Mapping[str, str]) -> str:
