@@ -4,7 +4,7 @@ Only acknowledged operations change the view.  If an operation fails, the later 
 provider, and on providers to be created below it, are skipped; all others are still sent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
+from reportclient.model import Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -167,19 +168,11 @@ class _Run:
     def _send_once(self, operation: Operation) -> Result:
         try:
             if isinstance(operation, DeleteProvider):
-                self._refuse_if_shared(operation.uuid)
+                provider = self.edit.tree.provider(operation.uuid)
+                refuse_if_shared(provider, self.edit.generations, self.api)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
-
-    def _refuse_if_shared(self, uuid: str) -> None:
-        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
-        provider = self.edit.tree.provider(uuid)
-        if provider is None or not provider.shares:
-            return
-        if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
-            text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
-            raise Shared(text)
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         match result:
@@ -262,6 +255,18 @@ class _Run:
             self.failed[subject] = NotSent(text, request_id=why.request_id)
             if not isinstance(why, Unreachable):
                 self.refused[subject] = operation
+
+
+def refuse_if_shared(provider: Provider | None, tree: Container[str], api: API) -> None:
+    """Do nothing unless hosts other than those in ``tree`` (UUIDs) use a sharing provider.
+
+    :raises Shared: they do.
+    """
+    if provider is None or not provider.shares:
+        return
+    if others := other_hosts(provider.aggregates, tree, api):
+        text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
+        raise Shared(text)
 
 
 def _singly(operation: Operation) -> list[Operation]:
