@@ -166,9 +166,7 @@ def _node_lines(
     yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
     shown = set[str]()
     for condition in node.conditions:
-        began, step = condition.since, condition.next_step
-        age = "" if began is None else f" (for {ago(max(0.0, status.now - began))})"
-        text = plain(str(condition)) + age
+        step, text = condition.next_step, plain(condition.aged(status.now))
         yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"
         if step and step not in shown:
             yield f"      {plain(step)}"

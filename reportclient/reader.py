@@ -306,6 +306,7 @@ def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
 def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) -> View:
     reads = [*members, *sharing]
     providers = {read.provider.uuid: read.provider for read in reads}
+    drained = still_drained(view.drained, providers.get)
     same = providers == view.snapshot.providers
     snapshot = view.snapshot
     if not same:  # parents in a circle are no forest
@@ -316,8 +317,8 @@ def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) 
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
-        drained=still_drained(view.drained, providers.get),
-        drained_since=view.drained_since,
+        drained=drained,
+        drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
         certain=True,
     )
 

@@ -149,7 +149,6 @@ class Root:
         self._note_answer(raised or getattr(result, "error", None), counted, ended)
         if not urgent:
             self._note_faults(raised, counted, was_resting=was_resting)
-        self.view = self.view.with_drain_times(self.wall_clock())
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -253,7 +252,7 @@ class Root:
         api.done += outcome.done
         if outcome.done:
             self.schedule.reached()
-        self.view = outcome.view
+        self.view = outcome.view.with_drain_times(self.wall_clock())
         api.unwritten |= isinstance(outcome.stopped_by, Unreachable)
         return outcome
 

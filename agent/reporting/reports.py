@@ -3,14 +3,15 @@
 Log, status file, metrics, systemd and commands show them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from agent.reporting.changes import summary
 from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, Shared
-from reportclient.plain_text import error_text, first_few
+from reportclient.plain_text import ago, error_text, first_few
 from reportclient.plan import Operation, Plan
+from reportclient.snapshot import Snapshot
 
 ENDED = "error"
 """Key of the condition that an error ended the period."""
@@ -45,6 +46,10 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" if self.subject else self.text
+
+    def aged(self, now: float) -> str:
+        """Return the condition with how long it has lasted, if that is known."""
+        return f"{self} (for {ago(max(0.0, now - self.since))})" if self.since else str(self)
 
     @property
     def sentence(self) -> str:
@@ -98,6 +103,16 @@ def ends_drain(provider: str) -> str:
         "server nor a migration has a consumer's UUID: openstack resource provider allocation "
         f"unset --provider {provider} CONSUMER"
     )
+
+
+def drains(
+    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float]
+) -> Iterator[Condition]:
+    """Yield what drains in a tree: ``users`` has its consumers by provider UUID."""
+    for uuid, consumers in users.items():
+        text = f"draining: in use by {first_few(consumers)}"
+        step, name = ends_drain(uuid), tree.providers[uuid].name
+        yield Condition(text, name, Severity.INFO, step, since.get(uuid))
 
 
 class Occasion(StrEnum):

@@ -208,6 +208,14 @@ def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
     planned = host.ctl("plan", "--exit-code")
     assert (planned.code, planned.err.count("waits for consumers: host1_numa1_vf")) == (0, 1)
     assert "nothing would change, while" in planned.out
+    drawn = " ".join(host.ctl("tree").out.split())
+    assert f"host1_numa1_vf: draining: in use by {guest} (for " in drawn
+    assert f"allocation unset --provider {uuids['host1_numa1_vf']}" in drawn
+    status = " ".join(host.ctl("status").out.split())
+    assert (
+        "host1_numa1_vf: draining: it is in use by" in status
+        and " s) to end it sooner: migrate" in status
+    )
     placement.stranger.delete_allocation(guest)
     assert "DELETE" in host.ctl("plan").out
 
