@@ -115,7 +115,7 @@ class Nodes:
             return [self._failed(err)]
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
         if not trackers:
-            no_node = {f"driver {self.drivers[0].name}": "reported no node"}
+            no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
         self.breaker.close()
         if not self.rules.attached:

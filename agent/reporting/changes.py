@@ -186,11 +186,9 @@ def undone(before: Snapshot, read: Snapshot, after: Snapshot) -> Iterator[str]:
             if old.get((noun, part)) == now.get((noun, part)) != fact:
                 verb = "removed" if fact is None else "set"
                 changed.setdefault(f"{verb} {noun}", []).append(part + (fact or ""))
-        if changed and not theirs:
-            changed = {"deleted all": [uuid]}
-        for what, parts in changed.items():
-            of = f"{what} of {before.providers[uuid].name}"
-            yield plain(f"{of}: {first_few(folded(parts))}")
+        name = before.providers[uuid].name if old else ""
+        texts = [f"{what} of {name}: {first_few(folded(it))}" for what, it in changed.items()]
+        yield from map(plain, texts if theirs or not texts else [f"deleted provider {name}"])
 
 
 def _facts(provider: Provider | None) -> dict[tuple[str, str], str]:

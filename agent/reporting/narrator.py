@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.reporting.reports import ENDED, Condition, Report
+from agent.reporting.reports import ENDED, Condition, Report, Severity
 
 LOG = logging.getLogger("compute_agent.placement")
 DRIVERS = logging.getLogger("compute_agent.drivers")
@@ -23,7 +23,10 @@ class Narrator:
     logged: dict[tuple[str, str], Condition] = field(default_factory=dict)
 
     def log_reports(self, reports: Iterable[Report]) -> None:
-        """Log changes (INFO), new or changed conditions (WARNING), and their ends (INFO)."""
+        """Log changes (INFO), new or changed conditions, and their ends (INFO).
+
+        A condition is a WARNING, one of severity ``INFO`` is none.
+        """
         now: dict[tuple[str, str], Condition] = {}
         for report in reports:
             node, level = report.node, logging.INFO if report.done else logging.DEBUG
@@ -37,7 +40,8 @@ class Narrator:
                     DRIVERS.debug("Driver %s", name, exc_info=err)
         for key, each in now.items():
             if key not in self.logged or _lasting(each) != _lasting(self.logged[key]):
-                _log_of(key).warning("Node %s: %s", key[0], each.sentence)
+                level = logging.INFO if each.severity is Severity.INFO else logging.WARNING
+                _log_of(key).log(level, "Node %s: %s", key[0], each.sentence)
         for key in self.logged.keys() - now.keys():
             _log_of(key).info("Node %s: resolved: %s", key[0], self.logged[key])
         self.logged = now
@@ -49,4 +53,4 @@ def _log_of(key: tuple[str, str]) -> logging.Logger:
 
 
 def _lasting(condition: Condition) -> str:
-    return _PASSING.sub("", str(condition))
+    return condition.severity + _PASSING.sub("", str(condition))

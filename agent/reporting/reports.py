@@ -196,7 +196,9 @@ class Report:
             for problem in self.plan.problems
         }
         for name, err in self.driver_errors.items():
-            conditions[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
+            step = "what it reported before stays in Placement"
+            subject, kind = f"driver {name}", Severity.ERROR
+            conditions[subject] = Condition(error_text(err), subject, kind, step)
         for uuid, failure in self.failed.items():
             subject = self.plan.names.get(uuid, uuid)
             text = with_agents_step(failure, self.node if subject == self.node else "")
@@ -231,9 +233,12 @@ class Report:
 
     def changes(self) -> str:
         """Return what was written, in words; empty if nothing was."""
-        changes = summary(self.done, self.plan.names)
-        others = f"; undid what another client had done: {first_few(self.undone)}"
-        return changes + others if self.undone else changes
+        return "; ".join(filter(None, (summary(self.done, self.plan.names), self._undid)))
+
+    @property
+    def _undid(self) -> str:
+        others = first_few(self.undone)
+        return f"undid what another client had done: {others}" if others else ""
 
     def sentence(self) -> str:
         """Return what was written, in how many calls, and which drivers reported nothing."""
@@ -244,5 +249,6 @@ class Report:
         if self.error is not None:
             why = "then an error ended the period" if self.done else "nothing was reported"
         if self.done:
-            return "; ".join(filter(None, (f"{self.changes()} in {calls}", why)))
+            written = f"{summary(self.done, self.plan.names)} in {calls}"
+            return "; ".join(filter(None, (written, self._undid, why)))
         return f"{why or ('nothing to change' if self.ok else 'nothing was changed')}, {calls}"

@@ -107,14 +107,14 @@ def test_what_another_client_did_and_the_agent_undid_is_named(
     agent.restart()
     report = agent.period(disabled=False)
     assert report.undone == (
-        f"added trait {DISABLED} to {NODE}",
-        f"changed the name ({DEVICE} → other) of {DEVICE}",
-        f"removed trait CUSTOM_A, CUSTOM_B from {DEVICE}",
-        f"removed aggregate {AGG} from {DEVICE}",
-        f"changed inventory of CUSTOM_DEVICE (total 1 → 5) of {DEVICE}",
+        f"set traits of {NODE}: {DISABLED}",
+        f"set the name of {DEVICE}: other",
+        f"removed traits of {DEVICE}: CUSTOM_A, CUSTOM_B",
+        f"removed aggregates of {DEVICE}: {AGG}",
+        f"set inventory of {DEVICE}: CUSTOM_DEVICE (total 5)",
     )
     assert f"renamed 1 provider (other → {DEVICE})" in report.sentence()
-    assert "undid what another client had done: added trait" in report.sentence()
+    assert "to Placement; undid what another client had done: set traits" in report.sentence()
     stranger.delete_provider(uuid)
     assert agent.period(disabled=False).undone == (f"deleted provider {DEVICE}",)
     assert not agent.period(disabled=False).undone
