@@ -5,7 +5,7 @@ provider, and on providers to be created below it, are skipped; all others are s
 Placement fails at several in a row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
+from reportclient.model import Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -188,21 +189,13 @@ class _Run:
     def _send_once(self, operation: Operation) -> Result:
         try:
             if isinstance(operation, DeleteProvider):
-                self._refuse_if_shared(operation.uuid)
+                provider = self.edit.tree.provider(operation.uuid)
+                refuse_if_shared(provider, self.edit.generations, self.api)
             if isinstance(operation, SetAggregates):
                 self._refuse_if_changed(operation.uuid)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
-
-    def _refuse_if_shared(self, uuid: str) -> None:
-        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
-        provider = self.edit.tree.provider(uuid)
-        if provider is None or not provider.shares:
-            return
-        if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
-            text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
-            raise Shared(text)
 
     def _refuse_if_changed(self, uuid: str) -> None:
         """Raise ``Conflict`` if another client has set aggregates of the provider.
@@ -301,6 +294,18 @@ class _Run:
             self.failed[subject] = NotSent(text, request_id=why.request_id)
             if not isinstance(why, Unreachable):
                 self.refused[subject] = operation
+
+
+def refuse_if_shared(provider: Provider | None, tree: Container[str], api: API) -> None:
+    """Do nothing unless hosts other than those in ``tree`` (UUIDs) use a sharing provider.
+
+    :raises Shared: they do.
+    """
+    if provider is None or not provider.shares:
+        return
+    if others := other_hosts(provider.aggregates, tree, api):
+        text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
+        raise Shared(text)
 
 
 def _singly(operation: Operation) -> list[Operation]:

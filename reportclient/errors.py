@@ -90,6 +90,9 @@ class NotFound(PlacementError):
 class InUse(PlacementError):
     """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
 
+    classes: frozenset[str] = frozenset()
+    """Classes of which consumers hold more than an inventory leaves, so that it was not sent."""
+
 
 class Shared(InUse):
     """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""

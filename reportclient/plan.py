@@ -45,6 +45,7 @@ class UpdateProvider:
     name: str
     parent_uuid: str | None
     moved: bool = False
+    old_name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_restored(view, listed, root):
-        view = View(drained=view.drained)
+        view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
     members = read_all(listed, lone=False)
@@ -114,18 +114,25 @@ def allocations_of(uuid: str, api: API) -> dict[str, Any]:
     return forms.checked(f"GET {path}", forms.consumer_allocations, api.request("GET", path))
 
 
-def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
-    """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
+def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
+    """Return the amounts by class that each consumer (UUID) holds on a provider (UUID); 1 GET.
 
-    ``besides`` are resource classes whose allocations don't count.  A provider that is gone has
-    no consumers.
+    A provider that is gone has no consumers.
     """
     try:
         held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
     except NotFound:
-        return []
-    others = set(besides)
-    return sorted(user for user in held if not others or held[user]["resources"].keys() - others)
+        return {}
+    return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
+
+
+def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
+    """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
+
+    ``besides`` are resource classes whose allocations don't count.
+    """
+    held, others = allocations_on(uuid, api), set(besides)
+    return [user for user in held if not others or held[user].keys() - others]
 
 
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
@@ -312,6 +319,7 @@ def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
 def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) -> View:
     reads = [*members, *sharing]
     providers = {read.provider.uuid: read.provider for read in reads}
+    drained = still_drained(view.drained, providers.get)
     same = providers == view.snapshot.providers
     snapshot = view.snapshot
     if not same:  # parents in a circle are no forest
@@ -322,7 +330,8 @@ def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) 
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
-        drained=still_drained(view.drained, providers.get),
+        drained=drained,
+        drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
         certain=True,
     )
 

@@ -6,12 +6,17 @@ use it is drained meanwhile: all of it is reserved, so that nothing new is alloc
 Providers above it that are to be removed are drained as well.  Classes that other clients own are
 left unchanged.
 
+Placement accepts an inventory that is smaller than its usage.  If another class grows with it, it
+is not sent, and drained as if Placement had refused it (:meth:`Refusals.without_exceeded`).
+
 :func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
@@ -28,7 +33,7 @@ from reportclient.errors import (
     is_silence,
 )
 from reportclient.http import API
-from reportclient.model import Inventory, Provider
+from reportclient.model import SILICON, Inventory, Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -44,7 +49,7 @@ from reportclient.plan import (
 )
 from reportclient.reader import (
     Listed,
-    consumers_of,
+    allocations_on,
     other_hosts,
     provider_by_name,
     provider_by_uuid,
@@ -55,6 +60,8 @@ from reportclient.view import View
 
 ForeignClasses = Callable[[Provider], Collection[str]]
 """A function that returns the classes of a provider that another client owns."""
+Users = Mapping[str, Sequence[str]]
+"""Consumers (UUIDs) by class."""
 
 
 def nothing_foreign(_: Provider) -> Collection[str]:
@@ -175,6 +182,32 @@ class Refusals:
         )
         return replace(plan, operations=first), replace(plan, operations=late)
 
+    def without_exceeded(
+        self, operations: Iterable[Operation], view: View, now: float, times: Times, api: API
+    ) -> tuple[Operation, ...]:
+        """Return the operations but inventories of which consumers hold too much; remember those.
+
+        They leave less of a class than consumers hold while another class of the same thing grows,
+        there or on another provider with the same trait ``SILICON``.  1 GET for each that might; if
+        that fails, the inventory waits.
+
+        :raises reportclient.errors.PlacementError: Placement was silent.
+        """
+        left: list[Operation] = []
+        for operation in operations:
+            err: PlacementError | None
+            try:
+                err = _exceeded(operation, view.snapshot, api)
+            except PlacementError as failure:
+                if is_silence(failure):
+                    raise
+                err = failure
+            if err is None:
+                left.append(operation)
+            else:
+                self.add(operation, err, now, times)
+        return (*left,)
+
     def due_drains(self, drains: Plan, now: float) -> Plan:
         """Return those of :meth:`drains` that may be sent now; forget any others that failed."""
         wanted = {subject_of(each) for each in drains}
@@ -218,7 +251,7 @@ class Refusals:
             if subject not in draining or not -inf < refusal.due <= now:
                 continue
             try:
-                used = bool(_users(refusal, view, api))
+                used = _is_used(refusal, view, api)
             except PlacementError as err:
                 used, silence = True, err if is_silence(err) else silence
             if used:
@@ -282,7 +315,8 @@ class Refusals:
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
-                wanted = operation.inventory
+                inventory = operation.inventory
+                wanted = {name: inventory[name] for name in inventory.keys() - err.classes}
                 drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
         return Plan(tuple(filter(None, drains.values())))
 
@@ -301,7 +335,28 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory 
     return SetInventory(provider.uuid, inventory, drains=before)
 
 
-_CPUS = frozenset({"VCPU", "PCPU"})
+def _exceeded(operation: Operation, snapshot: Snapshot, api: API) -> InUse | None:
+    """Return the error of an inventory as in ``without_exceeded``, or ``None``."""
+    if not isinstance(operation, SetInventory) or operation.uuid not in snapshot:
+        return None
+    provider, wanted = snapshot.providers[operation.uuid], operation.inventory
+    now = provider.inventory
+    shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
+    grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
+    if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
+        return None
+    users = _users_by_class(operation, api, shrunk)
+    err = InUse(_draining(operation, provider, users), classes=frozenset(users))
+    return err if users else None
+
+
+_PARTS = {"VCPU": "CPU", "PCPU": "CPU", "MEMORY_MB": "page"}
+
+
+def _part_of(resource_class: str) -> str:
+    """Return what of a root or a NUMA cell a class counts."""
+    is_page = resource_class.startswith("CUSTOM_HUGEPAGES_")
+    return "page" if is_page else _PARTS.get(resource_class, resource_class)
 
 
 def _waiting(
@@ -310,12 +365,13 @@ def _waiting(
     """Return the classes that may not grow while consumers use ``held``, which is to be removed.
 
     A device has one class or another: all its classes may be the same thing, which would be given
-    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU has one
-    of two classes there.
+    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU, and a
+    page of memory, has one of several classes there.
     """
     now, related = provider.inventory, frozenset(wanted) if held else frozenset()
     if provider.parent_uuid is None or "HW_NUMA_ROOT" in provider.traits:
-        related &= _CPUS if _CPUS & set(held) else frozenset()
+        parts = {*map(_part_of, held)}
+        related = frozenset(name for name in related if _part_of(name) in parts)
     return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
@@ -339,15 +395,8 @@ def _explained(
         case Shared(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = first_few(_consumers(operation, api)) or "consumers that are gone now"
-            held, then = "it is", ""
-            if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
-                removed = provider.inventory.keys() - operation.inventory.keys()
-                waiting = sorted(_waiting(provider, operation.inventory, removed))
-                held = f"{', '.join(sorted(removed))} is"
-                then = f", and {', '.join(waiting)} is reported" if waiting else ""
-            text = f"draining: {held} in use by {users}; removed when its last consumer is gone"
-            text += then
+            users = _users_by_class(operation, api)
+            text = _draining(operation, snapshot.get(operation.uuid), users)
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
             # Placement refuses an existing UUID with the same error as an existing name.
@@ -359,20 +408,51 @@ def _explained(
             return err
 
 
-def _users(refusal: Refusal, view: View, api: API) -> list[str]:
-    """Return who uses what a refused operation removes: consumers, or other hosts."""
-    removal = refusal.operation
-    assert isinstance(removal, _REMOVALS)
-    if isinstance(refusal.error, Shared):
+def _draining(
+    removal: DeleteProvider | SetInventory, provider: Provider | None, users: Users
+) -> str:
+    """Return the text of the error of a removal."""
+    held, then = "it is", "removed when its last consumer is gone"
+    if isinstance(removal, SetInventory) and provider is not None:
+        wanted = removal.inventory
+        less = {*provider.inventory.keys() - wanted.keys(), *users}
+        held = f"{', '.join(sorted(less))} is"
+        if kept := sorted(less & wanted.keys()):
+            then = f"{', '.join(kept)} is reduced when enough of them are gone"
+        if waiting := sorted(_waiting(provider, wanted, less)):
+            then += f", and {', '.join(waiting)} is reported"
+    names = first_few(sorted({*chain(*users.values())})) or "consumers that are gone now"
+    return f"draining: {held} in use by {names}; {then}"
+
+
+def _is_used(refusal: Refusal, view: View, api: API) -> bool:
+    """Return whether consumers, or other hosts, use what a refused operation removes."""
+    removal, err = refusal.operation, refusal.error
+    assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
+    if isinstance(err, Shared):
         provider = view.snapshot.get(removal.uuid)
-        return other_hosts(provider.aggregates, view.generations, api) if provider else []
-    return _consumers(removal, api)
+        return bool(provider and other_hosts(provider.aggregates, view.generations, api))
+    return bool(_users_by_class(removal, api, err.classes))
 
 
-def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
-    """Return the UUIDs of the consumers of what an operation removes."""
-    kept = removal.inventory if isinstance(removal, SetInventory) else ()
-    return consumers_of(removal.uuid, api, besides=kept)
+def _users_by_class(
+    removal: DeleteProvider | SetInventory, api: API, shrunk: Collection[str] = ()
+) -> Users:
+    """Return the consumers (UUIDs) of each class that is removed or too small for them; 1 GET.
+
+    Of the classes that stay, only those in ``shrunk`` are compared.
+    """
+    wanted = removal.inventory if isinstance(removal, SetInventory) else {}
+    users, amounts = dict[str, list[str]](), Counter[str]()
+    for consumer, held in allocations_on(removal.uuid, api).items():
+        for name in held:
+            users.setdefault(name, []).append(consumer)
+        amounts.update(held)
+    return {
+        name: names
+        for name, names in users.items()
+        if name not in wanted or (name in shrunk and amounts[name] > wanted[name].capacity)
+    }
 
 
 def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -93,6 +93,8 @@ class Root:
     """Whether a provider outside of the tree is never taken into it."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
+    wall_clock: Callable[[], float] = time
+    """Dates drains, in seconds since the epoch."""
 
     def load_saved_view(self) -> None:
         """Load the saved view, if there is one; it is verified before it is used."""
@@ -217,6 +219,13 @@ class Root:
         if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
             self.schedule.unread(err)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
+        first, late = (
+            replace(
+                part,
+                operations=refusals.without_exceeded(part, self.view, api.now, self.times, api),
+            )
+            for part in (first, late)
+        )
         # After a conflict inventories are written one by one, so that only one meets it again.
         plan = with_bulk_writes(first, self.bulk.chunk if api.tries == 1 else 0, self.bulk.least)
         sent = apply(
@@ -246,7 +255,7 @@ class Root:
         api.done += outcome.done
         if outcome.done:
             self.schedule.reached()
-        self.view = outcome.view
+        self.view = outcome.view.with_drain_times(self.wall_clock())
         self.refusals.note(outcome, api.now, self.times)
         return outcome
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_named(any_p
     assert text.startswith(f"{NODE}_leaf1: draining: it is in use by {guest}")
     assert "DELETE" not in text and " 409 " not in text
     assert report.ok, "all is as it should be"
+
+
+def test_since_when_it_drains_is_known_after_a_restart_and_a_lost_view(any_placement, tmp_path):
+    agent, driver, _ = with_leaf_in_use(any_placement, state=tmp_path)
+    without_leaf(driver)
+    agent.tracker.root.wall_clock = lambda: 1000.0
+    agent.period(1.0)
+    agent.restart()
+    for stale in (False, True):
+        if stale:  # all is read again
+            agent.tracker.root.view = replace(agent.tracker.view, generations={ROOT: 10**6})
+        report = agent.period()
+        (condition,) = report.conditions().values()
+        assert condition.since == 1000.0
+        assert f"allocation unset --provider {LEAF}" in condition.next_step
+    driver.edit = lambda tree, allocations: None
+    agent.settle()
+    assert agent.tracker.view.drained_since == {}
 
 
 def test_a_device_allocated_since_the_last_read_is_drained_at_once(any_placement):

@@ -119,7 +119,7 @@ CHANGES = {
     ),
     "a name taken over from one that goes": (
         lambda tree: (tree.remove(SECOND), tree.new_child("second", CHILD, OTHER)),
-        ["DELETE provider", "POST provider"],
+        ["PUT provider", "POST provider", "DELETE provider"],
     ),
     "a name taken over from one whose child stays": (
         lambda tree: (

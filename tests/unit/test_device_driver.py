@@ -106,7 +106,7 @@ def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, 
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
 
 
-CARD, OTHER = "c0ffee00-0000-4000-8000-0000000000c1", "c0ffee00-0000-4000-8000-0000000000c2"
+CARD = "c0ffee00-0000-4000-8000-0000000000c1"
 
 
 def card(address: str, uuid: str = CARD, **more) -> Device:
@@ -123,23 +123,6 @@ def test_a_device_with_a_uuid_keeps_its_guests_at_another_address(agent, driver)
     assert tree(agent) == {"host1": None, "host1_hba": "host1", "host1_82": "host1"}
     assert data(agent, "host1_82").uuid == CARD
     assert data(agent, "host1_82").inventory[CLASS]["reserved"] == 0
-
-
-def test_two_devices_may_exchange_their_addresses(agent, driver):
-    driver.listed = [card("81"), card("82", OTHER)]
-    agent.settled()
-    driver.listed = [card("82"), card("81", OTHER)]
-    agent.settled()
-    assert data(agent, "host1_82").uuid == CARD and data(agent, "host1_81").uuid == OTHER
-
-
-def test_another_card_at_the_same_address_is_another_provider(agent, driver):
-    driver.listed = [card("81")]
-    agent.settled()
-    driver.listed = [card("81", OTHER)]
-    agent.settled()
-    assert tree(agent) == {"host1": None, "host1_81": "host1"}
-    assert data(agent, "host1_81").uuid == OTHER
 
 
 def pool(total: int = 100) -> Device:

@@ -9,7 +9,8 @@ What libvirt does not report stays as Placement has it.
 A CPU is offered in one class only, VCPU or PCPU, or two guests could get the same CPU.  If all CPUs
 change their class, the write that removes the old one adds the new one, and whoever drains the old
 one waits with the new one (:mod:`reportclient.refusals`).  If they change their provider at once,
-which no write shows, the new class waits here until Placement has no inventory of the old one.
+which no write shows, the new class waits here until Placement has no inventory of the old one, as
+it does on the cells that a cell was divided into.
 """
 
 import re
@@ -221,12 +222,12 @@ def cpus_and_memory_report(
         suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
         notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
-        leaving = any(old in current[name] for name in current.keys() - shares.keys())
-        if leaving and not any(old in records for records in desired.values()):
-            for records in desired.values():
-                records.pop(new, None)
-            text = f"Placement still has {old}: {new} is reported once no guest uses it"
-            notes[f"CPUs of {node}"] = text
+        is_gone = not any(old in records for records in desired.values())
+        if is_gone and any(old in records for records in current.values()):
+            for name, records in desired.items():
+                if not {old, new} & current.get(name, {}).keys() and records.pop(new, None):
+                    text = f"Placement still has {old}: {new} is reported once no guest uses it"
+                    notes[f"CPUs of {node}"] = text
     return HostReport(desired.pop(node, {}), _cells(node, desired), notes=notes)
 
 

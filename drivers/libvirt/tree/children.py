@@ -25,6 +25,7 @@ from drivers.libvirt.tree.reported import (
 )
 from drivers.reallocate import move_allocations
 from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData
+from reportclient.plain_text import first_few
 from reportclient.provider_tree import ProviderTree, key_of
 
 
@@ -84,7 +85,8 @@ def write_report(
         tree.silent(source)
     if must_wait:
         classes = sorted({name for move in transfers for name in move.classes})
-        raise ReshapeNeeded(f"{', '.join(classes)} moves to other providers of {nodename}")
+        ends = first_few(sorted({name for move in transfers for name in move.targets}))
+        raise ReshapeNeeded(f"{', '.join(classes)} moves with its allocations to {ends}")
     return problems
 
 

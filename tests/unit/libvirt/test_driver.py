@@ -98,6 +98,8 @@ def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree)
     del binding.refused["getMemoryStats"]
     with pytest.raises(ReshapeNeeded):
         update(driver, tree)
+    note = driver.degraded("host1")["reshape"]
+    assert note.startswith(f"MEMORY_MB, VCPU moves with its allocations to {NODE}_numa0; ")
     driver.update_provider_tree(tree, NODE, {})
     moved = tree.freeze()
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
