@@ -257,7 +257,7 @@ class Placing:
             if holder.uuid in chain or not is_renamed_only:
                 self.freed.add(holder.uuid)
                 name = holder.uuid if after else f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
-                yield UpdateProvider(holder.uuid, name, holder.parent_uuid)
+                yield UpdateProvider(holder.uuid, name, holder.parent_uuid, old_name=holder.name)
                 break
             chain[last := holder.uuid] = None
         for member in reversed(chain):
@@ -271,7 +271,8 @@ class Placing:
             yield CreateProvider(*place)
         elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
             self.freed.add(uuid)
-            yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+            moved = before.parent_uuid != provider.parent_uuid
+            yield UpdateProvider(*place, moved, before.name)
 
     def _holder(self, uuid: str) -> Provider | None:
         """Return the changing or removed provider that still holds the wanted name, or ``None``."""

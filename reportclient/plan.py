@@ -45,6 +45,7 @@ class UpdateProvider:
     name: str
     parent_uuid: str | None
     moved: bool = False
+    old_name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ def _records(
     desired: Mapping[str, Inventory], old: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
     left = {name: record for name, record in now.items() if name in desired or name not in old}
-    return {**left, **{n: r for n, r in desired.items() if r != old.get(n) or n not in left}}
+    return {**left, **{name: record for name, record in desired.items() if record != old.get(name)}}
 
 
 def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Problem]:

@@ -72,8 +72,9 @@ class View:
 
     ``sharing``: UUIDs of the sharing providers; the snapshot has each as a root without children.
     ``drained``: classes that are fully reserved because they could not be removed, by provider
-    UUID and class, with the amount that was reserved before.  ``certain``: false if Placement may
-    differ, since nothing was read yet or a reply was lost; then read before the next write.
+    UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
+    provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
+    nothing was read yet or a reply was lost; then read before the next write.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
@@ -81,6 +82,7 @@ class View:
     names: Names = field(default_factory=Names)
     sharing: frozenset[str] = frozenset()
     drained: Drained = field(default_factory=dict)
+    drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
 
     def edit(self) -> ProviderTree:
@@ -101,6 +103,11 @@ class View:
                 kept = {name: now[name] for name in left if not was_set(uuid, name)}
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
+
+    def with_drain_times(self, now: float) -> "View":
+        """Return this view with ``drained_since`` of what drains; ``now`` if that is new."""
+        since = {uuid: self.drained_since.get(uuid, now) for uuid in self.drained}
+        return self if since == self.drained_since else replace(self, drained_since=since)
 
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""

@@ -115,7 +115,7 @@ class Nodes:
             return [self._failed(err)]
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
         if not trackers:
-            no_node = {f"driver {self.drivers[0].name}": "reported no node"}
+            no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
         self.breaker.close()
         if not self.rules.attached:
@@ -242,7 +242,8 @@ class Nodes:
         node = name or (uuid if provider is None else provider.name)
         ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
-            root.view = View(drained=root.view.drained)
+            saved_view = root.view
+            root.view = View(drained=saved_view.drained, drained_since=saved_view.drained_since)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._new_state
         return tracker

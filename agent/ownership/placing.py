@@ -123,9 +123,10 @@ def freeing_names(observed: Snapshot, root: str, ledger: Ledger) -> Plan:
     before = f"{providers[root].name}_"
     below = (providers[uuid] for uuid in ledger.holders if uuid in providers)
     renames = [
-        UpdateProvider(it.uuid, it.uuid if len(name) > LONGEST_NAME else name, it.parent_uuid)
+        UpdateProvider(it.uuid, new, it.parent_uuid, old_name=it.name)
         for it in below
         if ledger.is_ours(it.uuid) and it.name.startswith(before)
         for name in [f"{root}_{it.name.removeprefix(before)}"]
+        for new in [it.uuid if len(name) > LONGEST_NAME else name]
     ]
-    return Plan((*renames, UpdateProvider(root, root, None)))
+    return Plan((*renames, UpdateProvider(root, root, None, old_name=providers[root].name)))

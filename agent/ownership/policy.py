@@ -106,10 +106,11 @@ class ContestedNames:
         if not again:
             return ""
         (provider, name), manager = again[0]
+        more = f" (and {len(again) - 1} more such names)" if again[1:] else ""
         return (
-            f"{name} of provider {provider} was removed {REPORT_AFTER} times or more and is set "
-            f"again by another service, while {manager_text(manager)} reports it absent "
-            f"({len(again)} such names): change what sets it, or the driver"
+            f"{name} of provider {provider}{more} was removed {REPORT_AFTER} times or more and is "
+            f"set again by another service, while {manager_text(manager)} reports it absent: "
+            "change what sets it, or the driver"
         )
 
 

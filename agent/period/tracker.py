@@ -1,6 +1,7 @@
 """The tracker of one root: in a period it reads, calls the drivers, decides, writes and saves."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,7 @@ from agent.period.traits import (
 )
 from agent.provider_config.asserted import asserted
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.changes import undone
 from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
@@ -36,7 +38,7 @@ from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text
-from reportclient.plan import DeleteProvider, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
@@ -94,6 +96,10 @@ class Tracker:
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
     """The removed children of another service's root (attach mode)."""
     last: LastResults = field(default_factory=LastResults)
+    reads: deque[tuple[Snapshot, Snapshot]] = field(default_factory=lambda: deque(maxlen=8))
+    """What Placement was left with and what was read then, since the last period that wrote all."""
+    freed: tuple[Operation, ...] = ()
+    """What :meth:`free_name` wrote, for the report of the period that follows."""
     released: bool = False
     """Whether nothing is asserted, so that all that was reported is removed."""
     keeps: bool = True
@@ -119,7 +125,11 @@ class Tracker:
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
         self.missed = self.ledger.leaving  # in each try of this period
-        return self.attempt(now, lambda api: self.once(api, now, disabled, stop))
+        report = self.attempt(now, lambda api: self.once(api, now, disabled, stop))
+        if report.error is None:
+            self.reads.clear()
+        freed, self.freed = self.freed, ()
+        return replace(report, done=(*freed, *report.done)) if freed else report
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
@@ -139,9 +149,11 @@ class Tracker:
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
         plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
-        return self.attempt(
+        report = self.attempt(
             now, lambda api: Report(self.node, error=self.root.send(plan, api).stopped_by)
         )
+        self.freed = report.done
+        return report
 
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
@@ -155,7 +167,10 @@ class Tracker:
         else:
             report, self.logged_failure = result, ""
         self.save_ledger()
-        return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
+        after, done = self.view.snapshot, tuple(api.done)
+        texts = chain.from_iterable(undone(*pair, after) for pair in self.reads if done)
+        report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
+        return replace(report, calls=api.calls, tries=api.tries)
 
     def failed(self, err: BaseException) -> Report:
         """Return the report of an exception that nothing provides for; the root is read again.
@@ -270,6 +285,8 @@ class Tracker:
                 raise
             self.root.schedule.unread(err)
             return
+        if before is not self.view.snapshot:
+            self.reads.append((before, self.view.snapshot))
         if was_read and not self.rules.attached:
             found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
             self.shared_with = other_reporters(found, root, self.node, self.service_tag)
@@ -428,6 +445,7 @@ class Tracker:
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
+            draining_since=self.view.drained_since,
             degraded=degraded,
             ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},

@@ -124,6 +124,7 @@ class Switching:
             attached=self.service.nodes.rules.attached,
             hypervisor="; ".join(self.hypervisor.lost.values()) or None,
             roots=tuple(self.service.nodes.roots()),
+            placement=self.service.endpoint.used,
         )
 
 

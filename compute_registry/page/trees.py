@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from agent.registry.observed_service import Roots
 from agent.registry.placement_roots import PlacementRoots
-from agent.reporting.reports import with_agents_step
+from agent.reporting.reports import Condition, drains, with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
@@ -69,6 +69,7 @@ class ShownTree:
     totals: Sequence[ShownTotal]
     providers: Sequence[ShownProvider]
     sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
+    drains: Sequence[Condition]
 
     def all_providers(self) -> Iterator[ShownProvider]:
         """Yield the providers of the tree, and the sharing ones."""
@@ -138,6 +139,7 @@ def shown_tree(tree: ObservedTree) -> ShownTree:
         ],
         providers,
         [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()],
+        [*drains(tree.snapshot, tree.usage.draining, {})],
     )
 
 
