@@ -172,13 +172,22 @@ class HostStatus:
     def _read_saved(self) -> ServiceStatus | None:
         """Return the saved status; ``None`` without a document; a damaged one is set aside.
 
+        A copy does not enable the host, which may have been disabled since.
+
         :raises Unusable: the document can't be read now, or a later version wrote it.
         """
         try:
-            return self.document.read(_parsed)
+            saved = self.document.read(_parsed)
         except Damaged as err:
             LOG.warning("%s%s; it is made again", err, files.set_aside(self.document.path))
             return None
+        if saved is None or saved.disabled or not self.document.copied:
+            return saved
+        LOG.warning(
+            "%s was copied, or restored from a backup, so it does not enable this host",
+            self.document.path,
+        )
+        return None
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
