@@ -67,6 +67,7 @@ _REPORT = (
     .values(_HELD | {name: sa.bindparam(name) for name in ABOUT_AGENT})
 )
 _SEEN = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
+_OWNERS = sa.select(ROOTS.c.service_id)
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
 
@@ -117,6 +118,19 @@ class SqlRegistry:
     def find_service(self, uuid: str) -> ServiceRecord:
         wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
         return self._only(self._run(lambda sql: self._select(sql, wanted)), f"the UUID {uuid}")
+
+    def holders(self, report: Report) -> list[ServiceRecord]:
+        """Return the records that have a root of the report, and that of its host."""
+
+        def work(sql: sa.Connection) -> list[ServiceRecord]:
+            numbers = set[int]()
+            for part in _parts(report.roots, ROOTS_AT_ONCE):
+                numbers.update(sql.scalars(_OWNERS.where(ROOTS.c.root.in_(part))))
+            return self._select(
+                sql, _records().where(sa.or_(_ROW.host == report.host, _ROW.id.in_(numbers)))
+            )
+
+        return self._run(work)
 
     def heartbeat(self, report: Report) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))

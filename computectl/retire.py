@@ -23,9 +23,12 @@ from agent.period.traits import (
     tag_of,
     tags_of_others,
 )
+from agent.registry.errors import RegistryError
 from agent.reporting.reports import Condition
+from computectl.reading.services import refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
+from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.client import Client
 from reportclient.errors import Shared
@@ -134,6 +137,7 @@ class Retire(DrawnOrListed[Retired]):
         session = self.session()
         session.roots_or_none_left()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
+            _refuse_rivals(session)
             api = session.placement(writing=True)
             if options.hand_back:
                 return _handed_back(session, api)
@@ -200,6 +204,18 @@ class Retire(DrawnOrListed[Retired]):
         if blocks or not answer.confirmed:
             step = "" if blocks or answer.shown else "run the command with --yes to remove them"
             yield Condition("nothing was removed", next_step=step)
+
+
+def _refuse_rivals(session: Session) -> None:
+    """:raises CommandError: another host has a root of this one, or may have it."""
+    roots = session.roots()
+    try:
+        refuse_taken(session, *roots)
+        answered = session.settings.registry.access != "direct"
+    except RegistryError:
+        answered = False
+    for why in () if answered else filter(None, map(session.copied, roots)):
+        raise CommandError(why, "nothing was removed")
 
 
 def released(session: Session, root: str, api: API, rules: Rules) -> Tracker:

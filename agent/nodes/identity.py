@@ -4,7 +4,8 @@
 same UUID, with a checksum.  If one file is lost, the other is used; if they differ, the agent does
 not start until an operator has run ``computectl adopt``.
 
-``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.
+``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.  If another
+machine wrote it, it is a copy, and both hosts have the same UUIDs.
 """
 
 import errno
@@ -32,6 +33,19 @@ _TEMPORARY = frozenset(
 
 class IdentityError(Exception):
     """``compute_id`` or ``nodes.json`` can't be used; nothing is reported until it is corrected."""
+
+
+class RootTaken(Exception):
+    """Another host has this root, or may have it: nothing is written.  Next: the operator."""
+
+
+def copied_text(state_path: Path, root: str) -> str:
+    """Return why nothing is written to a root (UUID) of a state directory that was copied."""
+    return (
+        f"nothing is written to the root provider {root}: another machine wrote {state_path}, as "
+        "/etc/machine-id says. If it was copied from a host that is still used, empty it; if this "
+        f"host has replaced that machine, or was reinstalled: computectl adopt {root}"
+    )
 
 
 class IdentityNotReady(IdentityError):
@@ -93,10 +107,20 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
     return table[1] if table else {}
 
 
+def is_of_other_machine(state_path: Path) -> bool:
+    """Return whether another machine saved the UUIDs of this host's nodes.  Read-only.
+
+    :raises IdentityError: a file can't be used.
+    """
+    document = _document(state_path, writing=False)
+    _load_table(document)
+    return document.of_other_machine
+
+
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make ``value`` the UUID of the host, and of the node that had the host's UUID.
 
-    Only for an operator's command.
+    Only for an operator's command: what another machine had saved is this host's then.
 
     :raises IdentityError: a file can't be used.
     """
@@ -226,8 +250,16 @@ class NodeTable:
             self._uuids = left
             self.save()
 
+    def take_over(self) -> None:
+        """Note that this host may write to all roots of another machine's table: it is its own."""
+        if self.document.of_other_machine:
+            self.document.of_other_machine = False
+            self.save()
+
     def save(self) -> None:
-        """Save the table, unless the file has it."""
+        """Save the table, unless the file has it, or is another machine's."""
+        if self.document.of_other_machine:
+            return
         nodes = dict(sorted((self._uuids or {}).items()))
         otherwise = "a node may get another UUID after the next start"
         self.document.save_or_warn({"own": self._own, "nodes": nodes}, otherwise)

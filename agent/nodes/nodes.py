@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import IdentityError, NodeTable, RootTaken, copied_text
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
@@ -66,6 +66,8 @@ class Nodes:
     """In attach mode: the other service's roots."""
     writing: bool = True
     """False for read-only commands: then saved views are not used, except for drained classes."""
+    denied_of: Callable[[Collection[str]], Mapping[str, str] | None] = lambda _: None
+    """Returns why this host may not write to roots, by UUID; ``None`` if no registry says it."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
     _new_state: bool = True
@@ -110,15 +112,16 @@ class Nodes:
         """Run a period of every root.  Errors are in the reports."""
         before = self.trackers
         try:
-            trackers = self.current()
+            named = self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
-        if not trackers:
+        trackers, taken = self._writable(named)
+        if not named:
             no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
         self.breaker.close()
-        if not self.rules.attached:
+        if not self.rules.attached and not taken:
             self._note_vanished(before, now)
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
@@ -133,8 +136,8 @@ class Nodes:
         reports = self._each(trackers, period)
         if starting:
             reports = [_with_failed_reshape(report) for report in reports]
-        self.provider_files.warn_unmatched(self.trackers, reports)
-        return reports + self._check_vanished(now) + awaited
+        self.provider_files.warn_unmatched(self.trackers, [*reports, *taken])
+        return reports + (taken or self._check_vanished(now)) + awaited
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
@@ -150,12 +153,36 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
-        return self._each(
+        trackers, taken = self._writable(trackers)
+        return taken + self._each(
             trackers,
             lambda tracker: tracker.switch(
                 now, disabled=disabled or tracker.node in self.lost, again=again
             ),
         )
+
+    def _writable(self, trackers: Sequence[Tracker]) -> tuple[list[Tracker], list[Report]]:
+        """Return the trackers whose roots this host may write to, and the reports of the others.
+
+        Without an answer of a registry it is this host's own state that decides.
+        """
+        roots = [tracker.uuid for tracker in trackers]
+        denied = self.denied_of(roots) if roots else {}
+        if denied is None:
+            denied = {root: why for root in roots if (why := self._copied(root))}
+        taken = [
+            Report(tracker.node, error=RootTaken(denied[tracker.uuid]))
+            for tracker in trackers
+            if tracker.uuid in denied
+        ]
+        return [tracker for tracker in trackers if tracker.uuid not in denied], taken
+
+    def _copied(self, root: str) -> str:
+        """Return why nothing is written to a root whose saved state is another machine's."""
+        document, tracker = self.table.document, self.trackers.get(root)
+        if self.rules.attached and tracker is not None and tracker.saved is not None:
+            document = tracker.saved.document  # there is no table
+        return copied_text(document.path.parent, root) if document.of_other_machine else ""
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
@@ -381,7 +408,9 @@ class Nodes:
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        due = [node.tracker for node in self.vanished.values() if now >= node.due]
+        due, taken = self._writable(
+            [node.tracker for node in self.vanished.values() if now >= node.due]
+        )
         reports = self._each(due, lambda tracker: self.vanished[tracker.uuid].check(now))
         checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
         reports = [checked.get(uuid) or node.report() for uuid, node in self.vanished.items()]
@@ -390,7 +419,9 @@ class Nodes:
                 del self.vanished[uuid]
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
-        return [report for report in reports if report.done or report.conditions()]
+        if not self.vanished:
+            self.table.take_over()
+        return taken + [report for report in reports if report.done or report.conditions()]
 
 
 def _with_failed_reshape(report: Report) -> Report:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import config, opts
-from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
+from agent.nodes.identity import (
+    FILE_NAME,
+    copied_text,
+    is_of_other_machine,
+    saved_compute_id,
+    saved_nodes,
+)
 from agent.placement import adapter_from_conf
 from agent.reporting.status import FILE_NAME as STATUS_FILE
 from agent.state.lock import InUse, lock_directory
@@ -83,6 +89,17 @@ class Session:
         """
         nodes = saved_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
+
+    def copied(self, root: str) -> str:
+        """Return why nothing is written to a root whose saved state is another machine's."""
+        path = self.settings.state_path
+        if self.settings.rules.attached:
+            saved = self.saved_root(root)
+            saved.load()
+            copied = saved.document.of_other_machine
+        else:
+            copied = is_of_other_machine(path)
+        return copied_text(path, root) if copied else ""
 
     def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:
         """Return the saved state of a root, not loaded yet."""

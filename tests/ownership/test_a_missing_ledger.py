@@ -6,13 +6,27 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
 from drivers.libvirt.tree.reported import child_uuid
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
-from tests.ownership.world import NODE, OWNER, ROOT, Host, both, child, inventory, own, removes
+from tests.ownership.world import (
+    NODE,
+    OWNER,
+    ROOT,
+    Host,
+    aggregates,
+    both,
+    child,
+    inventory,
+    own,
+    removes,
+    settled_host,
+    traits,
+)
 from tests.stranger import FakePlacement
 
 REPORTS = both(inventory(VCPU=8), child("card", VGPU=2))
@@ -110,6 +124,51 @@ def test_what_nobody_asserts(case: Case, tmp_path) -> None:
         assert aggregate in stranger.aggregates(uuid)
     if not case.attached:
         assert host.totals()["VCPU"] == 8 and host.totals("card")["VGPU"] == 2
+
+
+def put_back(state: Path, backup: Path) -> None:
+    shutil.rmtree(state)
+    shutil.copytree(backup, state)
+
+
+def copy_over(state: Path, backup: Path) -> None:
+    shutil.copytree(backup, state, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("restore", [put_back, copy_over])
+def test_yesterdays_ledger_removes_nothing_that_others_set_since(restore, tmp_path) -> None:
+    rack = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
+    whole = both(inventory(VCPU=8, DISK_GB=5), traits("CUSTOM_OLD"), aggregates(rack))
+    host = settled_host(FakePlacement(), {"d": whole}, state=tmp_path / "state")
+    shutil.copytree(tmp_path / "state", tmp_path / "backup")
+
+    def less(tree) -> None:
+        inventory(VCPU=8)(tree)
+        tree.remove_traits(NODE, "CUSTOM_OLD")
+        tree.remove_aggregates(NODE, rack)
+
+    host.says(d=less)
+    host.settled()
+    stranger = host.stranger
+    stranger.set_inventory(ROOT, {"VCPU": {"total": 8}, "DISK_GB": {"total": 7}})
+    stranger.add_trait(ROOT, "CUSTOM_OLD")
+    stranger.set_aggregates(ROOT, [rack])
+    restore(tmp_path / "state", tmp_path / "backup")
+    host.restart(another=inventory(VCPU=8))
+    host.settled()
+    host.restart()  # the ledger is this host's own again
+    host.settled()
+    assert host.totals() == {"VCPU": 8, "DISK_GB": 7}
+    assert (host.custom(), host.aggregates()) == ({"CUSTOM_OLD"}, {rack})
+
+
+def test_a_killed_agents_ledger_is_trusted_whatever_others_wrote_meanwhile(tmp_path) -> None:
+    whole = both(inventory(VCPU=8, DISK_GB=5), traits("CUSTOM_OLD"))
+    host = settled_host(FakePlacement(), {"d": whole}, state=tmp_path / "state")
+    host.stranger.add_trait(ROOT, "CUSTOM_THEIRS")
+    host.restart(another=inventory(VCPU=8))
+    host.settled()
+    assert (host.totals(), host.custom()) == ({"VCPU": 8}, {"CUSTOM_THEIRS"})
 
 
 def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:

@@ -385,7 +385,9 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
     alone.status.switch(disabled=True, reason="new disks")
     saved = alone.known
     with monkeypatch.context() as unreadable:
-        unreadable.setattr(files, "read", Mock(side_effect=OSError(errno.EIO, "I/O error")))
+        unreadable.setattr(
+            files, "read_with_identity", Mock(side_effect=OSError(errno.EIO, "I/O error"))
+        )
         again = alone_in(alone.directory)
         again.status.adopt_trait(has_trait=False)
         again.status.period_done([], False)
@@ -394,6 +396,22 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
         assert "I/O error" in condition.text
     again.status.follow_saved()
     assert again.known == saved and not again.status.conditions()
+
+
+@pytest.mark.parametrize(("was", "has_trait"), [(False, True), (False, False), (True, False)])
+def test_alone_a_restored_status_enables_no_host(alone: World, was: bool, has_trait: bool) -> None:
+    """What Placement has decides then; a restored status that disables holds."""
+    alone.status.switch(disabled=True)
+    alone.status.switch(disabled=was)
+    path = alone.status.document.path
+    backup = path.read_bytes()
+    path.unlink()
+    path.write_bytes(backup)
+    again = alone_in(alone.directory)
+    again.status.adopt_trait(has_trait=has_trait)
+    assert again.known.disabled is (was or has_trait)
+    assert again.known.reason == (REASON_FOUND if has_trait else None)
+    assert alone_in(alone.directory).known == again.known
 
 
 def test_alone_a_status_that_a_full_disk_refused_is_kept(

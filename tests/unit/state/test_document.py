@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.state import files
-from agent.state.document import Damaged, Document, Later
+from agent.state.document import Damaged, Document, Later, machine_id
 from tests.full_disk import full_disk
 
 FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
@@ -32,7 +32,79 @@ def test_what_was_saved_is_plain_json_with_a_checksum_and_read_again(tmp_path: P
     assert document(tmp_path).read(same) == FIELDS
     found = json.loads(one.path.read_text())
     assert found.pop("sha256")
+    file, machine = found.pop("file"), found.pop("machine")
     assert found == {"version": 1, **FIELDS}
+    assert file[0] == one.path.stat().st_ino
+    assert machine == machine_id() and machine not in Path("/etc/machine-id").read_text()
+
+
+def recreate(path: Path) -> None:
+    """Its inode is soon another file's."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+
+
+def copy_over(path: Path) -> None:
+    """As ``cp`` of a backup does, into the file that was written since."""
+    backup = path.read_bytes()
+    document(path.parent).save({**FIELDS, "name": "since"})
+    path.write_bytes(backup)
+
+
+def touch_and_move(path: Path) -> None:
+    path.chmod(0o600)
+    os.utime(path, (1, 1))
+    path.rename(path.with_name("away")).rename(path)
+
+
+@pytest.mark.parametrize(
+    ("happens", "copied"), [(recreate, True), (copy_over, True), (touch_and_move, False)]
+)
+def test_a_file_that_was_copied_or_restored_is_known_until_it_is_saved(
+    tmp_path: Path, happens: Callable[[Path], None], copied: bool
+) -> None:
+    document(tmp_path).save(FIELDS)
+    happens(tmp_path / "kept.json")
+    one = document(tmp_path)
+    assert one.read(same) == FIELDS
+    assert (one.copied, one.of_other_machine) == (copied, False)
+    one.save(FIELDS)
+    assert one.read(same) == FIELDS and not one.copied
+
+
+ONE, OTHER = (b"3d1219c7c4c5404aaa1f6d2a48adfda4\n", b"00112233445566778899aabbccddeeff\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "other"),
+    [
+        (ONE, ONE, False),
+        (ONE, OTHER, True),
+        *[(unknown, ONE, False) for unknown in (None, b"", b"uninitialized\n", b"\xff")],
+        *[(ONE, unknown, False) for unknown in (None, b"", b"uninitialized\n")],
+    ],
+)
+def test_an_unknown_machine_is_no_other_machine(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: bytes | None,
+    now: bytes | None,
+    other: bool,
+) -> None:
+    monkeypatch.setattr("agent.state.document.MACHINE_ID", machine := tmp_path / "machine-id")
+    for data in (before, now):
+        machine.unlink(missing_ok=True)
+        if data is not None:
+            machine.write_bytes(data)
+        if data is before:
+            document(tmp_path).save(FIELDS)
+    one = document(tmp_path)
+    one.read(same)
+    assert (one.copied, one.of_other_machine) == (other, other)
+    one.save(FIELDS)
+    one.read(same)
+    assert not one.of_other_machine and json.loads(one.path.read_text())["machine"] == machine_id()
 
 
 @pytest.mark.parametrize("bits", [1, 2])
