@@ -67,11 +67,15 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     :param traits_of: returns traits that it reads, by UUID, of providers that were listed before.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
-    listed = _listing(f"in_tree={root}", api)
+    path, part = f"/resource_providers?in_tree={root}", "resource_providers"
+    reply = api.request("GET", path)
+    listed: list[Listed] = _checked_part(f"GET {path}", part, reply)
+    modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
-    if everything or _was_restored(view, listed, root):
+    restored = _was_restored(view, listed, root) or _was_rewritten(view, listed, root, modified)
+    if everything or restored:
         view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
@@ -86,7 +90,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
                 members += read_all(subtree[:1], lone=True)
                 members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
-    return _view_of(view, root, members, sharing)
+    return replace(_view_of(view, root, members, sharing), modified=modified)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -193,8 +197,12 @@ def part_of(path: str, part: str, api: API) -> Any:
     :raises reportclient.errors.WrongForm: the value is missing, or has another form.
     :raises reportclient.errors.PlacementError: the GET failed.
     """
+    return _checked_part(f"GET {path}", part, api.request("GET", path))
+
+
+def _checked_part(request: str, part: str, reply: Any) -> Any:
     parse = partial(forms.field, key=part, check=forms.PARTS[part])
-    return forms.checked(f"GET {path}", parse, api.request("GET", path))
+    return forms.checked(request, parse, reply)
 
 
 def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
@@ -243,6 +251,28 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
         # Nova deletes it with its compute service; a later step reports an error.
         LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
     return restored or lost
+
+
+def _was_rewritten(view: View, listed: Collection[Listed], root: str, modified: str) -> bool:
+    """Return whether providers were written, though no generation shows it: read everything again.
+
+    After a restore of Placement guests may have started until generations are equal to those of the
+    view.  ``modified`` is the time of the tree's newest write.  A changed name explains another
+    time, too, and so does a provider that is gone.
+    """
+    if not view.modified or modified in ("", view.modified):
+        return False
+    known = view.snapshot.walk(root) if root in view.snapshot else ()
+    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
+    if before != {item["uuid"]: (item["name"], item["generation"]) for item in listed}:
+        return False
+    LOG.warning(
+        "Placement has the same generations as before, but providers were written at %s, not at "
+        "%s: reading everything again",
+        modified,
+        view.modified,
+    )
+    return True
 
 
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:

@@ -70,6 +70,7 @@ def view_fields(view: View) -> dict[str, Any]:
         "drained_since": dict(view.drained_since),
         "traits": sorted(view.names.traits),
         "classes": sorted(view.names.classes),
+        "modified": view.modified,
     }
 
 
@@ -88,6 +89,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         sharing,
         forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
         forms.field(body, "drained_since", forms.mapping(float)),
+        modified=forms.field(body, "modified", forms.text),
     )
 
 

@@ -75,6 +75,8 @@ class View:
     UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
     provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
     nothing was read yet or a reply was lost; then read before the next write.
+    ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
+    date); empty if that is unknown, as after a write of this client.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
@@ -84,6 +86,7 @@ class View:
     drained: Drained = field(default_factory=dict)
     drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
+    modified: str = ""
 
     def edit(self) -> ProviderTree:
         """Return a mutable tree that starts from this view; drained classes are shown open."""
@@ -123,10 +126,12 @@ class ViewEdit:
         self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
+        self._modified = view.modified
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
         replay(operation, self.tree)
+        self._modified = ""
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
@@ -162,6 +167,7 @@ class ViewEdit:
             names=self._names,
             drained=still_drained(self._drained, self.tree.provider),
             certain=certain,
+            modified=self._modified,
         )
 
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
