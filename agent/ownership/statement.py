@@ -214,3 +214,20 @@ def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
         if classes and not staying and uuid not in ledger.holders:
             del assertions[uuid]
     return replace(statement, assertions=assertions)
+
+
+def with_moved_classes(ledger: Ledger, observed: Snapshot, answers: Statements) -> Ledger:
+    """Return a lost ledger after a reshape, with the classes that the drivers have moved away.
+
+    A class that a driver leaves out of an inventory, and adds to that of another provider, was its
+    own; otherwise it would be offered in both places.  What it leaves out only may be another
+    service's.
+    """
+    before = {uuid: provider.inventory.keys() for uuid, provider in observed.providers.items()}
+    for statement in answers.statements:
+        classes = {uuid: each.holding.classes for uuid, each in statement.assertions.items()}
+        added = NOTHING.union(*(now - before.get(uuid, NOTHING) for uuid, now in classes.items()))
+        for uuid in statement.inventoried & before.keys():
+            if moved := added.intersection(before[uuid] - classes.get(uuid, NOTHING)):
+                ledger = ledger.adding(statement.manager, uuid, Holding(classes=moved))
+    return ledger

@@ -11,7 +11,7 @@ from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
-from agent.ownership.statement import Statements
+from agent.ownership.statement import Statements, with_moved_classes
 from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
 from agent.period.rules import Rules
@@ -322,6 +322,9 @@ class Tracker:
         drivers = () if self.released else self.drivers
         queries = DriverQueries(drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
+        if answer.allocations is not None and not ledger.begun:
+            moved_classes = with_moved_classes(ledger, view.snapshot, answer.statements)
+            queries = replace(queries, ledger=moved_classes)
 
         all_failed = len(answer.errors) == len(self.drivers) and not self.released
         if all_failed and self.uuid not in view.snapshot:

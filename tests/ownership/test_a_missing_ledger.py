@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.reported import child_uuid
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
@@ -169,6 +170,29 @@ def test_a_killed_agents_ledger_is_trusted_whatever_others_wrote_meanwhile(tmp_p
     host.restart(another=inventory(VCPU=8))
     host.settled()
     assert (host.totals(), host.custom()) == ({"VCPU": 8}, {"CUSTOM_THEIRS"})
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_without_a_ledger_a_reshape_takes_along_what_it_moves(used: int, tmp_path) -> None:
+    """What the driver leaves out, and moves nowhere, may be another service's."""
+    host = settled_host(FakePlacement(), {"d": inventory(VCPU=8, VGPU=2)}, tmp_path / "state")
+    stranger, records = host.stranger, {"VCPU": 8, "VGPU": 2, "DISK_GB": 5}
+    stranger.set_inventory(ROOT, {name: {"total": total} for name, total in records.items()})
+    guest = stranger.put_allocation({ROOT: {"VGPU": 1}}) if used else ""
+    host.lose_all()
+
+    def to_a_child(tree, allocations) -> None:
+        if "VGPU" in tree.data(NODE).inventory and allocations is None:
+            raise ReshapeNeeded
+        both(inventory(VCPU=8), child("card", VGPU=2))(tree)
+        for held in (allocations or {}).values():
+            held["allocations"][CARD] = held["allocations"].pop(ROOT)
+
+    host.restart(d=to_a_child)
+    host.settled()
+    assert (host.totals(), host.totals("card")) == ({"VCPU": 8, "DISK_GB": 5}, {"VGPU": 2})
+    if used:
+        assert stranger.allocation(guest)["allocations"].keys() == {CARD}
 
 
 def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
