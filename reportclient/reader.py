@@ -25,6 +25,7 @@ Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
 Traits = Mapping[str, frozenset[str]]
 """Traits by the UUIDs of providers."""
+_LISTED = partial(forms.field, key="resource_providers", check=forms.PARTS["resource_providers"])
 T = TypeVar("T")
 R = TypeVar("R")
 URL_BYTES = 4000
@@ -67,15 +68,14 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     :param traits_of: returns traits that it reads, by UUID, of providers that were listed before.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
-    path, part = f"/resource_providers?in_tree={root}", "resource_providers"
+    path = f"/resource_providers?in_tree={root}"
     reply = api.request("GET", path)
-    listed: list[Listed] = _checked_part(f"GET {path}", part, reply)
+    listed = forms.checked(f"GET {path}", _LISTED, reply)
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
-    restored = _was_restored(view, listed, root) or _was_rewritten(view, listed, root, modified)
-    if everything or restored:
+    if everything or _was_restored(view, listed, root, modified):
         view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
@@ -197,12 +197,8 @@ def part_of(path: str, part: str, api: API) -> Any:
     :raises reportclient.errors.WrongForm: the value is missing, or has another form.
     :raises reportclient.errors.PlacementError: the GET failed.
     """
-    return _checked_part(f"GET {path}", part, api.request("GET", path))
-
-
-def _checked_part(request: str, part: str, reply: Any) -> Any:
     parse = partial(forms.field, key=part, check=forms.PARTS[part])
-    return forms.checked(request, parse, reply)
+    return forms.checked(f"GET {path}", parse, api.request("GET", path))
 
 
 def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
@@ -230,17 +226,21 @@ def _check_is_root(listed: Iterable[Listed], root: str) -> None:
             )
 
 
-def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
+def _was_restored(view: View, listed: Collection[Listed], root: str, modified: str) -> bool:
     """Return whether Placement's database was restored or replaced: then read everything again.
 
     Generations only grow, and a known root does not vanish by itself.  After a restore, a provider
     can have the known generation with different data, so all are read again.  If only one child's
     generation decreased, another client deleted and created that child; only it is read again.
+    Guests may have started until no generation shows it: then the time of the tree's newest write,
+    ``modified``, is another one, which neither a renamed nor a removed provider explains.
     """
     generations = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
     restored = len(older) > 1 or root in older
     lost = root in view.snapshot and root not in generations
+    other_time = bool(modified) and view.modified not in ("", modified)
+    rewritten = other_time and _seems_same(view, listed, root)
     if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "
@@ -250,29 +250,16 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     elif lost:
         # Nova deletes it with its compute service; a later step reports an error.
         LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
-    return restored or lost
+    elif rewritten:
+        LOG.warning("Placement was restored, to generations as before: reading everything again")
+    return restored or lost or rewritten
 
 
-def _was_rewritten(view: View, listed: Collection[Listed], root: str, modified: str) -> bool:
-    """Return whether providers were written, though no generation shows it: read everything again.
-
-    After a restore of Placement guests may have started until generations are equal to those of the
-    view.  ``modified`` is the time of the tree's newest write.  A changed name explains another
-    time, too, and so does a provider that is gone.
-    """
-    if not view.modified or modified in ("", view.modified):
-        return False
+def _seems_same(view: View, listed: Iterable[Listed], root: str) -> bool:
+    """Return whether the tree has the providers, names and generations of the view."""
     known = view.snapshot.walk(root) if root in view.snapshot else ()
     before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
-    if before != {item["uuid"]: (item["name"], item["generation"]) for item in listed}:
-        return False
-    LOG.warning(
-        "Placement has the same generations as before, but providers were written at %s, not at "
-        "%s: reading everything again",
-        modified,
-        view.modified,
-    )
-    return True
+    return before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
 
 
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:

@@ -39,13 +39,12 @@ class RootTaken(Exception):
     """Another host has this root, or may have it: nothing is written.  Next: the operator."""
 
 
-def copied_text(state_path: Path, root: str) -> str:
-    """Return why nothing is written to a root (UUID) of a state directory that was copied."""
-    return (
-        f"nothing is written to the root provider {root}: another machine wrote {state_path}, as "
-        "/etc/machine-id says. If it was copied from a host that is still used, empty it; if this "
-        f"host has replaced that machine, or was reinstalled: computectl adopt {root}"
-    )
+COPIED = (
+    "nothing is written to the root provider {root}: another machine wrote {path}, as "
+    "/etc/machine-id says. If it was copied from a host that is still used, empty {path}; if this "
+    "host has replaced that machine, or was reinstalled: computectl adopt {root}"
+)
+"""Why nothing is written to a root (UUID) of a state directory (``path``)."""
 
 
 class IdentityNotReady(IdentityError):
@@ -105,16 +104,6 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
     """
     table = _load_table(_document(state_path, writing=False))
     return table[1] if table else {}
-
-
-def is_of_other_machine(state_path: Path) -> bool:
-    """Return whether another machine saved the UUIDs of this host's nodes.  Read-only.
-
-    :raises IdentityError: a file can't be used.
-    """
-    document = _document(state_path, writing=False)
-    _load_table(document)
-    return document.of_other_machine
 
 
 def replace_compute_id(state_path: Path, value: str) -> None:
@@ -249,6 +238,15 @@ class NodeTable:
         if left != self._uuids:
             self._uuids = left
             self.save()
+
+    def is_copied(self) -> bool:
+        """Return whether another machine saved the table.
+
+        :raises IdentityError: the file exists and can't be used.
+        """
+        if self._uuids is None:
+            _load_table(self.document)
+        return self.document.of_other_machine
 
     def take_over(self) -> None:
         """Note that this host may write to all roots of another machine's table: it is its own."""

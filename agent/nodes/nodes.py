@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.nodes.identity import IdentityError, NodeTable, RootTaken, copied_text
+from agent.nodes.identity import COPIED, IdentityError, NodeTable, RootTaken
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
@@ -113,10 +113,10 @@ class Nodes:
         before = self.trackers
         try:
             named = self.current()
+            trackers, taken = self._writable(named)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
-        trackers, taken = self._writable(named)
         if not named:
             no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
@@ -150,10 +150,10 @@ class Nodes:
             if not (self.trackers or self.saved_trackers or self.rules.attached):
                 self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in self.roots()}
             trackers = [*(self.trackers or self.saved_trackers).values()] or self.current()
+            trackers, taken = self._writable(trackers)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
-        trackers, taken = self._writable(trackers)
         return taken + self._each(
             trackers,
             lambda tracker: tracker.switch(
@@ -179,10 +179,12 @@ class Nodes:
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
-        document, tracker = self.table.document, self.trackers.get(root)
-        if self.rules.attached and tracker is not None and tracker.saved is not None:
-            document = tracker.saved.document  # there is no table
-        return copied_text(document.path.parent, root) if document.of_other_machine else ""
+        if self.rules.attached:  # there is no table
+            saved = self.trackers[root].saved
+            copied = saved is not None and saved.document.of_other_machine
+        else:
+            copied = self.table.is_copied()
+        return COPIED.format(root=root, path=self.state_path) if copied else ""
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""

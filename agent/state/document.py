@@ -64,19 +64,19 @@ class Document:
     """False: the document is read-only."""
     problem: str = field(default="", init=False)
     """Why the last :meth:`save_or_warn` failed; empty if it did not."""
-    copied: bool = field(default=False, init=False)
-    """Whether the file that was read is a copy, or was restored from a backup."""
     of_other_machine: bool = field(default=False, init=False)
     """Whether the file that was read was written on another machine."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
-    def read(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
+    def read(self, parse: Callable[[Mapping[str, Any]], T], *, no_copy: bool = False) -> T | None:
         """Return the result of ``parse`` for the fields; ``None`` if there is no file.
+
+        With ``no_copy`` a file that was copied, or restored from a backup, counts as damaged.
 
         :raises Unusable: one of its kinds.
         """
-        self.copied = self.of_other_machine = False
+        self.of_other_machine = False
         try:
             data, file = files.read_with_identity(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,8 @@ class Document:
             raise Damaged(f"{self.path} is damaged: {err}") from err
         ours = machine_id()
         self.of_other_machine = "" not in (ours, written_on) and ours != written_on
-        self.copied = self.of_other_machine or written_to != file
+        if no_copy and (self.of_other_machine or written_to != file):
+            raise Damaged(f"{self.path} was copied, or restored from a backup")
         self._on_disk = sealed(fields) if (written_on, written_to) == (ours, file) else None
         return parsed
 
@@ -108,7 +109,7 @@ class Document:
             self._on_disk, origin = None, {"machine": machine_id()}
             files.replace(self.path, lambda file: sealed({**content, **origin, "file": file}))
             self._on_disk = data
-            self.copied = self.of_other_machine = False
+            self.of_other_machine = False
 
     def save_or_warn(self, fields: Mapping[str, Any], otherwise: str) -> None:
         """Save, and log a warning instead of raising if the file can't be written.

@@ -18,10 +18,6 @@ LOG = logging.getLogger("compute_agent.placement")
 
 FIRST_FILES = {"compute_id", "lost+found"}
 """Names that may be in the state directory before the agent's first start, besides hidden ones."""
-LOST = (
-    "Placement is read instead; this agent owns what its drivers report from now on, and removes "
-    "nothing else"
-)
 _NAME = re.compile(r"root-([0-9a-f-]{36})\.json")
 _KINDS = ("classes", "traits", "aggregates")
 
@@ -75,28 +71,29 @@ class SavedRoot:
         return self.document.problem
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
-        """Load view and ledger, and return the view; a damaged document is set aside.
+        """Load view and ledger, and return the view; a damaged or copied document is set aside.
 
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
-        that are this host's by their UUID.  A copied document counts as none: what this host had
-        reported then, another service may have set since.
+        that are this host's by their UUID.  A copy is of no use: what this host had reported then,
+        another service may have set since.
         """
         self.view, self.ledger, self._on_disk = View(), Ledger(), None
         self._is_unread, self.document.problem = False, ""
         try:
-            saved = self.document.read(self._parsed)
+            saved = self.document.read(self._parsed, no_copy=True)
         except Damaged as err:
-            aside = files.set_aside(self.document.path) if self.document.writing else ""
-            LOG.warning("%s%s: %s", err, aside, LOST)
+            stays = not self.document.writing or self.document.of_other_machine
+            LOG.warning(
+                "%s%s: Placement is read instead; this agent owns what its drivers report from now "
+                "on, and removes nothing else",
+                err,
+                "" if stays else files.set_aside(self.document.path),
+            )
         except Unusable as err:
             self._is_unread, self.document.problem = True, str(err)
             LOG.debug("%s", err)
         else:
-            if saved is not None and self.document.copied:
-                LOG.warning(
-                    "%s was copied, or restored from a backup: %s", self.document.path, LOST
-                )
-            elif saved is not None:
+            if saved is not None:
                 self.view, self.ledger = self._on_disk = saved
         return self.view
 

@@ -80,7 +80,7 @@ class Heartbeat:
     granted: frozenset[str] = frozenset()
     """The UUIDs of the roots that the registry has for this host."""
     denied: Mapping[str, str] = field(default_factory=dict)
-    """Why this host may not write to roots, by UUID, as the registry said last."""
+    """Why this host may not write to roots, by UUID, as the registry said last; empty: it may."""
     hosts: int | None = None
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
     _registry: Registry | None = None
@@ -133,11 +133,14 @@ class Heartbeat:
         if asked and self.status.registry_lost is None:
             report = Report(self.host, self.address, roots=tuple(asked))
             try:
-                self.denied = rivals(self._opened().holders(report), report, self.down_after)
+                now = rivals(self._opened().holders(report), report, self.down_after)
             except RegistryError as err:
                 self._is_lost(err)
-        known = {root: why for root, why in self.denied.items() if root in asked}
-        return known if known or not asked or self.status.registry_lost is None else None
+            else:
+                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
+        if not asked <= self.denied.keys():
+            return None
+        return {root: self.denied[root] for root in asked if self.denied[root]}
 
     def beat(self) -> None:
         """Send a heartbeat and act on its answer.  Never raises."""

@@ -172,22 +172,15 @@ class HostStatus:
     def _read_saved(self) -> ServiceStatus | None:
         """Return the saved status; ``None`` without a document; a damaged one is set aside.
 
-        A copy does not enable the host, which may have been disabled since.
+        So is a copy: the host may have been disabled since.
 
         :raises Unusable: the document can't be read now, or a later version wrote it.
         """
         try:
-            saved = self.document.read(_parsed)
+            return self.document.read(_parsed, no_copy=True)
         except Damaged as err:
             LOG.warning("%s%s; it is made again", err, files.set_aside(self.document.path))
             return None
-        if saved is None or saved.disabled or not self.document.copied:
-            return saved
-        LOG.warning(
-            "%s was copied, or restored from a backup, so it does not enable this host",
-            self.document.path,
-        )
-        return None
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -398,18 +398,17 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
     assert again.known == saved and not again.status.conditions()
 
 
-@pytest.mark.parametrize(("was", "has_trait"), [(False, True), (False, False), (True, False)])
-def test_alone_a_restored_status_enables_no_host(alone: World, was: bool, has_trait: bool) -> None:
-    """What Placement has decides then; a restored status that disables holds."""
+@pytest.mark.parametrize("has_trait", [False, True])
+def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: bool) -> None:
     alone.status.switch(disabled=True)
-    alone.status.switch(disabled=was)
+    alone.status.switch(disabled=not has_trait)
     path = alone.status.document.path
     backup = path.read_bytes()
     path.unlink()
     path.write_bytes(backup)
     again = alone_in(alone.directory)
     again.status.adopt_trait(has_trait=has_trait)
-    assert again.known.disabled is (was or has_trait)
+    assert again.known.disabled is has_trait
     assert again.known.reason == (REASON_FOUND if has_trait else None)
     assert alone_in(alone.directory).known == again.known
 
