@@ -11,10 +11,8 @@ import pytest
 
 from agent.loop import Loop
 from agent.nodes.identity import replace_compute_id
-from agent.registry.errors import RegistryUnavailable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus, status_document
-from compute_registry.store import SqlRegistry
 from tests.agents import inventory
 from tests.ownership.world import ROOT, Host
 from tests.registries import MemoryDatabase, registry_at
@@ -25,17 +23,18 @@ MACHINES = {"1": b"3d1219c7c4c5404aaa1f6d2a48adfda4\n", "2": b"00112233445566778
 
 @dataclass
 class Fleet:
-    """Hosts with state directories below ``directory``, and their registry if there is one."""
+    """Hosts with state directories below ``directory``, and their registry."""
 
     directory: Path
     machine: Path
+    has_registry: bool = True
     now: float = 1_800_000_000.0
     placement: FakePlacement = field(default_factory=FakePlacement)
     heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.database = MemoryDatabase(lambda: self.now)
-        self.store: SqlRegistry | None = registry_at(self.database)
+        self.store = registry_at(self.database)
 
     def start(self, state: str, name: str, total: int = 8, **options) -> Host:
         """Start the agent of a machine, the number of which ends the name of its directory."""
@@ -44,17 +43,12 @@ class Fleet:
         host = Host(self.placement, {"d": inventory(total)}, path, node=name, **options)
         status = HostStatus(status_document(path), Loop(lambda: None), lambda *_: ())
         address = f"{name} (boot {state[-1]}, {path.with_name('state')})"
-        beats = Heartbeat(self.connect, name, address, host.nodes.roots, status)
+        beats = Heartbeat(lambda: self.store, name, address, host.nodes.roots, status)
         self.heartbeats[state] = beats
-        if self.store is not None:
+        if self.has_registry:
             beats.beat()
             host.nodes.denied_of = beats.denied_of
         return host
-
-    def connect(self) -> SqlRegistry:
-        if self.store is None:
-            raise RegistryUnavailable("no broker")
-        return self.store
 
     def original(self, name: str = "host1") -> Host:
         """A host that has reported and is up; the directory of machine 2 is a copy of its own."""
@@ -90,14 +84,14 @@ def test_a_copy_of_a_host_that_is_up_writes_nothing_to_its_root(fleet: Fleet, na
     text = fleet.denied(clone)
     assert f"the root provider {ROOT}: it belongs to host1, which is up, at host1 (boot 1" in text
     fleet.heartbeats["of2"].beat()
-    store, fleet.store = fleet.store, None
+    fleet.database.away = True
     assert fleet.denied(clone) == text  # what the registry said last holds
+    fleet.database.away = False
     assert original.settled().ok and original.everything() == before
-    fleet.store = store
     fleet.now += 61
     fleet.start("of2", name).settled()
     assert fleet.placement.stranger.provider(ROOT)["name"] == name
-    fleet.store = None
+    fleet.database.away = True
     fleet.start("of2", name).settled()  # it is this machine's state now
 
 
@@ -111,18 +105,14 @@ def test_a_renamed_host_is_not_its_own_rival(fleet: Fleet) -> None:
 @pytest.mark.parametrize("registry", ["none", "away"])
 def test_without_a_registry_a_state_of_another_machine_waits(fleet: Fleet, registry: str) -> None:
     fleet.original()
-    fleet.store = None
+    fleet.has_registry, fleet.database.away = registry == "away", True
     fleet.start("of1", "new-name").settled()
-    clone = fleet.start("of2", "host2")
-    if registry == "away":
-        clone.nodes.denied_of = fleet.heartbeats["of2"].denied_of
     for _ in range(2):
+        clone = fleet.start("of2", "host2")
         assert not clone.switch(disabled=True).ok
         assert f"computectl adopt {ROOT}" in fleet.denied(clone)
-        clone.restart()
     replace_compute_id(fleet.directory / "of2", ROOT)
-    clone.restart()
-    clone.settled()
+    fleet.start("of2", "host2").settled()
 
 
 def test_nodes_of_the_original_are_not_removed_as_the_copys_vanished_ones(fleet: Fleet) -> None:
