@@ -119,6 +119,20 @@ def test_when_periods_begin(
     assert bench.run(interval, first_in) == began
 
 
+def test_periods_keep_their_times_among_callers_that_never_pause() -> None:
+    """Each call takes 0.1 s, and its caller calls again."""
+    bench = Bench(10)
+
+    def call() -> None:
+        bench.loop.clock.now += 0.1  # type: ignore[attr-defined]
+        bench.loop.post(call)
+
+    bench.later = [(0, Job(call)) for _ in range(8)]
+    began = bench.run(0.5)
+    assert len(began) >= 10, "a period waits for the eight calls that were there before it"
+    assert 10 / len(began) < 1.0
+
+
 SKIPPED = "The period took longer than update_resources_interval (60 s): {} skipped"
 
 
