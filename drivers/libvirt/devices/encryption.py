@@ -104,6 +104,8 @@ class MemoryEncryption:
         document, read = None, domain_capabilities(sources, guest_type)
         if read is not None:
             document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
+        if document is not None and not (_lists_sev(document) or _lists_tdx(document)):
+            return EncryptionAnswer(document)  # whatever the kernel says
         kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
         return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
 
@@ -205,8 +207,7 @@ def _tdx_count(answer: EncryptionAnswer, limits: MemoryEncryption) -> tuple[int 
     expected: the CPU is passed through, or a limit is set.
     """
     document = answer.domain_capabilities
-    listed = document.find("features/tdx[@supported='yes']") is not None
-    if answer.switches.get(TDX) is False or not (listed or _lists_sectype(document, "tdx")):
+    if answer.switches.get(TDX) is False or not _lists_tdx(document):
         return 0, _limit_problem(limits.tdx_limit, None, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
         needs = "TDX needs [libvirt] cpu_mode = host-passthrough"
@@ -227,6 +228,15 @@ def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | N
     if wanted is None or maximum is None or wanted <= maximum:
         return None
     return f"is {wanted}, but this host can run {maximum} such guests at once"
+
+
+def _lists_sev(document: Element) -> bool:
+    return document.find("features/sev[@supported='yes']") is not None
+
+
+def _lists_tdx(document: Element) -> bool:
+    listed = document.find("features/tdx[@supported='yes']") is not None
+    return listed or _lists_sectype(document, "tdx")
 
 
 def _lists_sectype(document: Element, name: str) -> bool:

@@ -238,3 +238,6 @@ def test_encryption_is_not_known_while_the_kernels_module_is_not_loaded(binding,
     driver = make("")
     assert names(update(driver, tree)) == {"amd_sev", "amd_sev_es"}
     assert "kvm_amd" in driver.degraded(NODE)["kernel modules"]
+    binding.answers["getDomainCapabilities"] = sev(supported="no")
+    driver = make("")
+    assert names(update(driver, tree)) == set() and driver.degraded(NODE) == {}
