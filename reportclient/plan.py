@@ -239,7 +239,7 @@ def _records(
     desired: Mapping[str, Inventory], old: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
     left = {name: record for name, record in now.items() if name in desired or name not in old}
-    return {**left, **{n: r for n, r in desired.items() if r != old.get(n) or n not in left}}
+    return {**left, **{name: record for name, record in desired.items() if record != old.get(name)}}
 
 
 def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Problem]:

@@ -115,8 +115,14 @@ def allocations_of(uuid: str, api: API) -> dict[str, Any]:
 
 
 def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
-    """Return the amounts by class that each consumer (UUID) holds on a provider (UUID); 1 GET."""
-    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    """Return the amounts by class that each consumer (UUID) holds on a provider (UUID); 1 GET.
+
+    A provider that is gone has no consumers.
+    """
+    try:
+        held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    except NotFound:
+        return {}
     return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
 
 
@@ -199,7 +205,7 @@ def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
 
     def parse(reply: Any) -> tuple[Any, int]:
         value = forms.field(reply, part, forms.PARTS[part])
-        generation = forms.field(reply, "resource_provider_generation", forms.number)
+        generation = forms.field(reply, "resource_provider_generation", forms.count)
         return value if part == "inventories" else frozenset(value), generation
 
     path = f"/resource_providers/{uuid}/{part}"
@@ -279,12 +285,19 @@ def _map(function: Callable[[T], R], values: Collection[T], at_once: int) -> lis
         return list(pool.map(function, values))
 
 
+def has_generation(view: View, item: Listed) -> bool:
+    """Return whether the view has this provider with its present generation: nothing has changed.
+
+    Names and aggregates may have, since some of their writes move no generation.
+    """
+    uuid: str = item["uuid"]
+    return uuid in view.snapshot and view.generations.get(uuid) == item["generation"]
+
+
 def _unchanged(view: View, item: Listed) -> _Read | None:
-    before = view.snapshot.get(item["uuid"])
-    generation: int = item["generation"]
-    if before is None or view.generations.get(item["uuid"]) != generation:
+    if not has_generation(view, item):
         return None
-    return _Read(before, generation)
+    return _Read(view.snapshot.providers[item["uuid"]], item["generation"])
 
 
 def _content(item: Listed, api: API, traits: Traits) -> _Read | None:

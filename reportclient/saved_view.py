@@ -94,7 +94,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
 _CHECKS: tuple[forms.Check[Any], ...] = (
     forms.text,
     forms.text,
-    forms.optional_text,
+    forms.OPTIONAL_TEXT,
     forms.mapping(forms.inventory),
     lambda names: frozenset(forms.TEXTS(names)),
     lambda uuids: frozenset(forms.TEXTS(uuids)),

@@ -47,7 +47,7 @@ FILE_NAME = "service.json"
 LOCKED_WITHIN = 10.0
 """Seconds to wait for another process that changes the document."""
 FIRST_RETRY = 1.0
-"""Seconds; doubled each time, up to the interval between two periods."""
+"""Seconds; doubled each time, up to the interval between two periods, if that is shorter."""
 LONGEST_RETRY = 60.0
 
 Write = Callable[[bool, bool], Sequence[Report]]
@@ -337,7 +337,7 @@ class HostStatus:
 
         So hosts that failed together spread out.
         """
-        longest = doubled(FIRST_RETRY, self._tries, self.longest_retry)
+        longest = doubled(FIRST_RETRY, self._tries, min(self.longest_retry, LONGEST_RETRY))
         self._tries += 1
         return random.uniform(0, longest)
 

@@ -194,15 +194,17 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         except Shared as err:
             errors[had.uuid] = err
     errors = explain_errors(Outcome(view, failed=errors, refused=removals), api)
-    waiting = {uuid: removals[uuid] for uuid in errors}
-    root.refusals.remember(waiting, errors, 0.0, root.times)
+    refusals, times = root.refusals, root.times
+    for uuid, each in errors.items():
+        refusals.add(removals[uuid], each, 0.0, times)
     sent = [
         each
-        for each in root.refusals.suppress(plan)
+        for part in refusals.suppress(plan, view.snapshot, 0.0)
+        for each in refusals.without_exceeded(part, view, 0.0, times, api)
         if not isinstance(each, ops.DeleteProvider)
-        or not any(below.uuid in waiting for below in view.snapshot.walk(each.uuid))
+        or not any(below.uuid in errors for below in view.snapshot.walk(each.uuid))
     ]
-    drains = root.refusals.drains(view.snapshot, plan, tracker.ledger.foreign_classes)
+    drains = refusals.drains(view.snapshot, plan, tracker.ledger.foreign_classes)
     return replace(plan, operations=(*sent, *drains))
 
 

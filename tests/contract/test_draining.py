@@ -108,6 +108,17 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
     assert not leaf_exists(any_placement)
 
 
+def test_what_an_operator_deletes_while_it_drains_delays_no_other_write(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
+    without_leaf(driver)
+    agent.period(1.0)
+    any_placement.stranger.delete_allocation(guest)
+    any_placement.stranger.delete_provider(LEAF)
+    driver.inventories[NODE] = {"VCPU": {"total": 7}}
+    assert agent.period(agent.rules.period).ok
+    assert any_placement.stranger.inventory(ROOT)["VCPU"]["total"] == 7
+
+
 def test_a_freed_class_goes_though_other_classes_of_the_device_are_in_use(any_placement):
     agent, driver, guest = with_leaf_in_use(any_placement)
     both = {"CUSTOM_LEAF": {"total": 4}, "VGPU": {"total": 2}}
@@ -241,6 +252,15 @@ def test_a_removed_device_goes_with_the_first_update_after_its_consumer(
 
     assert client.edit(OWN_ROOT, other_change).ok
     assert GRANDCHILD not in nova.truth() and unmentioned(client).calls == 0
+
+
+def test_a_removed_device_that_an_operator_deletes_fails_no_update(nova: World, guest: str) -> None:
+    client = Client(nova.api)
+    without_port(client)
+    nova.stranger.delete_allocation(guest)
+    nova.stranger.delete_provider(GRANDCHILD)
+    assert client.edit(OWN_ROOT, lambda tree: tree.add_traits(OWN_ROOT, "HW_CPU_X86_AVX")).ok
+    assert "HW_CPU_X86_AVX" in nova.truth().get(OWN_ROOT).traits
 
 
 def test_a_removed_class_goes_with_the_first_update_after_its_consumer(
