@@ -195,8 +195,8 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
             errors[had.uuid] = err
     errors = explain_errors(Outcome(view, failed=errors, refused=removals), api)
     refusals, times = root.refusals, root.times
-    for uuid, each in errors.items():
-        refusals.add(removals[uuid], each, 0.0, times)
+    for uuid, failed in errors.items():
+        refusals.add(removals[uuid], failed, 0.0, times)
     sent = [
         each
         for part in refusals.suppress(plan, view.snapshot, 0.0)
