@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from agent.ownership.ledger import NONE
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
 from agent.period.rules import Rules
@@ -53,6 +54,8 @@ class Leaver:
     provider: Provider
     fate: str = "goes"
     users: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Traits, aggregates and classes that others have put on it; they go with it."""
 
     def blocks(self) -> Iterator[Condition]:
         """Yield why the provider can't be removed."""
@@ -169,7 +172,9 @@ class Retire(DrawnOrListed[Retired]):
         for leaver in answer.leavers:
             provider = leaver.provider
             word = words["removed" if provider.uuid in answer.gone else leaver.fate]
-            yield f"  {word} {screen.paint(plain(provider.name), 'bold')} ({provider.uuid})"
+            more = f", with {first_few(leaver.others)} of others" if leaver.others else ""
+            name = screen.paint(plain(provider.name), "bold")
+            yield f"  {word} {name} ({provider.uuid}){plain(more)}"
         if answer.gone and not answer.failed:
             verb = "is" if len(answer.gone) == 1 else "are"
             yield f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement"
@@ -184,6 +189,7 @@ class Retire(DrawnOrListed[Retired]):
             "root": lambda row: row.root,
             "fate": lambda row: "removed" if row.provider.uuid in answer.gone else row.fate,
             "users": lambda row: list(row.users),
+            "others": lambda row: list(row.others),
         }
         return columns, answer.leavers
 
@@ -202,7 +208,7 @@ def released(session: Session, root: str, api: API, rules: Rules) -> Tracker:
     own = Root(root, api, rules, store=saved)
     own.load_saved_view()
     tracker = Tracker(own, root, (), rules, saved=saved, ledger=saved.ledger, released=True)
-    tracker.new_state = False
+    tracker.new_state = tracker.keeps = False
     return tracker
 
 
@@ -263,7 +269,9 @@ def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
             fate = "shared"
         else:
             fate = "in use" if users else "goes"
-        yield Leaver(tracker.uuid, provider, fate, users)
+        others = tracker.ledger.others_on(provider) if is_ours else NONE
+        names = sorted(others.classes | others.traits | others.aggregates)
+        yield Leaver(tracker.uuid, provider, fate, users, tuple(names))
 
 
 # -- removing it

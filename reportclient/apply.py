@@ -17,6 +17,7 @@ from reportclient.errors import (
     AlreadyThere,
     Conflict,
     Forbidden,
+    Kept,
     NotFound,
     NotSent,
     PlacementError,
@@ -45,7 +46,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import other_hosts, read_part
+from reportclient.reader import members_of, other_hosts, read_part
 from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
@@ -190,7 +191,7 @@ class _Run:
         try:
             if isinstance(operation, DeleteProvider):
                 provider = self.edit.tree.provider(operation.uuid)
-                refuse_if_shared(provider, self.edit.generations, self.api)
+                refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
             if isinstance(operation, SetAggregates):
                 self._refuse_if_changed(operation.uuid)
             return send(operation, self.edit.generations, self.api)
@@ -296,16 +297,27 @@ class _Run:
                 self.refused[subject] = operation
 
 
-def refuse_if_shared(provider: Provider | None, tree: Container[str], api: API) -> None:
-    """Do nothing unless hosts other than those in ``tree`` (UUIDs) use a sharing provider.
+def refuse_if_shared(
+    provider: Provider | None, tree: Container[str], api: API, kept: str = ""
+) -> None:
+    """Do nothing unless a sharing provider is in use, or has to stay: ``kept`` says why.
 
-    :raises Shared: they do.
+    What is below it is looked for: the view of another tree lacks that.
+
+    :raises Shared: hosts other than those in ``tree`` (UUIDs) use it.
+    :raises Kept: it has to stay.
     """
     if provider is None or not provider.shares:
         return
     if others := other_hosts(provider.aggregates, tree, api):
         text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
         raise Shared(text)
+    if not kept:
+        uuid = provider.uuid
+        below = [each["name"] for each in members_of(uuid, api) if each["uuid"] != uuid]
+        kept = f"draining, and kept: {first_few(below)} is below it" if below else ""
+    if kept:
+        raise Kept(kept)
 
 
 def _singly(operation: Operation) -> list[Operation]:

@@ -98,6 +98,10 @@ class Shared(InUse):
     """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""
 
 
+class Kept(InUse):
+    """Not sent: the provider has something of another client.  Next: that client removes it."""
+
+
 class NameTaken(PlacementError):
     """409 ``placement.duplicate_name``: another provider has this name.  Next: see the message."""
 

@@ -65,9 +65,13 @@ class SetInventories:
 
 @dataclass(frozen=True, slots=True)
 class DeleteProvider:
-    """Delete a provider that has no children and no allocations."""
+    """Delete a provider that has no children and no allocations.
+
+    ``kept``: why it is not deleted, but only drained; nothing is sent.
+    """
 
     uuid: str
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,14 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 class Problem:
     """A change that is not sent, since it is invalid or another service owns the provider.
 
-    ``uuid`` and ``provider`` are the provider's UUID and name.
+    ``uuid`` and ``provider`` are the provider's UUID and name.  ``kept``: the provider was to be
+    deleted, and only stays for the sake of another service.
     """
 
     uuid: str
     provider: str
     text: str
+    kept: bool = False
 
     def __str__(self) -> str:
         return f"provider {self.provider} ({self.uuid}): {self.text}"

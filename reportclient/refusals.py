@@ -26,6 +26,7 @@ from reportclient.errors import (
     AlreadyThere,
     Forbidden,
     InUse,
+    Kept,
     NameTaken,
     PlacementError,
     Shared,
@@ -248,7 +249,8 @@ class Refusals:
         """
         draining, silence = self.draining(), None
         for subject, refusal in list(self.by_subject.items()):
-            if subject not in draining or not -inf < refusal.due <= now:
+            waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
+            if subject not in draining or waits:
                 continue
             try:
                 used = _is_used(refusal, view, api)
@@ -392,7 +394,7 @@ def _explained(
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
-        case Shared(), _:
+        case Shared() | Kept(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
             users = _users_by_class(operation, api)

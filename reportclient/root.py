@@ -7,7 +7,7 @@ conflict that repeats although nothing has changed is such a failure.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic, sleep, time
@@ -20,6 +20,7 @@ from reportclient.calls import Counting, http_call
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
+    Conflict,
     NameTaken,
     NotFound,
     PlacementError,
@@ -30,8 +31,8 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan, with_bulk_writes
-from reportclient.reader import Listed, has_generation, refresh, with_lone_root
+from reportclient.plan import CreateProvider, DeleteProvider, Operation, Plan, with_bulk_writes
+from reportclient.reader import Listed, has_generation, members_of, refresh, with_lone_root
 from reportclient.refusals import (
     ForeignClasses,
     Refusals,
@@ -213,12 +214,15 @@ class Root:
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`.
+        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
+            deleted was changed.
         """
-        planned, refusals = plan.operations, self.refusals
+        planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
         if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
             self.schedule.unread(err)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
+        if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
+            self._verify_deleted([*first, *late], api)
         first, late = (
             replace(
                 part,
@@ -243,6 +247,18 @@ class Root:
         drained = self.send(refusals.due_drains(drains, api.now), api)
         drained = self.remember_refusals(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+
+    def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
+        """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
+
+        :raises reportclient.errors.Conflict: another client has written to it.
+        """
+        deleted = {each.uuid for each in operations if isinstance(each, DeleteProvider)}
+        known = self.view.generations
+        for item in members_of(self.uuid, api) if deleted & known.keys() else ():
+            if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
+                self.view = self.view.stale()
+                raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
     def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
         """Send a plan as it is, and update the view by what Placement acknowledged.

@@ -222,7 +222,7 @@ class Nodes:
         tracker, vanished = self.trackers.get(uuid), self.vanished.pop(uuid, None)
         if vanished is not None:
             tracker = vanished.tracker
-            tracker.root.schedule.verify_at = 0.0
+            tracker.released, tracker.root.schedule.verify_at = False, 0.0
         tracker = tracker or self.saved_trackers.pop(uuid, None) or self._create_tracker(uuid, name)
         tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved

@@ -16,6 +16,7 @@ from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
 from agent.period.rules import Rules
 from agent.period.traits import (
+    CAPABILITY_TRAITS,
     COMPUTE_NODE,
     agent_statements,
     identifying_traits,
@@ -37,7 +38,7 @@ from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text
-from reportclient.plan import Operation, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
@@ -100,7 +101,11 @@ class Tracker:
     freed: tuple[Operation, ...] = ()
     """What :meth:`free_name` wrote, for the report of the period that follows."""
     released: bool = False
-    """Whether the host is retired: nothing is asserted, so all that it has reported is removed."""
+    """Whether nothing is asserted, so that all that was reported is removed."""
+    keeps: bool = True
+    """Whether what others have put on a provider keeps it (``Policy.keeps``)."""
+    missed: frozenset[str] = frozenset()
+    """Providers that nothing here reported in the period before."""
 
     @property
     def uuid(self) -> str:
@@ -119,7 +124,8 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
+        self.missed = self.ledger.leaving  # in each try of this period
+        report = self.attempt(now, lambda api: self.once(api, now, disabled, stop))
         if report.error is None:
             self.reads.clear()
         freed, self.freed = self.freed, ()
@@ -183,13 +189,21 @@ class Tracker:
         :raises RootAwaited: another service has not created the root.
         """
         self._refresh(self.root.api, now)
+        ledger, self.missed = self.ledger, self.ledger.leaving
         if self.rules.attached and self.uuid not in self.view.snapshot:
             raise attach.root_awaited(self.node)
-        return self._decide(self.root.api, now, disabled)
+        decision = self._decide(self.root.api, now, disabled)
+        self.ledger = ledger
+        return decision
 
-    def _once(
-        self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
+    def once(
+        self,
+        api: Counting,
+        now: float,
+        disabled: bool | None = None,
+        stop: Callable[[], bool] = never,
     ) -> Report:
+        """Return the report of one try of a period: see :meth:`period`."""
         attached = self.rules.attached
         api.needs = attach.NEEDS if attached else None
         self._refresh(api, now)
@@ -213,9 +227,6 @@ class Tracker:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
         self._note_removed(decision.denials, before, now)
         report = self._report(decision, outcome)
-        # Not before the end of the period: drivers may be called several times in it.
-        if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
-            self.ledger = replace(self.ledger, emptied=emptied)
         if report.error is None and RESHAPE not in report.failed:
             at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
@@ -312,7 +323,8 @@ class Tracker:
         elif not rules.reshape_when_running:
             may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
-        queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
+        drivers = () if self.released else self.drivers
+        queries = DriverQueries(drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
 
         all_failed = len(answer.errors) == len(self.drivers) and not self.released
@@ -330,7 +342,9 @@ class Tracker:
                     settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
-            plan = replace(plan, problems=(*plan.problems, *settled.problems))
+            kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
+            operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
+            plan = replace(plan, operations=operations, problems=problems)
             theirs = self.uuid if rules.attached else None
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
             decision = Decision(answer, plan, settled.denials)
@@ -344,11 +358,14 @@ class Tracker:
     def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
         providers = self.view.snapshot.providers
         own = identifying_traits(self.rules.owner_traits)
-        others = (uuid for uuid in self.view.sharing if not own & providers[uuid].traits)
+        sharing = self.view.sharing & providers.keys()
+        others = (uuid for uuid in sharing if not own & providers[uuid].traits)
         root = providers.get(self.uuid)
         traits = frozenset[str]() if root is None else root.traits
         from_nova = COMPUTE_NODE in traits and not own & traits
         agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
+        if self.released:
+            agents.update(CAPABILITY_TRAITS.values())
         return Policy(
             self.uuid,
             self.rules.attached,
@@ -357,6 +374,10 @@ class Tracker:
             repeats_only=repeats_only,
             agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
             contested=self.contested.waiting(now),
+            missed=self.missed,
+            released=self.released,
+            keeps=self.keeps,
+            service_tag=self.service_tag,
         )
 
     def _settled(
@@ -375,8 +396,6 @@ class Tracker:
         if policy.attached:
             wait = self.rules.child_wait
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
-        elif self.released and self.uuid in desired and not list(desired.children(self.uuid)):
-            desired = desired.with_changes({self.uuid: None})
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
     def _with_files_and_agent(
@@ -421,12 +440,6 @@ class Tracker:
         degraded = dict(self.shared_with)
         if contested := self.contested.condition():
             degraded["contested"] = contested
-        for manager in answer.emptied.keys() - self.ledger.emptied:
-            driver, _, source = manager.partition("/")
-            degraded[source or manager_text(driver)] = (
-                f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
-                "if the next period finds none either"
-            )
         if self.saved is not None and (problem := self.saved.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why

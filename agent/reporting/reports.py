@@ -191,7 +191,9 @@ class Report:
         """Return the conditions, by a key that stays the same while the problem lasts."""
         conditions = {
             f"problem {problem}": Condition(
-                problem.text, f"provider {problem.provider} ({problem.uuid})"
+                problem.text,
+                f"provider {problem.provider} ({problem.uuid})",
+                Severity.WARNING if problem.kept else Severity.ERROR,
             )
             for problem in self.plan.problems
         }

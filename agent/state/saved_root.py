@@ -148,7 +148,7 @@ def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:
         return None
     return {
         "seen": sorted(ledger.seen),
-        "emptied": sorted(ledger.emptied),
+        "leaving": sorted(ledger.leaving),
         "holders": {
             uuid: {manager: _holding_row(held) for manager, held in claims.items()}
             for uuid, claims in ledger.holders.items()
@@ -173,7 +173,7 @@ def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
         canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
         for uuid, (number, held) in row["removed"].items()
     }
-    return Ledger(holders, _names(row["seen"]), True, removed, _names(row["emptied"]))
+    return Ledger(holders, _names(row["seen"]), True, removed, _names(row["leaving"]))
 
 
 def _holding_row(held: Holding) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from drivers.loader import load_drivers
 from reportclient import plan as ops
 from reportclient.apply import Outcome, refuse_if_shared
 from reportclient.calls import http_call
-from reportclient.errors import InUse, PlacementError, Shared
+from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
 from reportclient.plain_text import error_text
 from reportclient.reader import consumers_of, provider_by_name
@@ -49,6 +49,8 @@ def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     """Yield the calls of a plan in order; ``generations``: of the view, by UUID."""
     current = dict(generations)
     for operation in plan:
+        if isinstance(operation, ops.DeleteProvider) and operation.kept:
+            continue  # nothing is sent
         yield Call(operation, *http_call(operation, current))
         match operation:
             case ops.CreateProvider(uuid):
@@ -187,11 +189,11 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         removals[had.uuid] = operation
         try:
             if isinstance(operation, ops.DeleteProvider):
-                refuse_if_shared(had, view.generations, api)
+                refuse_if_shared(had, view.generations, api, operation.kept)
             users = set(consumers_of(had.uuid, api, besides=wanted)) - moved.keys()
             if users or had.uuid in used_providers(moved):
                 errors[had.uuid] = InUse("in use")
-        except Shared as err:
+        except (Kept, Shared) as err:
             errors[had.uuid] = err
     errors = explain_errors(Outcome(view, failed=errors, refused=removals), api)
     refusals, times = root.refusals, root.times

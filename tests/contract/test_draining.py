@@ -9,7 +9,7 @@ import pytest
 
 from agent.reporting.reports import Severity
 from reportclient.client import Client, Result
-from reportclient.errors import InUse
+from reportclient.errors import InUse, NotFound
 from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
 from tests.contract.world import CHILD, GRANDCHILD, World, kinds
@@ -104,7 +104,7 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
     assert looked == [1, 0, 1, 0, 0, 0, 1]
     any_placement.stranger.delete_allocation(guest)
     calls = [agent.period(gap).calls for _ in range(8)]
-    assert calls == [0] * 7 + [2], "a look, and the removal"
+    assert calls == [0] * 7 + [3], "a look at them, one at its generation, and the removal"
     assert not leaf_exists(any_placement)
 
 
@@ -143,7 +143,8 @@ def test_a_device_that_its_driver_mentions_no_more_goes_on_draining(any_placemen
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}
     any_placement.stranger.delete_allocation(guest)
     assert agent.period(2 * VERIFY).ok
-    assert leaf_inventory(any_placement) == {}
+    with pytest.raises(NotFound):
+        leaf_inventory(any_placement)
 
 
 def test_something_else_that_is_wrong_is_told_beside_it(any_placement):

@@ -78,7 +78,7 @@ def write_report(
         uuid = provider.uuid
         tree.adopt(uuid)  # it may be Nova's; other services' never get here
         if tree.get_provider_uuids(uuid) == [uuid]:
-            tree.remove(uuid)
+            tree.remove(uuid, missing=True)
         else:  # another service has a provider below it: it has to stay, without inventory
             tree.update_inventory(uuid, {})
     for source in report.silent:
