@@ -116,6 +116,8 @@ class Nodes:
             trackers, taken = self._writable(named)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
+        for uuid in before.keys() - self.trackers.keys():  # named again, it is there
+            self.lost.pop(before[uuid].node, None)
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
         if not named:
             no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
@@ -275,6 +277,8 @@ class Nodes:
             root.view = View(drained=saved_view.drained, drained_since=saved_view.drained_since)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._new_state
+        tag = tag_of(self.compute_id)
+        tracker.service_tag = tag if provider is not None and tag in provider.traits else ""
         return tracker
 
     def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:

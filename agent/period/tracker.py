@@ -261,8 +261,12 @@ class Tracker:
         return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
 
     def _switched(self, *, disabled: bool) -> Plan:
-        """Return the plan that sets or removes the trait; empty if there is no root."""
-        if self.uuid not in self.view.snapshot:
+        """Return the plan that sets or removes the trait; empty if there is no root.
+
+        Until a driver has named the node, a root without the service tag may be another service's.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        if root is None or (not self.started and self.service_tag not in {"", *root.traits}):
             return Plan()
         tree = ProviderTree(self.view.snapshot)
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)

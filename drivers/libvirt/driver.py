@@ -105,7 +105,7 @@ class LibvirtDriver(ComputeDriver):
         self._nodename: str | None = None
         self._answered: HostIdentity | None = None
         self._remembers_host = False
-        self._sources = Sources(self._host)
+        self._sources = Sources(self._host, self._host.clock)
         self._notes: dict[str, str] = {}
         self._logged_warnings: frozenset[str] = frozenset()
 

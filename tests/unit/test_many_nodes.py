@@ -541,6 +541,19 @@ def test_a_node_that_moves_between_services_keeps_its_provider(placement) -> Non
         assert not [request for request in placement.since(quiet) if request.is_write]
 
 
+def test_a_switch_before_nodes_are_named_leaves_those_of_other_services(
+    any_placement, tmp_path
+) -> None:
+    Service(any_placement, Rack("stays", "moves"), state=tmp_path).calls()
+    Service(any_placement, Rack("moves"), TWO).calls()
+    service = Service(any_placement, Rack(), state=tmp_path)
+    reports = service.nodes.switch(service.now, disabled=True)
+    assert not any(report.error for report in reports)
+    traits = [any_placement.stranger.traits(uuid_of(name)) for name in ("stays", "moves")]
+    assert ["COMPUTE_STATUS_DISABLED" in each for each in traits] == [True, False]
+    assert tag_of(TWO) in traits[1]
+
+
 def taken_over_before(method: str, placement: FakePlacement) -> tuple[Service, Service]:
     """A service that removes a node, and another one that takes it over right before a request."""
     service = vanished(placement)

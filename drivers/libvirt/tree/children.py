@@ -114,7 +114,8 @@ def _recognised(
     """Return the UUIDs of the reported children by name, of those to be created too.
 
     And this driver's and Nova's children to be removed, children first, since nothing reports them;
-    those of silent or incomplete sources stay.  Their names have the host's current name.
+    those that are incomplete, or of a silent or incomplete source, stay.  Their names have the
+    host's current name.
     """
     children = {}
     for uuid in reversed(tree.get_provider_uuids(root.uuid)[1:]):
@@ -132,7 +133,7 @@ def _recognised(
             uuids[name] = own if tree.exists(own) else renamed.get(name, own)
     incomplete, used = report.silent | report.incomplete, {*uuids.values()}
     left = (child for uuid, child in children.items() if uuid not in used)
-    return uuids, [child for child in left if not incomplete & sources_of(child.name)]
+    return uuids, [it for it in left if not incomplete & {it.name, *sources_of(it.name)}]
 
 
 def _writable(
