@@ -75,18 +75,13 @@ class ComputeEndpoint:
         if version is not None or waited:
             enabled = not self._status.disabled
         answer = "enabled" if enabled else "disabled"
+        later = "Answering %r: %s, COMPUTE_STATUS_DISABLED is written after %s"
         try:
             written.result(self._answer_within)
         except TimeoutError:
-            LOG.warning(
-                "Answering %r: a period is running, COMPUTE_STATUS_DISABLED is written after it",
-                answer,
-            )
+            LOG.warning(later, answer, "a period is running", "it")
         except CancelledError:
-            LOG.warning(
-                "Answering %r: the agent stops, COMPUTE_STATUS_DISABLED is written after its start",
-                answer,
-            )
+            LOG.warning(later, answer, "the agent stops", "its start")
         return answer
 
 
