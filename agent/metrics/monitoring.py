@@ -160,7 +160,7 @@ class Facts(Collector):
         """Yield the gauges; called in the thread of the request."""
         status = self.status() or AgentStatus("", 0, None, 0.0, None, ())
         disabled = None if status.service.disabled is None else float(status.service.disabled)
-        for name, text, value in (
+        for name, text, number in (
             ("interval_seconds", "Seconds between two periods.", status.interval),
             ("disabled", "1 if this host is disabled: it takes no new guests.", disabled),
             (
@@ -169,7 +169,7 @@ class Facts(Collector):
                 self.loop.commands.qsize(),
             ),
         ):
-            yield _gauge(name, text, [((), value)])
+            yield _gauge(name, text, [((), number)])
         yield _gauge("build_info", "The agent's version.", [((version(),), 1)], "version")
         passed = [((check.name,), float(check.ok)) for check in status.checks]
         yield _gauge("check_ok", "1 if the check of /readyz passes, else 0.", passed, "check")

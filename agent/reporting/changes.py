@@ -190,15 +190,12 @@ def _facts(provider: Provider | None) -> dict[tuple[str, str], str]:
     """Return what can change of a provider, by noun and name, as text after the name."""
     if provider is None:
         return {}
-    return {
-        ("the name", ""): provider.name,
-        ("the parent", ""): provider.parent_uuid or "none",
-        **{("traits", name): "" for name in provider.traits},
-        **{("aggregates", name): "" for name in provider.aggregates},
-        **{
-            ("inventory", n): f" ({', '.join(amounts(it))})" for n, it in provider.inventory.items()
-        },
-    }
+    facts = {("the name", ""): provider.name, ("the parent", ""): provider.parent_uuid or "none"}
+    facts |= {("traits", name): "" for name in provider.traits}
+    facts |= {("aggregates", name): "" for name in provider.aggregates}
+    for name, record in provider.inventory.items():
+        facts["inventory", name] = f" ({', '.join(amounts(record))})"
+    return facts
 
 
 def name_of(uuid: str, before: Snapshot, names: Mapping[str, str]) -> str:

@@ -113,10 +113,7 @@ class FleetAudit:
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _orphans(
-        self,
-        records: list[ServiceRecord],
-        hosts: Mapping[str, Listed],
-        ours: Iterable[Listed],
+        self, records: list[ServiceRecord], hosts: Mapping[str, Listed], ours: Iterable[Listed]
     ) -> None:
         if broken := [record.host for record in records if record.unreadable]:
             self.audit.unknown[ORPHANS] = (
