@@ -75,13 +75,14 @@ class ComputeEndpoint:
         if version is not None or waited:
             enabled = not self._status.disabled
         answer = "enabled" if enabled else "disabled"
-        later = "Answering %r: %s, COMPUTE_STATUS_DISABLED is written after %s"
         try:
             written.result(self._answer_within)
         except TimeoutError:
-            LOG.warning(later, answer, "a period is running", "it")
+            why = "a period is running, COMPUTE_STATUS_DISABLED is written after it"
+            LOG.warning("Answering %r: %s", answer, why)
         except CancelledError:
-            LOG.warning(later, answer, "the agent stops", "its start")
+            why = "the agent stops, COMPUTE_STATUS_DISABLED is written after its start"
+            LOG.warning("Answering %r: %s", answer, why)
         return answer
 
 
