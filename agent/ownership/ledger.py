@@ -211,13 +211,9 @@ class Ledger:
             elif (absent := old.holding.without(old.holding.within(provider))) != NONE:
                 removed[uuid] = Removed(now, absent)
         for uuid in (uuid for uuid in self.changed_since(before) if uuid != theirs):
-            held = joined(
-                held
-                for manager, held in before.holdings_on(uuid).items()
-                if manager not in (AGENT, STATUS)
-            )
-            earlier = removed.pop(uuid, None)
-            gone = held if earlier is None else held.joined(earlier.holding)
+            row = before.holdings_on(uuid).items()
+            held = joined(held for manager, held in row if driver_of(manager) != AGENT)
+            gone = held.joined(removed.pop(uuid, Removed(None, NONE)).holding)
             gone = gone.without(gone.within(view.snapshot.get(uuid)))
             gone = gone.without(joined(self.holdings_on(uuid).values()))
             if gone != NONE:

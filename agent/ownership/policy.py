@@ -161,10 +161,8 @@ class Policy:
                 return None, []
         if driver_of(manager) != AGENT:
             if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
-                manager_name = manager_text(manager)
-                problems.append(
-                    f"{DISABLED} of {manager_name} ignored: only the agent sets this trait"
-                )
+                who = manager_text(manager)
+                problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
             never = {DISABLED, MANAGED_BY_NOVA} if self.attached else {DISABLED}
             holding = holding._replace(traits=holding.traits - never)
         if before is None:
@@ -209,10 +207,8 @@ class Policy:
         holding, wanted = assertion
         other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
         if other:
-            names = ", ".join(other)
-            problems.append(
-                f"{names} not reported: another service owns this root and its inventory"
-            )
+            text = "not reported: another service owns this root and its inventory"
+            problems.append(f"{', '.join(other)} {text}")
         if holding.aggregates - before.aggregates:
             problems.append("aggregates not changed: another service owns this root")
         if before.uuid != self.root or manager == FILES:

@@ -64,6 +64,12 @@ class Statements:
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
+    def on(self, uuid: str) -> list[tuple[str, Assertion]]:
+        """Return the managers with an assertion on a provider, each with it."""
+        return [
+            (it.manager, it.assertions[uuid]) for it in self.statements if uuid in it.assertions
+        ]
+
     def takes_precedence(self, manager: str, other: str) -> bool:
         """Return whether a manager gets an exclusive claim that another, silent one has."""
         names = (*self.order, FILES)
@@ -155,7 +161,11 @@ def driver_statements(
                 assertions[uuid] = Assertion(holding, provider)
             else:
                 assertions.pop(uuid, None)
-        absent_traits, absent_aggregates = claims.absent_traits, claims.absent_aggregates
+        traits, aggregates = claims.absent_traits, claims.absent_aggregates
+        denied = {
+            uuid: Holding(False, NOTHING, traits.get(uuid, NOTHING), aggregates.get(uuid, NOTHING))
+            for uuid in traits.keys() | aggregates.keys()
+        }
         statements.append(
             Statement(
                 manager,
@@ -165,13 +175,7 @@ def driver_statements(
                 inventoried=frozenset(claims.classes),
                 adopted=frozenset(claims.adopted),
                 missing=frozenset(claims.missing),
-                denied={
-                    uuid: Holding(
-                        traits=absent_traits.get(uuid, NOTHING),
-                        aggregates=absent_aggregates.get(uuid, NOTHING),
-                    )
-                    for uuid in absent_traits.keys() | absent_aggregates.keys()
-                },
+                denied=denied,
             )
         )
     return now._replace(statements=tuple(statements), silent=silent)
