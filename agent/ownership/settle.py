@@ -206,11 +206,8 @@ def _unchanged(inputs: Inputs) -> set[str]:
     observed, rows = inputs.observed.providers, inputs.ledger.holders
     unchanged, others = set[str](), set[str]()
     for statement in inputs.answers.statements:
-        others.update(
-            uuid
-            for uuid, absent in statement.denied.items()
-            if absent.within(observed.get(uuid)) != NONE
-        )
+        denied = statement.denied.items()
+        others.update(uuid for uuid, it in denied if it.within(observed.get(uuid)) != NONE)
         for uuid, (holding, provider) in statement.assertions.items():
             row = rows.get(uuid, {})
             same = provider is observed.get(uuid) and row.get(statement.manager) == holding
@@ -276,11 +273,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
     # Its name and parent: a silent owner's, else those of the first manager that asserts it.
     places = {manager: each.provider for manager, each in assertions if each.holding.provider}
-    silent_owners = (
-        m for m, held in held_before.items() if held.provider and m in silent - STAND_INS
-    )
-    if before is not None and (silent_owner := next(silent_owners, None)) is not None:
-        places = {silent_owner: before, **places}
+    owners = [m for m, held in held_before.items() if held.provider and m in silent - STAND_INS]
+    if owners and before is not None:
+        places = {owners[0]: before, **places}
     owner, place = next(iter(places.items()), ("", before))
     after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
     if place is not None:
@@ -333,14 +328,10 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
         # Its traits and aggregates, which managers share.
         denied, denials = _denied(inputs, uuid)
-        after = Provider(
-            uuid,
-            place.name,
-            place.parent_uuid,
-            inventory,
-            (subject.traits - released.traits | asserted.traits) - denied.traits,
-            (subject.aggregates - released.aggregates | asserted.aggregates) - denied.aggregates,
-        )
+        traits = (subject.traits - released.traits | asserted.traits) - denied.traits
+        aggregates = subject.aggregates - released.aggregates | asserted.aggregates
+        aggregates -= denied.aggregates
+        after = Provider(uuid, place.name, place.parent_uuid, inventory, traits, aggregates)
 
     # It leaves once its claim is released, but not while silent managers claim anything of it.
     leaves = before is not None and released.provider

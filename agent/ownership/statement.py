@@ -131,9 +131,7 @@ def driver_statements(
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     managers = {source: f"{driver}/{source}" if source else driver for source in copied}
-    silent = frozenset(
-        managers[source] for source, claims in copied.items() if source and claims.silent
-    )
+    silent = frozenset(managers[it] for it, claims in copied.items() if it and claims.silent)
     statements = []
     for source, claims in copied.items():
         manager = managers[source]

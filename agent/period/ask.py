@@ -221,13 +221,10 @@ def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapsho
         for manager in ledger.managers()
         if driver_of(manager) == driver or manager in (NOVA_COMPUTE, ADOPTED)
     }
-    differ = {
-        uuid: row
-        for uuid, row in ledger.holders.items()
-        if not own_managers.issuperset(row) and uuid in whole
-    }
     changed = {}
-    for uuid, row in differ.items():
+    for uuid, row in ledger.holders.items():
+        if own_managers.issuperset(row) or uuid not in whole:
+            continue
         provider = whole.providers[uuid]
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)

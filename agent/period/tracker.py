@@ -399,9 +399,9 @@ class Tracker:
                 described = self.last.result_of(
                     "drivers", settle, observed, ledger, statements, policy
                 ).desired
-            files = asserted(entries, described, policy, ledger)
-            self.provider_files.record_met(self.uuid, files.met)
-            statements, problems = statements.with_answer((files.statement,)), files.problems
+            statement, problems, met = asserted(entries, described, policy, ledger)
+            self.provider_files.record_met(self.uuid, met)
+            statements = statements.with_answer((statement,))
         if policy.attached:
             extended = with_unrecorded_claims(ledger, observed, answer.statements, policy)
             own = [attach.agent_statement(observed, extended)]
