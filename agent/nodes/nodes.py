@@ -170,12 +170,9 @@ class Nodes:
         denied = self.denied_of(roots) if roots else {}
         if denied is None:
             denied = {root: why for root in roots if (why := self._copied(root))}
-        taken = [
-            Report(tracker.node, error=RootTaken(denied[tracker.uuid]))
-            for tracker in trackers
-            if tracker.uuid in denied
-        ]
-        return [tracker for tracker in trackers if tracker.uuid not in denied], taken
+        taken = [tracker for tracker in trackers if tracker.uuid in denied]
+        reports = [Report(it.node, error=RootTaken(denied[it.uuid])) for it in taken]
+        return [tracker for tracker in trackers if tracker.uuid not in denied], reports
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
@@ -408,9 +405,8 @@ class Nodes:
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        due, taken = self._writable(
-            [node.tracker for node in self.vanished.values() if now >= node.due]
-        )
+        trackers = [node.tracker for node in self.vanished.values() if now >= node.due]
+        due, taken = self._writable(trackers)
         reports = self._each(due, lambda tracker: self.vanished[tracker.uuid].check(now))
         checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
         reports = [checked.get(uuid, node.last) for uuid, node in self.vanished.items()]

@@ -152,11 +152,11 @@ def settle(  # noqa: C901, PLR0912  one step after the other
         if theirs := [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]:
             sakes.append((uuid, f"set {' and '.join(theirs)}", uuid))
     for uuid in staying:
-        provider, after = observed.providers[uuid], settled[uuid].after
+        provider, now = observed.providers[uuid], settled[uuid].after
         below = [observed.providers[child] for child in observed.children(uuid)]
         stay = [child for child in below if child.uuid not in leaving]
-        if after is not None and (not stay or after.inventory != provider.inventory):
-            changes[uuid] = replace(provider, inventory=after.inventory)
+        if now is not None and (not stay or now.inventory != provider.inventory):
+            changes[uuid] = replace(provider, inventory=now.inventory)
         for child in stay:
             row = before.holdings_on(child.uuid)
             owner = next((manager for manager, held in row.items() if held.provider), None)
@@ -188,14 +188,9 @@ def settle(  # noqa: C901, PLR0912  one step after the other
                 )
                 problems[Problem(uuid, observed.providers[uuid].name, text)] = None
 
-    return Settled(
-        observed.with_changes(changes),
-        _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving),
-        tuple(problems),
-        before,
-        {denial: manager for each in settled.values() for denial, manager in each.denials.items()},
-        kept,
-    )
+    after = _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving)
+    denials = dict(chain(*(each.denials.items() for each in settled.values())))
+    return Settled(observed.with_changes(changes), after, tuple(problems), before, denials, kept)
 
 
 def _unchanged(inputs: Inputs) -> set[str]:

@@ -66,9 +66,7 @@ class Statements:
 
     def on(self, uuid: str) -> list[tuple[str, Assertion]]:
         """Return the managers with an assertion on a provider, each with it."""
-        return [
-            (it.manager, it.assertions[uuid]) for it in self.statements if uuid in it.assertions
-        ]
+        return [(s.manager, s.assertions[uuid]) for s in self.statements if uuid in s.assertions]
 
     def takes_precedence(self, manager: str, other: str) -> bool:
         """Return whether a manager gets an exclusive claim that another, silent one has."""

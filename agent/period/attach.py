@@ -47,9 +47,8 @@ def root_awaited(name: str) -> RootAwaited:
 def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
     """Return the agent's own statement: COMPUTE_MANAGED_PCI_DEVICE is on no provider of its own."""
     ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
-    return Statement(
-        AGENT, denied=dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
-    )
+    denied = Holding(traits=frozenset({MANAGED_BY_NOVA}))
+    return Statement(AGENT, denied=dict.fromkeys(ours, denied))
 
 
 @dataclass(slots=True)

@@ -215,9 +215,8 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = decide(repeats_only=True)
         try:
-            outcome = self.root.write(
-                decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
-            )
+            foreign = self.ledger.foreign_classes
+            outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
@@ -396,9 +395,8 @@ class Tracker:
         else:
             described = observed
             if entries.all():  # they describe providers that drivers may only be about to create
-                described = self.last.result_of(
-                    "drivers", settle, observed, ledger, statements, policy
-                ).desired
+                made = self.last.result_of("drivers", settle, observed, ledger, statements, policy)
+                described = made.desired
             statement, problems, met = asserted(entries, described, policy, ledger)
             self.provider_files.record_met(self.uuid, met)
             statements = statements.with_answer((statement,))
