@@ -15,10 +15,10 @@ LINES = {
     "agent": 1_673,
     "agent/bus": 999,
     "agent/metrics": 585,
-    "agent/nodes": 879,
-    "agent/ownership": 1_347,
-    "agent/period": 1_031,
-    "agent/provider_config": 524,
+    "agent/nodes": 861,
+    "agent/ownership": 1_294,
+    "agent/period": 991,
+    "agent/provider_config": 518,
     "agent/registry": 1_218,
     "agent/reporting": 1_253,
     "agent/state": 737,
@@ -28,12 +28,12 @@ LINES = {
     "driverkit": 1_797,
     "drivers": 2_349,
     "drivers/libvirt": 5_572,
-    "reportclient": 7_709,
+    "reportclient": 7_672,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "29 files and 137 functions", "37 files and 252 functions"
+QUIET, CHANGED = "29 files and 136 functions", "37 files and 251 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 
