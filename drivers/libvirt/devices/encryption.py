@@ -104,7 +104,8 @@ class MemoryEncryption:
         document, read = None, domain_capabilities(sources, guest_type)
         if read is not None:
             document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
-        if document is not None and not (_lists_sev(document) or _lists_tdx(document)):
+        has_sev = document is not None and _supported(document, "sev") is not None
+        if document is not None and not (has_sev or _lists_tdx(document)):
             return EncryptionAnswer(document)  # whatever the kernel says
         kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
         return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
@@ -189,7 +190,7 @@ def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
     document = answer.domain_capabilities
-    sev = document.find("features/sev[@supported='yes']")
+    sev = _supported(document, "sev")
     if sev is None or answer.switches.get(SEV) is False:
         return {}
     max_guests = whole_number(text_of(sev, "maxGuests"))
@@ -230,16 +231,15 @@ def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | N
     return f"is {wanted}, but this host can run {maximum} such guests at once"
 
 
-def _lists_sev(document: Element) -> bool:
-    return document.find("features/sev[@supported='yes']") is not None
+def _supported(document: Element, name: str) -> Element | None:
+    return document.find(f"features/{name}[@supported='yes']")
 
 
 def _lists_tdx(document: Element) -> bool:
-    listed = document.find("features/tdx[@supported='yes']") is not None
-    return listed or _lists_sectype(document, "tdx")
+    return _supported(document, "tdx") is not None or _lists_sectype(document, "tdx")
 
 
 def _lists_sectype(document: Element, name: str) -> bool:
-    security = document.find("features/launchSecurity[@supported='yes']")
+    security = _supported(document, "launchSecurity")
     values = () if security is None else security.findall("enum[@name='sectype']/value")
     return any((value.text or "").strip() == name for value in values)

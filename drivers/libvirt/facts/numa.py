@@ -111,7 +111,7 @@ class Capacity:
         """
         parts = {node: (self.cells, self.cpus.shared | self.cpus.dedicated)}
         if report_numa == NESTED:
-            parts = {cell_name(node, cell.number): ([cell], cell.cpus) for cell in self.cells}
+            parts = {f"{node}_numa{cell.number}": ([cell], cell.cpus) for cell in self.cells}
         weights = [sum(cell.memory_kib for cell in cells) for cells, _ in parts.values()]
         memory = apportion(self.memory_kib or 0, weights)
         amounts = []
@@ -194,11 +194,6 @@ def reserved_pages_note(cells: Sequence[Cell], reserved: Iterable[ReservedPages]
             value = f"node:{each.cell},size:{each.size},count:{each.count}"
             problems.append(f"{value}: NUMA cell {each.cell} {has}")
     return {RESERVED_PAGES: "; ".join(problems)} if problems else {}
-
-
-def cell_name(node: str, number: int) -> str:
-    """Return the name of a cell's provider."""
-    return f"{node}_numa{number}"
 
 
 def cpus_and_memory_report(
