@@ -31,7 +31,14 @@ from drivers.inventory import (
     root_inventory,
 )
 from drivers.libvirt.facts.topology import Cell, hugepages_known
-from drivers.libvirt.tree.reported import CELLS, HostReport, Observed, Records, ReportedProvider
+from drivers.libvirt.tree.reported import (
+    CELLS,
+    HostReport,
+    Observed,
+    Records,
+    ReportedProvider,
+    total_of,
+)
 from reportclient.model import MAX_INT
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
@@ -261,7 +268,7 @@ def _records(
         cpus = {key: inventory[key] for key in inventory if not _is_memory(key)}
         return {**cpus, **{key: before[key] for key in before if _is_memory(key)}}, problems
     previous = current.values() if name == node else [before]
-    limit = sum(_total(records, MEMORY_MB) for records in previous)
+    limit = sum(total_of(records, MEMORY_MB) for records in previous)
     if (
         host.memory.report_hugepages == MEMORY
         or hugepages_known(host.cells)
@@ -271,7 +278,7 @@ def _records(
     # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages
     # as they were, and report no more MEMORY_MB than before.
     pages = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
-    if _total(inventory, MEMORY_MB) <= limit:
+    if total_of(inventory, MEMORY_MB) <= limit:
         return {**pages, **inventory}, problems
     if name == node:
         state = f"stays at {limit}" if limit else "is not reported"
@@ -317,7 +324,3 @@ def _capped(records: Records, name: str, limit: int) -> Records:
     record = records[name]
     capped_fields = {"total": limit, "max_unit": limit, "reserved": min(record["reserved"], limit)}
     return {**rest, name: {**record, **capped_fields}}
-
-
-def _total(records: Records, name: str) -> int:
-    return int(records.get(name, {}).get("total") or 0)
