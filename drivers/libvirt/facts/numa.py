@@ -254,14 +254,10 @@ def _records(
     Placement.
     """
     before, known = current.get(name, {}), dict[str, Mapping[str, Any]]()
-    for provider in (*sorted(current.keys() - {node}, reverse=True), node):
-        for key, other in current.get(provider, {}).items():
-            known[key] = {"allocation_ratio": other.get("allocation_ratio")}
-    known |= before
-    inventory = {
-        **root_inventory(share.amounts, share.policy, known),
-        **hugepages(share.pages, share.reserved_pages),
-    }
+    for provider in (*sorted(current.keys() - {node}, reverse=True), node, name):
+        known |= current.get(provider, {})
+    pages = hugepages(share.pages, share.reserved_pages)
+    inventory = {**root_inventory(share.amounts, share.policy, known), **pages}
     problems = over_reserved(share.amounts, share.policy)
     if host.memory_kib is None:
         problems.pop(MEMORY_MB, None)
@@ -277,17 +273,16 @@ def _records(
         return inventory, problems
     # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages
     # as they were, and report no more MEMORY_MB than before.
-    pages = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
-    if total_of(inventory, MEMORY_MB) <= limit:
-        return {**pages, **inventory}, problems
-    if name == node:
+    kept = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
+    amounts = {**share.amounts, MEMORY_MB: min(share.amounts[MEMORY_MB], limit)}
+    if name == node and amounts != share.amounts:
         state = f"stays at {limit}" if limit else "is not reported"
         problems[MEMORY_MB] = (
             f"{state}, since libvirt does not report which memory is hugepages, or those from"
             " before the boot are not allocated yet; on a host without hugepages, set [libvirt]"
             " report_hugepages = memory"
         )
-    return {**pages, **_capped(inventory, MEMORY_MB, limit)}, problems
+    return {**kept, **root_inventory(amounts, share.policy, known), **pages}, problems
 
 
 def _is_memory(name: str) -> bool:
@@ -314,13 +309,3 @@ def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostRe
     root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
     cells = _cells(node, dict(sorted(current.items())))
     return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
-
-
-def _capped(records: Records, name: str, limit: int) -> Records:
-    """Return the records, with a total of at most ``limit`` for one class."""
-    rest = {key: record for key, record in records.items() if key != name}
-    if not limit:
-        return rest
-    record = records[name]
-    capped_fields = {"total": limit, "max_unit": limit, "reserved": min(record["reserved"], limit)}
-    return {**rest, name: {**record, **capped_fields}}
