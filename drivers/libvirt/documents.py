@@ -12,16 +12,10 @@ from drivers.inventory import cpu_set
 
 LONGEST_NUMBER = 18
 """Digits of the largest number that is accepted."""
-_BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
-    name: size
-    for power, letter in enumerate("KMGTPE", 1)
-    for name, size in (
-        (f"{letter}B", 1000**power),
-        (f"{letter}iB", 1024**power),
-        (letter, 1024**power),
-        (letter.lower(), 1024**power),
-    )
-}
+_BYTES = {"b": 1, "bytes": 1}
+for _power, _letter in enumerate("KMGTPE", 1):
+    _BYTES[f"{_letter}B"] = 1000**_power
+    _BYTES |= dict.fromkeys((f"{_letter}iB", _letter, _letter.lower()), 1024**_power)
 
 
 def parse_document(text: str | None, tag: str) -> Element:
