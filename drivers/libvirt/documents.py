@@ -12,10 +12,14 @@ from drivers.inventory import cpu_set
 
 LONGEST_NUMBER = 18
 """Digits of the largest number that is accepted."""
-_BYTES = {"b": 1, "bytes": 1}
-for _power, _letter in enumerate("KMGTPE", 1):
-    _BYTES[f"{_letter}B"] = 1000**_power
-    _BYTES |= dict.fromkeys((f"{_letter}iB", _letter, _letter.lower()), 1024**_power)
+_BYTES = {"b": 1, "bytes": 1} | {
+    unit: size
+    for power, letter in enumerate("KMGTPE", 1)
+    for unit, size in (
+        (f"{letter}B", 1000**power),
+        *((name, 1024**power) for name in (f"{letter}iB", letter, letter.lower())),
+    )
+}
 
 
 def parse_document(text: str | None, tag: str) -> Element:
