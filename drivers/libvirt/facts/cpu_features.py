@@ -19,6 +19,7 @@ import os_traits
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import parse_document
+from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu
 from drivers.libvirt.tree.reported import HostReport
@@ -62,7 +63,6 @@ AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})
 
 _DEFAULT_MODELS = {"i686": "qemu32", "ppc64le": "POWER8", AARCH64: "max"}
-_WITH_CPU_MODELS = frozenset({"kvm", "qemu"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class CpuFeatures:
 
     def effective_mode(self, arch: str | None) -> str | None:
         """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
-        if self.virt_type not in _WITH_CPU_MODELS:
+        if self.virt_type not in QEMU_TYPES:
             return None if self.mode == "none" else self.mode
         if self.mode is None:
             return "host-passthrough" if arch == AARCH64 else "host-model"

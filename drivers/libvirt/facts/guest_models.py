@@ -64,13 +64,9 @@ IOMMUS: Models = MappingProxyType(
     {**dict.fromkeys(X86, X86_IOMMUS), "aarch64": frozenset({"smmuv3", "virtio", "auto"})}
 )
 
-NOT_IN_TABLES = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
-    "COMPUTE_SOUND_MODEL_VIRTIO"
-}
-"""Traits that the tables don't decide: they depend on devices, or on newer versions."""
-
-
 IGB, VIRTIO_SOUND = f"{VIF}IGB", f"{SOUND}VIRTIO"
+NOT_IN_TABLES = frozenset({f"{VIF}SRIOV", IGB, VIRTIO_SOUND})
+"""Traits that the tables don't decide: they depend on devices, or on newer versions."""
 ADDRESS_SPACES = ("COMPUTE_ADDRESS_SPACE_EMULATED", "COMPUTE_ADDRESS_SPACE_PASSTHROUGH")
 STATELESS = "COMPUTE_SECURITY_STATELESS_FIRMWARE"
 SECRETS = f"{TPM}SECRET_SECURITY_"
@@ -146,9 +142,7 @@ class GuestModels:
         for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
             if arch in table or prefix == IOMMU:
                 by_prefix = traits_with_prefix(prefix, table.get(arch, frozenset()))
-                traits |= {
-                    name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES
-                }
+                traits |= {key: by_prefix[key] for key in by_prefix.keys() - NOT_IN_TABLES}
         if versions is not None and arch in VIFS:
             traits |= _by_version(arch, versions)
         documents = [answer for answer in answers if answer is not None]

@@ -92,10 +92,9 @@ def write_report(
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
     for source in report.sources:
-        records = report.inventory.items()
         asserted = {
             name: record
-            for name, record in records
+            for name, record in report.inventory.items()
             if report.source_by_class.get(name, HOST) == source
         }
         with tree.source(source):
