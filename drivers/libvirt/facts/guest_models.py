@@ -7,8 +7,9 @@ from tables of what QEMU has for an architecture.  The names of traits come from
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
@@ -81,6 +82,11 @@ class Versions:
     qemu: int = 0
 
 
+def read_versions(connection: Any) -> Versions:
+    """Return the versions of libvirt and of its hypervisor."""
+    return Versions(int(connection.getLibVersion()), int(connection.getVersion()))
+
+
 @dataclass(frozen=True, slots=True)
 class GuestModels:
     """The traits of device models, from domain capabilities and versions.
@@ -109,13 +115,8 @@ class GuestModels:
         documents = [domain_capabilities(sources, guest_type) for guest_type in types]
         if not types:
             return documents, None
-
-        def read_versions() -> Versions | None:
-            return sources.host.call_if_supported(
-                "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
-            )
-
-        return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
+        call = partial(sources.host.call_if_supported, "versions", read_versions, None)
+        return documents, sources.fetch_or_default("versions", call, None, CONNECTION)
 
     def build_report(
         self, answer: tuple[Sequence[Element | None], Versions | None], context: ReportContext

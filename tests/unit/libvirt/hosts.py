@@ -116,8 +116,7 @@ def reading(text: str = "", memory_mib: int = 8192, **fields: Any) -> Reading:
         cells = None  # as at a start: nothing was read before
     host_cpu = topology.host_cpu(document)
     fact = CpuFeatures(mode="host-passthrough")
-    asked = fact.cpus_to_expand(host_cpu)
-    features = fact.guest_features(host_cpu, asked, [None] * len(asked))
+    features = fact.guest_features(host_cpu, [None] * len(fact.cpus_to_expand(host_cpu)))
     ids = document.findall("host/topology/cells/cell/cpus/cpu")
     cpus = frozenset().union(*(documents.parse_cpus(one.get("id")) for one in ids)) or frozenset(
         {0}
