@@ -37,9 +37,7 @@ class EventKind:
     def callback(self, changed: Callable[[str], None]) -> Callable[..., None]:
         """Return what libvirt calls at each event; it calls ``changed`` with the topic."""
 
-        def called(
-            _connection: object, _subject: object, event: object = None, *_more: object
-        ) -> None:
+        def called(_connection: object, _subject: object, event: object = None, *_: object) -> None:
             if self.only is None or event in self.only:
                 changed(self.topic)
 

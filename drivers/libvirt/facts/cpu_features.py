@@ -52,9 +52,7 @@ _BY_FEATURE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _BY_FEATURE["i686"] = _BY_FEATURE["x86_64"]
 
-_BY_MODEL = {
-    "ppc64le": {"HW_CPU_PPC64LE_POWER8": "POWER8", "HW_CPU_PPC64LE_POWER9": "POWER9"},
-}
+_BY_MODEL = {"ppc64le": {f"HW_CPU_PPC64LE_{model}": model for model in ("POWER8", "POWER9")}}
 
 # CPUs of both vendors can have these features, but their traits are named after one vendor.
 _OTHER_VENDORS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
