@@ -208,6 +208,11 @@ def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
     planned = host.ctl("plan", "--exit-code")
     assert (planned.code, planned.err.count("waits for consumers: host1_numa1_vf")) == (0, 1)
     assert "nothing would change, while" in planned.out
+    rows = {row["provider"]: row for row in host.ctl("tree", "-f", "json").json()}
+    drain = rows["host1_numa1_vf"]
+    assert (drain["draining_for"], rows["host1"]["draining_for"]) == ([guest], [])
+    assert drain["draining_since"] > 0
+    assert rows["host1"]["draining_since"] is None
     drawn = " ".join(host.ctl("tree").out.split())
     assert f"host1_numa1_vf: draining: in use by {guest} (for " in drawn
     assert f"allocation unset --provider {uuids['host1_numa1_vf']}" in drawn

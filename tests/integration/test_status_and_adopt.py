@@ -169,6 +169,8 @@ def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):
     own = (agent.state_path / "compute_id").read_text().strip()
     theirs = placement.stranger.create_child(own, "testhost_gpu")
     placement.stranger.set_inventory(theirs, {"FPGA": {"total": 1}})
+    for trait in ("CUSTOM_RACK", "COMPUTE_NODE"):
+        placement.stranger.add_trait(theirs, trait)
     wanted = "{inventory: {VCPU: 4}, children: {gpu: {inventory: {VGPU: 2}}}}"
     agent.script = f"nodes: {{testhost: {wanted}}}\n"
     agent.write()
@@ -176,6 +178,7 @@ def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):
     assert computectl(agent, "adopt", "testhost_gpu").code == 0
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(theirs).keys() == {"VGPU"}
+    assert placement.stranger.traits(theirs) == {"CUSTOM_RACK"}, "an operator's, not Nova's"
 
 
 def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, placement):
