@@ -173,7 +173,7 @@ class Root:
             # Placement was restored.  This client's own writes can bring a generation back to the
             # number that the saved view has: after a kill that view would look true.
             self.store.save(self.uuid, self.view)
-        self.schedule.verified(now, self.times)
+        self.schedule.verified(now, self.times, late=self.refusals.any_error(is_passing))
         return True
 
     def is_due(self, now: float) -> bool:
@@ -237,7 +237,7 @@ class Root:
             stop=stop,
             at_once=self.times.at_once,
             failed=refusals.blocking(api.now),
-            patience=1 if refusals.any_error(is_passing) else FAULTS,
+            patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)

@@ -130,11 +130,16 @@ class Schedule:
             self.audit_at = now + self._spread(times.audit_every)
         return now >= self.audit_at
 
-    def verified(self, now: float, times: Times) -> None:
-        """Note that the view was verified."""
+    def verified(self, now: float, times: Times, *, late: bool = False) -> None:
+        """Note that the view was verified.
+
+        ``late``: operations fail.  A read follows each of their tries, so that another one comes as
+        late as a verification may.
+        """
         if self.audits(now, times):
             self.audit_at = now + self._spread(times.audit_every)
-        self.verify_at = now + self._spread(times.verify_every)
+        every = times.verify_every
+        self.verify_at = now + (every * (1 + SPREAD) if late and every else self._spread(every))
         self.verified_at = now
         self.reached()
 
