@@ -115,6 +115,11 @@ class Refusals:
         """Return whether an operation has met an error of this kind."""
         return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
+    def silence(self, now: float) -> PlacementError | None:
+        """Return the error of an operation that Placement did not answer now, or ``None``."""
+        met = (each.error for each in self.by_subject.values() if each.at == now)
+        return next(filter(is_silence, met), None)
+
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
         refusal = self.by_subject.get(RESHAPE)
@@ -202,8 +207,6 @@ class Refusals:
         They leave less of a class than consumers hold while another class of the same thing grows,
         there or on another provider with the same trait ``SILICON``.  1 GET for each that might; if
         that fails, the inventory waits.
-
-        :raises reportclient.errors.PlacementError: Placement was silent.
         """
         left: list[Operation] = []
         for operation in operations:
@@ -211,8 +214,6 @@ class Refusals:
                 _refuse_exceeded(operation, view.snapshot, api)
                 left.append(operation)
             except PlacementError as err:
-                if is_silence(err):
-                    raise
                 self.add(operation, without_frames(err), now, times)
         return left
 

@@ -218,8 +218,7 @@ class Root:
             deleted was changed.
         """
         planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
-        if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
-            self.schedule.unread(err)
+        silence = refusals.look_at_users(self.view, api.now, self.times, api)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
         if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
             self._verify_deleted([*first, *late], api)
@@ -244,7 +243,8 @@ class Root:
         drains = refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(refusals.due_drains(drains, api.now), api)
         drained = self.remember_refusals(drained, api)
-        return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+        stopped_by = outcome.stopped_by or drained.stopped_by or silence or refusals.silence(api.now)
+        return replace(outcome, view=self.view, stopped_by=stopped_by)
 
     def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
         """Look whether what is to be deleted is as it was read: a DELETE takes no generation.

@@ -102,7 +102,7 @@ def test_changes_that_fail_cost_one_read_and_one_write_together(error, apart, tm
     host = settled_host(placement, {"d": SIX}, state=tmp_path, **rules)
     placement.error, changed, first = error, SIX, []
     for number, name in enumerate(CHILDREN):
-        changed = both(changed, child(name, VGPU=2))
+        changed = both(changed, child(name, VGPU=3))
         host.says(d=changed)
         for _ in range(apart or number // 5):
             first += host.calls_of(lambda: host.period(PERIOD))
@@ -116,7 +116,7 @@ def test_changes_that_fail_cost_one_read_and_one_write_together(error, apart, tm
     placement.error = None
     for _ in range(20):
         host.period(PERIOD)
-    assert all(host.totals(name) == {"VGPU": 2} for name in CHILDREN)
+    assert all(host.totals(name) == {"VGPU": 3} for name in CHILDREN)
 
 
 def test_each_of_many_that_fail_has_its_turn(tmp_path) -> None:
@@ -124,13 +124,13 @@ def test_each_of_many_that_fail_has_its_turn(tmp_path) -> None:
     host = settled_host(placement, {"d": SIX}, state=tmp_path, period=PERIOD)
     placement.error = errors.ServerFault("500 made up")
     placement.path, lasting = "", placement.path
-    host.says(d=both(SIX, *(child(name, VGPU=2) for name in CHILDREN)))
+    host.says(d=both(SIX, *(child(name, VGPU=3) for name in CHILDREN)))
     for _ in range(2):
         host.period(PERIOD)
     placement.path = lasting
     for _ in range(30):
         host.period(PERIOD)
-    assert [host.totals(name)["VGPU"] for name in CHILDREN] == [1, 1, 1, 2, 2, 2]
+    assert [host.totals(name)["VGPU"] for name in CHILDREN] == [2, 2, 2, 3, 3, 3]
 
 
 def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
@@ -165,7 +165,7 @@ FAULTS: dict[str, Callable[[], errors.PlacementError]] = {
     "429": lambda: errors.Unreachable("429 made up", unsent=True, retry_after=20.0),
     "time-out": lambda: errors.Unreachable("no answer"),
 }
-SIX = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
+SIX = both(inventory(VCPU=8), *(child(name, VGPU=2) for name in CHILDREN))
 GPU = child("child0", VGPU=1, CUSTOM_GPU=1)
 AT_FIRST = own("child0")
 CHANGES: dict[str, tuple[str, str, Body]] = {
@@ -174,6 +174,7 @@ CHANGES: dict[str, tuple[str, str, Body]] = {
     "delete": ("DELETE", AT_FIRST, both(SIX, removes("child0"))),
     "drain": ("PUT", f"{AT_FIRST}/inventories", both(SIX, removes("child0"))),
     "look": ("GET", f"{AT_FIRST}/allocations", both(SIX, removes("child0"))),
+    "look before": ("GET", f"{AT_FIRST}/allocations", both(SIX, GPU)),
     "trait": ("PUT", f"{AT_FIRST}/traits", both(SIX, traits("HW_NIC_SRIOV", provider="child0"))),
     "name": ("PUT", "/resource_classes/", both(SIX, GPU)),
     "inventory": ("PUT", f"{AT_FIRST}/inventories", both(SIX, GPU)),
