@@ -13,7 +13,6 @@ is not sent, and drained as if Placement had refused it (:meth:`Refusals.without
 """
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -36,7 +35,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.model import SILICON, Inventory, Provider
+from reportclient.model import SILICON, Inventory, Provider, total_by_class
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -115,10 +114,10 @@ class Refusals:
         """Return whether an operation has met an error of this kind."""
         return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
-    def silence(self, now: float) -> PlacementError | None:
+    def silence(self, now: float) -> Unreachable | None:
         """Return the error of an operation that Placement did not answer now, or ``None``."""
         met = (each.error for each in self.by_subject.values() if each.at == now)
-        return next(filter(is_silence, met), None)
+        return next((err for err in met if is_silence(err)), None)
 
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
@@ -353,7 +352,7 @@ def _refuse_exceeded(operation: Operation, snapshot: Snapshot, api: API) -> None
     grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
     if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
         return
-    if users := _users_by_class(operation, api, shrunk):
+    if users := users_by_class(operation, api, shrunk):
         raise InUse(_draining(operation, provider, users), classes=frozenset(users))
 
 
@@ -402,7 +401,7 @@ def _explained(
         case Shared() | Kept(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = _users_by_class(operation, api)
+            users = users_by_class(operation, api)
             text = _draining(operation, snapshot.get(operation.uuid), users)
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
@@ -439,10 +438,10 @@ def _is_used(refusal: Refusal, view: View, api: API) -> bool:
     if isinstance(err, Shared):
         provider = view.snapshot.get(removal.uuid)
         return bool(provider and other_hosts(provider.aggregates, view.generations, api))
-    return bool(_users_by_class(removal, api, err.classes))
+    return bool(users_by_class(removal, api, err.classes))
 
 
-def _users_by_class(
+def users_by_class(
     removal: DeleteProvider | SetInventory, api: API, shrunk: Collection[str] = ()
 ) -> Users:
     """Return the consumers (UUIDs) of each class that is removed or too small for them; 1 GET.
@@ -450,11 +449,10 @@ def _users_by_class(
     Of the classes that stay, only those in ``shrunk`` are compared.
     """
     wanted = removal.inventory if isinstance(removal, SetInventory) else {}
-    users, amounts = dict[str, list[str]](), Counter[str]()
-    for consumer, held in allocations_on(removal.uuid, api).items():
-        for name in held:
-            users.setdefault(name, []).append(consumer)
-        amounts.update(held)
+    allocations, users = allocations_on(removal.uuid, api), dict[str, list[str]]()
+    for consumer, name in ((each, name) for each, held in allocations.items() for name in held):
+        users.setdefault(name, []).append(consumer)
+    amounts = total_by_class(allocations.values())
     return {
         name: names
         for name, names in users.items()

@@ -40,7 +40,7 @@ from reportclient.refusals import (
     nothing_foreign,
     provider_in_other_tree,
 )
-from reportclient.schedule import Schedule, Times
+from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -157,11 +157,12 @@ class Root:
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
-        if self.schedule.sends_refused(now, self.times):
+        every = self.times.verify_every or RETRY_REFUSED_EVERY
+        if self.schedule.repeats("refused operations", now, every):
             self.refusals.resend()
         if not self.is_due(now):
             return False
-        if self.schedule.sends_unknown_names(now):
+        if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
@@ -243,7 +244,9 @@ class Root:
         drains = refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(refusals.due_drains(drains, api.now), api)
         drained = self.remember_refusals(drained, api)
-        stopped_by = outcome.stopped_by or drained.stopped_by or silence or refusals.silence(api.now)
+        stopped_by = (
+            outcome.stopped_by or drained.stopped_by or silence or refusals.silence(api.now)
+        )
         return replace(outcome, view=self.view, stopped_by=stopped_by)
 
     def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
