@@ -29,7 +29,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import allocations_of, consumers_of, part_of, provider_by_uuid, refresh
+from reportclient.reader import allocations_of, allocations_on, part_of, provider_by_uuid, refresh
 from reportclient.root import Root
 from reportclient.saved_view import FileStore, UnusableView, load_view, sealed, unsealed
 from reportclient.schedule import Times
@@ -231,7 +231,7 @@ SUMMARY = f"provider_summaries.{ROOT}"
 
 
 QUESTIONS: dict[str, Callable[[Between], object]] = {
-    "consumers": lambda api: consumers_of(ROOT, api),
+    "consumers": lambda api: allocations_on(ROOT, api),
     "allocations": lambda api: allocations_of(CONSUMER, api),
     "usages": lambda api: OneProvider(ROOT, api, Times()).usages(),
     "traits": lambda api: part_of("/traits", "traits", api),
