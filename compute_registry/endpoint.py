@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from agent.bus.caller import Caller
 from agent.bus.errors import NotPermitted
 from agent.bus.messaging import Target
-from agent.bus.signing import Operator
+from agent.bus.signing import SIGNED_BY, Operator
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
@@ -124,7 +124,8 @@ class RegistryEndpoint:
     @_answered
     def set_status(self, context: Context, **arguments: Any) -> ServiceRecord:
         """Disable or enable a host."""
-        changed = self.store.set_status(_read(StatusChange, arguments))
+        by_host = bool(context.get(SIGNED_BY))
+        changed = self.store.set_status(_read(StatusChange, arguments), by_host=by_host)
         log_switched(changed, Caller.from_context(context))
         return changed
 

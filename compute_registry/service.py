@@ -223,13 +223,13 @@ class _Process:
         return transport
 
     def _wait_for_database(self, database: FleetDatabase) -> None:
-        """Upgrade the schema once the database answers, or stop; log each new reason."""
+        """Create the tables once the database answers, or stop; log each new reason."""
 
         def log(error: str) -> None:
             LOG.warning("Waiting for the database: %s", error)
             self.systemd.status(f"waiting for {database.safe_url}")
 
-        until_it_works(database.upgrade, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
+        until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
     def _serve_rpc(
         self, store: SqlRegistry, transport: Any, agents: ComputeAgentAPI, stack: ExitStack

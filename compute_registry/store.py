@@ -53,6 +53,7 @@ TransactionListener = Callable[[float, bool], object]
 _ROW = SERVICES.c
 _HELD = {"last_seen": NOW, "heard": CLOCK}
 """The columns that each heartbeat writes."""
+_INTERNAL = {"heard", "ordered", "contested_by", "contested_since", "contested_at"}
 _DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
 _REPORT = (
     SERVICES.update()
@@ -66,6 +67,19 @@ _REPORT = (
     )
     .values(_HELD | {name: sa.bindparam(name) for name in ABOUT_AGENT})
 )
+_GOES_ON = sa.and_(
+    _ROW.contested_by == sa.bindparam("refused"), _ROW.contested_at > CLOCK - DOWN_AFTER
+)
+# In this order: in MySQL an assignment sees the results of those before it.
+_REFUSAL = (
+    SERVICES.update()
+    .where(_ROW.id == sa.bindparam("of_id"))
+    .ordered_values(
+        (_ROW.contested_since, sa.case((_GOES_ON, _ROW.contested_since), else_=CLOCK)),
+        (_ROW.contested_by, sa.bindparam("refused")),
+        (_ROW.contested_at, CLOCK),
+    )
+)
 _SEEN = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
@@ -74,8 +88,11 @@ _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_
 def _records(table: Any = SERVICES) -> sa.Select[Any]:
     """Return the statement for the records of these rows of ``services``, a row for each root."""
     column = table.c
-    own = [each for each in column if each.name not in {"heard", "contested_by", "contested_at"}]
-    contested = sa.case((column.contested_at > CLOCK - DOWN_AFTER, column.contested_by))
+    own = [each for each in column if each.name not in _INTERNAL]
+    # The served agent has to be heard after the other: after a reboot only one of them lives.
+    both = (column.contested_by != column.address, column.heard > column.contested_since)
+    lately = column.contested_at > CLOCK - DOWN_AFTER
+    contested = sa.case((sa.and_(lately, *both), column.contested_by))
     return (
         sa.select(
             *own,
@@ -122,8 +139,9 @@ class SqlRegistry:
         record = self._run(lambda sql: self._report(sql, report))
         if record.address != report.address:
             raise errors.HostTaken(
-                f"host name {report.host} is used by another agent, which is up: that agent runs "
-                f"at {record.address}, this one at {report.address}"
+                f"host name {report.host} is in use by the agent at {record.address}; this agent, "
+                f"at {report.address}, is served once that one is silent for {self.down_after:g} s,"
+                " as after a reboot; if both run, set another [DEFAULT] host for one of them"
             )
         return replace(record, hosts=self._number_up())
 
@@ -191,15 +209,14 @@ class SqlRegistry:
                 "down: read the record, and report when it was last seen"
             )
         if not changed:
-            contest = {"contested_by": report.address, "contested_at": CLOCK}
-            sql.execute(SERVICES.update().where(_ROW.id == record.id).values(contest))
+            sql.execute(_REFUSAL, {"of_id": record.id, "refused": report.address})
         return record
 
     def _new(self, host: str) -> dict[str, Any]:
         flags = dict.fromkeys(("disabled", "forced_down", "attached"), False)
         texts = dict.fromkeys(("agent_version", "degraded"), "")
-        own = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "version": 1}
-        return own | flags | texts
+        own = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary}
+        return own | flags | texts | {"version": 1, "ordered": 0}
 
     def _claim(
         self, sql: sa.Connection, record: ServiceRecord, claimed: Sequence[str]
@@ -233,7 +250,8 @@ class SqlRegistry:
             sql.execute(ROOTS.insert(), rows)
         return tuple(sorted(own.intersection(claimed) | new))
 
-    def set_status(self, change: StatusChange) -> ServiceRecord:
+    def set_status(self, change: StatusChange, *, by_host: bool = False) -> ServiceRecord:
+        """``by_host``: the call was signed with the key of the host itself."""
         at = _ROW.disabled_at
         keeps = sa.and_(_ROW.disabled, sa.or_(at.is_(None), at.between(0, NOW)))
         # In this order: in MySQL an assignment sees the results of those before it.
@@ -242,15 +260,18 @@ class SqlRegistry:
             (_ROW.disabled, change.disabled),
             (_ROW.disabled_reason, change.reason),
         ]
+        if change.new_version is None and not by_host:
+            return self._order(change.host, values, change.expected_version)
         version = _LATER if change.new_version is None else _ROW.version + 1
-        return self._set(change.host, values, change.expected_version, version)
+        held = _ROW.version == change.expected_version
+        return self._set(change.host, [*values, (_ROW.version, version)], held)
 
     def set_forced_down(
         self, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         checks.flag("forced_down", forced_down)
         checks.versions(expected_version)
-        return self._set(host, [(_ROW.forced_down, forced_down)], expected_version)
+        return self._order(host, [(_ROW.forced_down, forced_down)], expected_version)
 
     def delete(self, host: str, *, uuid: str | None = None) -> None:
         """Delete a record, unless its service is up and not forced down."""
@@ -279,26 +300,29 @@ class SqlRegistry:
                 f"({self.down_after:g} s), or force it down"
             )
 
-    def _set(
-        self,
-        host: str,
-        changes: Sequence[tuple[Any, Any]],
-        expected: int | None,
-        version: Any = _LATER,
+    def _order(
+        self, host: str, changes: Sequence[tuple[Any, Any]], read: int | None
     ) -> ServiceRecord:
-        """Change the record, if it has the ``expected`` version."""
+        """Carry out an operator's change, whatever the host itself has changed since ``read``.
+
+        It is refused if another operator has changed the record since: so a replay is.
+        """
+        free = sa.true() if read is None else sa.literal(read).between(_ROW.ordered, _ROW.version)
+        return self._set(host, [*changes, (_ROW.ordered, _LATER), (_ROW.version, _LATER)], free)
+
+    def _set(
+        self, host: str, changes: Sequence[tuple[Any, Any]], free: sa.ColumnElement[bool]
+    ) -> ServiceRecord:
+        """Change the record if it is ``free`` to be changed.  :raises Changed: it is not."""
         checks.require_host(host)
-        change = SERVICES.update().where(_ROW.host == host)
-        change = change.ordered_values(*changes, (_ROW.version, version))
-        if expected is not None:
-            change = change.where(_ROW.version == expected)
+        change = SERVICES.update().where(_ROW.host == host, free).ordered_values(*changes)
         changed, record = self._run(
             lambda sql: (sql.execute(change).rowcount, self._existing(sql, host))
         )
         if not changed:
             raise errors.Changed(
                 f"the record of {host} was changed by another caller: it has version "
-                f"{record.version}, not {expected}"
+                f"{record.version} now"
             )
         return record
 

@@ -153,11 +153,12 @@ class StatusChange:
     reason: str | None = None
     """Text for people; stored as one line, without control characters."""
     expected_version: int | None = None
-    """The change is done only if the record still has this version (:class:`Changed` otherwise), so
-    that a message that is delivered twice, or late, changes nothing."""
+    """The version that the caller read, so that a message that is delivered twice, or late,
+    changes nothing: a host's own change is refused (:class:`Changed`) if the record has another
+    version, an operator's if another operator has changed the record since."""
     new_version: int | None = None
-    """The record's version after it, so that a caller whose reply was lost can recognize its own
-    change; without it the registry chooses a later one."""
+    """For a host's own change: the record's version after it, so that a caller whose reply was
+    lost can recognize its change.  An operator leaves the choice to the registry."""
 
     def __post_init__(self) -> None:
         require_host(self.host)

@@ -82,7 +82,7 @@ class RegistryClient:
     def set_status(self, change: StatusChange) -> ServiceRecord:
         """Disable or enable a host.
 
-        :raises Changed: the record does not have the expected version.
+        :raises Changed: see :class:`~agent.registry.checks.StatusChange`.
         """
         return wire.from_wire(self.call("set_status", **asdict(change)))
 

@@ -28,7 +28,7 @@ OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
 
 TRIES = 4
-"""How often a change of a record is tried if other callers change it meanwhile."""
+"""How often a change of a record is tried if other operators change it meanwhile."""
 LATER = "its agent applies the record at its next heartbeat"
 
 
@@ -112,9 +112,9 @@ class Control:
         log_deleted(host, caller)
 
     def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
-        """Read a record and have ``change`` change the version that was read; return its result.
+        """Read a record and have ``change`` change it; return its result.
 
-        :raises Changed: other callers changed the record during each of the tries.
+        :raises Changed: other operators changed the record during each of the tries.
         """
         for _ in range(TRIES - 1):
             with suppress(Changed):

@@ -33,7 +33,7 @@ _FOR_JOURNAL = {
 LONGEST_MESSAGE = 20_000
 """Most characters of one message; of a longer one the middle is left out."""
 _QUIET = (
-    *("alembic", "amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
+    *("amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
     *("oslo_db", "oslo_messaging", "oslo_metrics", "sqlalchemy", "stevedore", "urllib3"),
     "waitress",
 )

@@ -5,7 +5,7 @@ errors into the registry's; a transaction costs about the same CPU with it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,11 +15,10 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
 from agent.registry.errors import InputRefused, RegistryUnavailable
-from compute_registry.database.tables import DIALECTS
+from agent.registry.opts import RegistryConfigError
+from compute_registry.database.tables import CLOCK_ROW, DIALECTS, METADATA
 from reportclient.plain_text import error_text
 
-NEWEST = "0001"
-"""The revision of the last migration; a test compares it with migrations/."""
 _MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
 _DEFAULTS = {
     # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
@@ -39,7 +38,6 @@ _POOL = {
     "max_overflow": 0,
     "pool_timeout": CONNECTION_WITHIN,
 }
-_VERSION = sa.table("alembic_version", sa.column("version_num"))
 
 R = TypeVar("R")
 
@@ -93,39 +91,43 @@ class FleetDatabase:
         """The URL, without its password."""
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
-    def upgrade(self) -> None:
-        """Create or upgrade the schema; several processes may do so at the same time.
+    def prepare(self) -> None:
+        """Create the tables, unless they are there; several processes may do so at the same time.
 
+        :raises RegistryConfigError: there are tables of these names with other columns.
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
-        if self.is_newest():
-            return
-        # Loading Alembic takes 12 MiB, needed only for an upgrade.
-        from compute_registry.database.migrate import migrate  # noqa: PLC0415
+
+        def work(sql: sa.Connection) -> None:
+            if sql.dialect.name == "sqlite":
+                # A write, which waits for another instance's; after a read it would fail.
+                sql.exec_driver_sql("PRAGMA user_version = 1")
+            inspector = sa.inspect(sql)
+            for table in METADATA.sorted_tables:
+                there = inspector.has_table(table.name)
+                if there and (wrong := _wrong_columns(table, inspector.get_columns(table.name))):
+                    raise RegistryConfigError(
+                        f"{self.safe_url} has tables of another version of compute-registry, or "
+                        f"of another program ({table.name}: {', '.join(wrong)}): create an empty "
+                        "database and set [registry] connection to it; each agent creates its "
+                        "record again, and a disabled host stays disabled"
+                    )
+            METADATA.create_all(sql)
+            if sql.execute(sa.select(CLOCK_ROW.c.id)).first() is None:
+                sql.execute(CLOCK_ROW.insert().values(id=1, seconds=0.0, ticked_at=0.0))
 
         try:
-            with self._connect() as connection:
-                migrate(connection)
-        except (db_exception.DBError, sa.exc.SQLAlchemyError, OSError) as err:
+            self.run(work)
+        except RegistryUnavailable as err:
             raise RegistryUnavailable(
-                f"{self.safe_url}: {_one_line(err)}; check that the database is up "
-                "and that the user may change its schema"
+                f"{err}; check that the database is up and that the user may create tables"
             ) from err
-
-    def is_newest(self) -> bool:
-        """Return whether the schema is up to date; ``False`` if that is unknown."""
-        try:
-            with self._connect() as connection:
-                (version,) = connection.execute(sa.select(_VERSION)).scalars().all()
-                return str(version) >= NEWEST  # later migrations only add columns
-        except (db_exception.DBError, sa.exc.SQLAlchemyError, ValueError):
-            return False
 
     def run(self, work: Callable[[sa.Connection], R]) -> R:
         """Run ``work`` in a transaction.
 
-        It is run again after a deadlock, after another transaction has taken a unique value, and
-        once more on a new connection if one was lost.
+        It is run again after a deadlock, after another transaction has taken a unique value or
+        created a table, and once more on a new connection if one was lost.
 
         :raises InputRefused: the database refused the values.
         :raises RegistryUnavailable: the database can't be reached, is damaged, or too busy.
@@ -135,7 +137,8 @@ class FleetDatabase:
         def is_passing(err: Exception) -> bool:
             lost = isinstance(err, db_exception.DBConnectionError)
             lost = lost and time.monotonic() - began < RETRIED_WITHIN
-            return lost or isinstance(err, db_exception.DBDuplicateEntry)
+            taken = isinstance(err, db_exception.DBDuplicateEntry | sa.exc.IntegrityError)
+            return lost or taken or "already exists" in str(err)
 
         @oslo_db_api.wrap_db_retry(  # type: ignore[untyped-decorator]
             max_retries=5,
@@ -182,6 +185,19 @@ def add_functions(connection: Any, _: object) -> None:
     connection.create_function("now_in_seconds", 0, time.time)
     connection.create_function("LEAST", 2, min)
     connection.create_function("GREATEST", 2, max)
+
+
+def _wrong_columns(table: sa.Table, columns: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of ours that a table lacks or has too short, and what it needs besides."""
+    there = {each["name"]: each for each in columns}
+    wrong = [
+        column.name
+        for column in table.columns
+        if column.name not in there
+        or getattr(there[column.name]["type"], "length", None) != getattr(column.type, "length", None)
+    ]
+    needed = (each for each in there.values() if not each["nullable"] and each["default"] is None)
+    return wrong + [each["name"] for each in needed if each["name"] not in table.columns]
 
 
 def _one_line(err: Exception) -> str:

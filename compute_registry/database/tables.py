@@ -1,7 +1,4 @@
-"""The tables of the fleet's database, and its two clocks; times are seconds since the epoch.
-
-A test compares the tables with what the migrations make.
-"""
+"""The tables of the fleet's database, and its two clocks; times are seconds since the epoch."""
 
 from typing import Any
 
@@ -24,6 +21,7 @@ SERVICES = sa.Table(
     sa.Column("host", sa.String(255), nullable=False, unique=True),
     sa.Column("binary", sa.String(255), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("ordered", sa.Integer, nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("disabled_reason", sa.String(255)),
     sa.Column("disabled_at", sa.Double),
@@ -36,10 +34,15 @@ SERVICES = sa.Table(
     sa.Column("last_seen", sa.Double),
     sa.Column("heard", sa.Double),
     sa.Column("contested_by", sa.String(255)),
+    sa.Column("contested_since", sa.Double),
     sa.Column("contested_at", sa.Double),
     **_ENGINE,
 )
-"""``heard`` and ``contested_at`` are times of ``CLOCK``, the others of ``NOW``."""
+"""``ordered`` is the version that an operator's last change led to, 0 before the first.
+
+``contested_since`` and ``contested_at``: when ``contested_by`` was first and last refused.  These
+and ``heard`` are times of ``CLOCK``, the others of ``NOW``.
+"""
 
 ROOTS = sa.Table(
     "roots",
@@ -59,6 +62,7 @@ ROOTS = sa.Table(
 CLOCK_ROW = sa.Table(
     "clock",
     METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("seconds", sa.Double, nullable=False),
     sa.Column("ticked_at", sa.Double, nullable=False),
     mysql_engine="InnoDB",

@@ -92,7 +92,7 @@ class Fleet(Server):
         for number, tree in trees.items():
             self._on_disk(number, tree)
         database = FleetDatabase.from_url(self.database)
-        database.upgrade()
+        database.prepare()
         records.insert(database, self._records())
         database.dispose()
 

@@ -11,6 +11,7 @@ from compute_registry.database.tables import ROOTS, SERVICES
 NEW = {
     "binary": "nova-compute",
     "version": 1,
+    "ordered": 0,
     "disabled": False,
     "forced_down": False,
     "attached": False,

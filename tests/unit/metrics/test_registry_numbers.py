@@ -37,7 +37,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     watched: RegistryMonitoring, tmp_path
 ) -> None:
     database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
-    database.upgrade()
+    database.prepare()
     store = watched_registry(database, watched.numbers.count_transaction)
     watched.observe(store, lambda: "")
     for host in ("a", "b", "c"):
