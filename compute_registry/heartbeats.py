@@ -83,7 +83,7 @@ class Echo:
         """Send a message; it comes back to :meth:`hear`."""
         try:
             self.rpc.call("echo", server=self.name, answered=False, number=self._number)
-        except MessagingError as err:
+        except (MessagingError, RuntimeError) as err:  # or no thread can be started
             LOG.debug("No echo: %s", err)
 
     def hear(self, number: object) -> None:

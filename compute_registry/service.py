@@ -1,8 +1,8 @@
 """compute-registry: serves the service records over RPC and, if configured, over REST.
 
 It keeps nothing in memory but the heartbeats of a second, so any number of instances may share one
-database; the broker distributes the calls.  Exit codes: 0 stopped; 2 the configuration is
-unusable.
+database; the broker distributes the calls.  Exit codes: 0 stopped; 1 no thread could be started; 2
+the configuration is unusable.
 """
 
 import logging
@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent import version
@@ -23,7 +24,6 @@ from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import open_secrets, option_place
-from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -31,6 +31,7 @@ from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
+from agent.threads import NoThread, keep_running
 from compute_registry import config
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.endpoint import RegistryEndpoint, RegistryPermissions
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
-UNUSABLE = 2
+FAILED, UNUSABLE = 1, 2
 REPEATING = (
     *("compute_registry.heartbeats", "compute_registry.store.records"),
     *("compute_registry.keystone", "compute_registry.web", "waitress", "waitress.queue"),
@@ -88,6 +89,9 @@ def main(args: Sequence[str] | None = None) -> None:
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         logs.complain(f"{config.PROG}: {err}")
         sys.exit(UNUSABLE)
+    except NoThread as err:
+        logs.complain(f"{config.PROG}: {err}")
+        os._exit(FAILED)  # systemd starts it again
     logging.shutdown()
     # sys.exit would wait for threads that wait for an unreachable broker.
     os._exit(0)
@@ -249,7 +253,7 @@ class _Process:
             server.on_answered = self.monitoring.numbers.count_call
         self.rpc = server
         server.start()
-        in_thread(lambda: heartbeats.run(self.stop), "heartbeats")
+        keep_running(partial(heartbeats.run, self.stop), "heartbeats", self.stop)
         stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)
 
@@ -262,7 +266,7 @@ class _Process:
         server = listen(app, settings)
         address = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
-        threading.Thread(target=server.run, name="rest", daemon=True).start()
+        keep_running(server.run, "rest", self.stop)
         stack.callback(server.close)
 
 
