@@ -10,11 +10,13 @@ Only the page accepts these credentials.  The page is read-only, so cross-site r
 
 import logging
 import threading
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication
@@ -28,7 +30,7 @@ from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Forbidden, HTTPException, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Request, Response
 
-from agent.loop import in_slot
+from agent.loop import in_thread
 from compute_registry.page.blueprint import PATH
 
 LOG = logging.getLogger(__name__)
@@ -40,8 +42,15 @@ NEEDS_TOKEN = (
 )
 WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
-AT_ONCE = 8
-"""Calls to Keystone at the same time, a quarter of the server's threads."""
+AT_ONCE, OF_ONE = 8, 6
+"""Calls to Keystone at the same time: of all clients, and of one."""
+WAITING = 44
+"""Requests that wait for a turn; the server has threads for others besides."""
+LATER = "try again in a moment"
+BAD_FOR = 30.0
+"""Seconds for which a token that Keystone refused is refused without another call."""
+MOST_BAD = 10_000
+"""Refused tokens that are remembered; the oldest entry is dropped first."""
 CACHED = 256
 """Application credentials whose tokens are cached; the oldest entry is dropped first."""
 T = TypeVar("T")
@@ -53,42 +62,80 @@ Refuse = Callable[[dict[str, Any], HTTPException], WSGIApplication]
 
 @dataclass(slots=True)
 class KeystoneCalls:
-    """Calls to Keystone, at most ``at_once`` at the same time, each in a thread.
+    """Calls to Keystone, each in a thread: ``AT_ONCE`` at the same time, others wait in turn.
 
-    A request waits for a limited time.  The call itself goes on until its own timeouts end it; as
-    many as hang are not started anew, so that requests are refused at once meanwhile.
+    One client has at most ``OF_ONE`` turns, and its share of the places to wait, so that nobody
+    keeps others out.  A request waits for a limited time.  The call itself goes on until its own
+    timeouts end it; as many as hang are not started anew.
     """
 
-    at_once: int
     within: float
-    """Seconds that a request waits."""
-    _turns: threading.Semaphore = field(init=False)
+    """Seconds that a request waits; half of it for its turn."""
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _running: Counter[str] = field(default_factory=Counter)
+    """The number of calls by client."""
+    _waiting: dict[object, str] = field(default_factory=dict)
+    """The requests that wait, each with its client, in their order."""
 
-    def __post_init__(self) -> None:
-        self._turns = threading.Semaphore(self.at_once)
-
-    def __call__(self, call: Callable[[], T]) -> T:
-        """Return the result of a call.
+    def __call__(self, call: Callable[[], T], client: str) -> T:
+        """Return the result of a call; ``client`` is an address.
 
         :raises TimeoutError: it took too long, or too many earlier calls go on.
         """
-        job = in_slot(self._turns, call, "call to Keystone")
-        if job is None:
-            raise TimeoutError(
-                f"Keystone has not answered {self.at_once} earlier calls: try again in a moment"
-            )
+        until = time.monotonic() + self.within
+        self._take_turn(client)
         try:
-            return job.result(self.within)
+            job = in_thread(partial(self._run, call, client), "call to Keystone")
+        except RuntimeError:  # no thread can be started
+            self._end_turn(client)
+            raise
+        try:
+            return job.result(max(0.0, until - time.monotonic()))
         except TimeoutError as err:
-            text = f"Keystone did not answer within {self.within:g} s: try again in a moment"
+            text = f"Keystone did not answer within {self.within:g} s: {LATER}"
             raise TimeoutError(text) from err
+
+    def _take_turn(self, client: str) -> None:
+        request, patience = object(), self.within / 2
+        with self._changed:
+            places = list(self._waiting.values())
+            if len(places) >= WAITING or places.count(client) >= WAITING * OF_ONE // AT_ONCE:
+                raise TimeoutError(f"too many requests wait for Keystone: {LATER}")
+            self._waiting[request] = client
+            try:
+                if not self._changed.wait_for(lambda: self._next() is request, patience):
+                    raise TimeoutError(f"Keystone was busy for {patience:g} s: {LATER}")
+                self._running[client] += 1
+            finally:
+                del self._waiting[request]
+                self._changed.notify_all()
+
+    def _next(self) -> object | None:
+        """Return the request that gets the next turn, if one is free."""
+        if self._running.total() >= AT_ONCE:
+            return None
+        return next(
+            (each for each, who in self._waiting.items() if self._running[who] < OF_ONE), None
+        )
+
+    def _run(self, call: Callable[[], T], client: str) -> T:
+        try:
+            return call()
+        finally:
+            self._end_turn(client)
+
+    def _end_turn(self, client: str) -> None:
+        with self._changed:
+            self._running[client] -= 1
+            self._running += Counter()  # without clients that have none
+            self._changed.notify_all()
 
 
 class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
     """keystonemiddleware, with the options [keystone_authtoken].
 
     A token that is not in its cache is checked within ``http_connect_timeout`` in all; tokens in
-    the cache wait for no others.
+    the cache wait for no others, and those that were just refused are refused again.
     """
 
     def __init__(self, application: WSGIApplication, conf: Any, refuse: Refuse) -> None:
@@ -97,11 +144,14 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
         conf.set_default("http_connect_timeout", WITHIN, GROUP)
         group = conf[GROUP]
         self.refuse, self.uri = refuse, group.www_authenticate_uri
-        self.calls = KeystoneCalls(AT_ONCE, group.http_connect_timeout)
+        self.calls = KeystoneCalls(group.http_connect_timeout)
+        self._thread = threading.local()
+        self._bad: OrderedDict[bytes, float] = OrderedDict()
         super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
+        self._thread.client = environ.get("REMOTE_ADDR", "")
         try:
             if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
                 challenge = WWWAuthenticate("keystone", {"uri": self.uri})
@@ -120,11 +170,18 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
     def _verify(self, verify: Callable[..., Any], *args: Any, **more: Any) -> Any:
         """Return what Keystone says about a token.
 
+        :raises InvalidToken: it is not valid, or was not a moment ago.
         :raises ServiceUnavailable: nothing, or nothing in time.
         """
+        checked = sha256(repr((args, more)).encode()).digest()
+        if time.monotonic() < self._bad.get(checked, 0.0):
+            raise auth_token.InvalidToken("Keystone refused it")
         try:
-            return self.calls(partial(verify, *args, **more))
+            return self.calls(partial(verify, *args, **more), self._thread.client)
         except auth_token.InvalidToken:
+            self._bad[checked] = time.monotonic() + BAD_FOR
+            while len(self._bad) > MOST_BAD:
+                self._bad.popitem(last=False)
             raise
         except Exception as err:
             LOG.warning("A token can't be checked, see [keystone_authtoken]: %s", err)
@@ -187,7 +244,9 @@ class Login:
         def answer() -> Response:
             log_in = partial(plugin.get_token, self.session)
             # What is known has a token, most times, and waits for no invented credentials.
-            with_token = {**environ, TOKEN: log_in() if plugin_before else self.calls(log_in)}
+            client = environ.get("REMOTE_ADDR", "")
+            token = log_in() if plugin_before else self.calls(log_in, client)
+            with_token = {**environ, TOKEN: token}
             return Response.from_app(self.application, with_token, buffered=True)
 
         answered = answer()

@@ -35,8 +35,9 @@ from reportclient.http import PlacementAPI
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
-THREADS = 32
-"""Requests that are answered at the same time, including those that wait for an agent."""
+THREADS = 64
+"""Requests that are answered at the same time, including those that wait for an agent or Keystone.
+"""
 CONNECTIONS = 400
 """Open connections, at most."""
 PROXY_HEADERS = "x-forwarded-for x-forwarded-proto x-forwarded-host"

@@ -194,7 +194,8 @@ def _wrong_columns(table: sa.Table, columns: Iterable[Mapping[str, Any]]) -> lis
         column.name
         for column in table.columns
         if column.name not in there
-        or getattr(there[column.name]["type"], "length", None) != getattr(column.type, "length", None)
+        or getattr(there[column.name]["type"], "length", None)
+        != getattr(column.type, "length", None)
     ]
     needed = (each for each in there.values() if not each["nullable"] and each["default"] is None)
     return wrong + [each["name"] for each in needed if each["name"] not in table.columns]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import http.client
+import itertools
 import json
 import os
 import signal
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -328,9 +331,9 @@ def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
 # -- Keystone
 
 
-def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[TinyKeystone, RegistryProcess, str]]:
+    """A Keystone, a registry that asks it, and the URL of its services."""
     port = free_port()
     with TinyKeystone() as keystone:
         more = (
@@ -340,37 +343,75 @@ def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
             "user_domain_id = default\nproject_domain_id = default"
         )
         with RegistryProcess(tmp_path, more=more) as process:
-            services = f"http://127.0.0.1:{port}/v2.1/os-services"
-            status, headers, _ = fetch(services)
-            assert status == 401 and keystone.url in headers["www-authenticate"]
-            assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            keystone.answers.clear()
-            answers: list[Any] = []
-            threads = [
-                threading.Thread(
-                    target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
-                )
-                for n in range(60)
-            ]
-            for each in threads:
-                each.start()
-            eventually(lambda: len(answers) > 60 - web.THREADS)
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            assert len(answers) < len(threads), "some wait for Keystone still"
-            for each in threads:
-                each.join(60)
-            assert {status for status, _, _ in answers} == {503}
-            said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
-            assert said == {
-                "Keystone can't be reached: Keystone did not answer within 5 s: try again in a "
-                "moment",
-                "Keystone can't be reached: Keystone has not answered 8 earlier calls: try again "
-                "in a moment",
-            }
-            assert "Traceback" not in process.log
-            keystone.answers.set()
-            eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+            yield keystone, process, f"http://127.0.0.1:{port}/v2.1/os-services"
+
+
+def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
+) -> None:
+    keystone, process, services = guarded
+    status, headers, _ = fetch(services)
+    assert status == 401 and keystone.url in headers["www-authenticate"]
+    assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    keystone.answers.clear()
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
+        )
+        for n in range(90)
+    ]
+    for each in threads:
+        each.start()
+    eventually(lambda: len(answers) > 90 - web.THREADS)
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    assert len(answers) < len(threads), "some wait for Keystone still"
+    for each in threads:
+        each.join(60)
+    assert {status for status, _, _ in answers} == {503}
+    said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
+    assert said == {
+        "Keystone can't be reached: Keystone did not answer within 5 s: try again in a moment",
+        "Keystone can't be reached: Keystone was busy for 2.5 s: try again in a moment",
+        "Keystone can't be reached: too many requests wait for Keystone: try again in a moment",
+    }
+    assert "Traceback" not in process.log
+    keystone.answers.set()
+    eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+
+
+def status_from(address: str, services: str, token: str) -> int:
+    """The status of the answer to a client at this address of the loopback."""
+    host, _, path = services.removeprefix("http://").partition("/")
+    sent = http.client.HTTPConnection(host, timeout=60, source_address=(address, 0))
+    sent.request("GET", f"/{path}", headers={"X-Auth-Token": token})
+    return sent.getresponse().status
+
+
+def test_new_tokens_wait_for_their_turn_and_one_client_holds_up_no_other(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
+) -> None:
+    keystone, _, services = guarded
+    keystone.seconds = 0.03
+    with ThreadPoolExecutor(200) as pool:
+        many = pool.map(lambda n: status_from("127.0.0.1", services, f"token-{n}"), range(24))
+        assert list(many) == [403] * 24, "they are no administrators"
+        ended, sent = threading.Event(), itertools.count()
+
+        def invents() -> None:
+            while not ended.is_set():
+                assert status_from("127.0.0.1", services, f"invented-{next(sent)}") in (401, 503)
+
+        crowd = [pool.submit(invents) for _ in range(60)]
+        eventually(lambda: next(sent) > 200)
+        admins = [status_from("127.0.0.2", services, f"token-admin{n}") for n in range(1, 6)]
+        ended.set()
+        assert admins == [403] * 5
+        for each in crowd:
+            each.result(60)
+    assert [status_from("127.0.0.1", services, "bad") for _ in range(5)] == [401] * 5
+    assert keystone.checked["bad"] == 1
 
 
 def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
