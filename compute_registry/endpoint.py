@@ -45,11 +45,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
             value = method(endpoint, *args, **arguments)
         except RegistryError as err:
             return wire.failure(err)
-        if value is None:
-            return {"value": None}
         if isinstance(value, list):
             return {"value": [wire.to_wire(each) for each in value]}
-        return {"value": wire.to_wire(value)}
+        return {"value": None if value is None else wire.to_wire(value)}
 
     return answer
 
@@ -105,9 +103,8 @@ class RegistryEndpoint:
         report = _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
         with self._lock:
             if report.host in self._reporting:
-                raise RegistryUnavailable(
-                    f"an earlier heartbeat of {report.host} has no answer yet"
-                )
+                text = f"an earlier heartbeat of {report.host} has no answer yet"
+                raise RegistryUnavailable(text)
             self._reporting.add(report.host)
         try:
             return self.store.heartbeat(report)
@@ -134,9 +131,8 @@ class RegistryEndpoint:
         self, context: Context, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         """Force a host down, or take that back."""
-        changed = self.store.set_forced_down(
-            host, forced_down=forced_down, expected_version=expected_version
-        )
+        expected = {"expected_version": expected_version}
+        changed = self.store.set_forced_down(host, forced_down=forced_down, **expected)
         log_forced(changed, Caller.from_context(context))
         return changed
 

@@ -161,6 +161,12 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
             return self.refuse(environ, err)(environ, start_response)
         return answer
 
+    @property
+    def session(self) -> Session:
+        """The session for calls to Keystone, with the options of TLS and time-outs."""
+        session: Session = self._session
+        return session
+
     def _create_identity_server(self) -> Any:
         server = super()._create_identity_server()
         bounded = copy(server)  # the server calls its own method again after an error
@@ -228,35 +234,27 @@ class Login:
                 "log in with the id and the secret of an application credential of Keystone"
             )
         credentials = given.username, given.password
+        environ = request.environ
+        plugin = self.plugins.get(credentials)
         try:
-            return self._answer(credentials, request.environ)
+            if plugin is not None:  # it has a token, most times, and waits for no other client
+                token = plugin.get_token(self.session)
+            else:
+                plugin = self.log_in(credentials)
+                login = partial(plugin.get_token, self.session)
+                token = self.calls(login, environ.get("REMOTE_ADDR", ""))
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest) as err:
             self.plugins.pop(credentials, None)
             raise _challenge("Keystone refused this application credential") from err
         except (ksa.ClientException, OSError) as err:
             raise unreachable(err) from err
-
-    def _answer(self, credentials: Credentials, environ: dict[str, Any]) -> Response:
-        """Answer with the cached token; if it is refused, once more with a new token."""
-        plugin_before = self.plugins.get(credentials)
-        plugin = plugin_before or self.log_in(credentials)
-
-        def answer() -> Response:
-            log_in = partial(plugin.get_token, self.session)
-            # What is known has a token, most times, and waits for no invented credentials.
-            client = environ.get("REMOTE_ADDR", "")
-            token = log_in() if plugin_before else self.calls(log_in, client)
-            with_token = {**environ, TOKEN: token}
-            return Response.from_app(self.application, with_token, buffered=True)
-
-        answered = answer()
-        if plugin_before is not None and answered.status_code == 401:
-            plugin.invalidate()
-            answered = answer()
+        answer = Response.from_app(self.application, {**environ, TOKEN: token}, buffered=True)
+        if answer.status_code == Unauthorized.code and self.plugins.pop(credentials, None):
+            return self._authenticate(request)  # its token was revoked: with a new one
         self.plugins[credentials] = plugin  # only valid ones: invented ones would fill the cache
         while len(self.plugins) > CACHED:
             self.plugins.popitem(last=False)
-        return answered
+        return answer
 
 
 def unreachable(err: Exception) -> ServiceUnavailable:
@@ -281,24 +279,14 @@ def _is_private(environ: dict[str, Any]) -> bool:
         return False
 
 
-def keystone_login(
-    application: WSGIApplication, conf: Any, calls: KeystoneCalls, refuse: Refuse
-) -> Login:
-    """Return the login with the Keystone of [keystone_authtoken], whose options are registered."""
-    group = conf[GROUP]
-    client = (group.certfile, group.keyfile) if group.certfile else None
-    session = Session(
-        verify=not group.insecure and (group.cafile or True),
-        cert=client,
-        timeout=group.http_connect_timeout,
-    )
-    url = group.auth_url or group.www_authenticate_uri
+def keystone_login(checks: TokenChecks, conf: Any) -> Login:
+    """Return the login with the Keystone of ``checks``, in front of it."""
+    url = conf[GROUP].auth_url or conf[GROUP].www_authenticate_uri
 
     def log_in(credentials: Credentials) -> Any:
+        id_, secret = credentials
         return v3.ApplicationCredential(
-            url,
-            application_credential_id=credentials[0],
-            application_credential_secret=credentials[1],
+            url, application_credential_id=id_, application_credential_secret=secret
         )
 
-    return Login(application, log_in, session, calls, refuse)
+    return Login(checks, log_in, checks.session, checks.calls, checks.refuse)

@@ -48,9 +48,9 @@ REPEATING = (
     *("compute_registry.heartbeats", "compute_registry.store.records"),
     *("compute_registry.keystone", "compute_registry.web", "waitress", "waitress.queue"),
 )
-"""Loggers that write a line for each failed batch of heartbeats, each refused root and unreadable
-record, each token that can't be checked, each request that ends with an unexpected error, and each
-that waits for a thread."""
+"""Loggers that write a line for each failed batch of heartbeats, each refused root, each token that
+can't be checked, each request that ends with an unexpected error, and each that waits for a
+thread."""
 LONGEST_PAUSE = 15.0
 """Seconds between two attempts to reach the database, at most."""
 AGENT_WITHIN = 3.0
@@ -70,13 +70,8 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     try:
         conf = config.load_config(arguments)
-        if conf.host_keys is not None:
-            paths = config.write_host_keys(conf, sys.stdin.read().split())
-            sys.stdout.writelines(f"{path}\n" for path in paths)
-            return
-        if conf.broker_users:
-            lines = config.broker_users(conf, sys.stdin.read().split())
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+        if conf.host_keys is not None or conf.broker_users:
+            print(*config.for_hosts(conf, sys.stdin.read().split()), sep="\n")  # noqa: T201
             return
         logs.start(conf, config.PROG)
         logs.limit_repeats(*REPEATING)
@@ -141,7 +136,7 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
-            store = self.store = SqlRegistry(database, settings.down_after, settings.binary)
+            store = self.store = SqlRegistry(database, settings.down_after)
             if (monitoring := self.monitoring) is not None:  # shows the wait for the database
                 store.listener = monitoring.numbers.count_transaction
                 monitoring.observe(store, self._broker)
@@ -151,13 +146,7 @@ class _Process:
             if self.stop.is_set():
                 return
             if transport is not None:
-                self.agents = ComputeAgentAPI(
-                    transport,
-                    exchange=self.conf.control_exchange,
-                    timeout=AGENT_WITHIN,
-                    operator=_operator(settings),
-                )
-                self._serve_rpc(store, transport, self.agents, stack)
+                self._serve_rpc(store, transport, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, stack)
             for warning in open_secrets(self.conf):  # Keystone's options are registered now
@@ -181,15 +170,11 @@ class _Process:
             for part in (self.store, self.control):
                 if part is not None:
                     part.down_after = settings.down_after
-            if self.rpc is not None:
-                _require_keys(settings)
-                self.rpc.permit = _permit(settings)
             if self.agents is not None:
-                self.agents.sign_as(_operator(settings))
+                self._use_keys(_operator(settings))
         except opts.RegistryConfigError as err:
-            LOG.warning(
-                "The configuration was not reloaded, the previous one stays in use: %s", err
-            )
+            text = "The configuration was not reloaded, the previous one stays in use: %s"
+            LOG.warning(text, err)
         except Exception:
             LOG.exception("The configuration was not reloaded")
         self.systemd.reloaded()
@@ -206,6 +191,11 @@ class _Process:
         rpc, echo = self.rpc, self.echo
         return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
 
+    def _use_keys(self, operator: Operator | None) -> None:
+        if self.rpc is not None and self.agents is not None:
+            self.rpc.permit = None if operator is None else RegistryPermissions(operator)
+            self.agents.sign_as(operator)
+
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
 
@@ -213,13 +203,10 @@ class _Process:
         """
         if not self.conf.transport_url:
             return None
-        transport = messaging.transport(
-            self.conf.transport_url,
-            self.conf.config_file or (),
-            option=option_place(self.conf, "transport_url"),
-        )
-        _require_keys(self.settings)
-        if not self.settings.master_key:
+        option = option_place(self.conf, "transport_url")
+        files = self.conf.config_file or ()
+        transport = messaging.transport(self.conf.transport_url, files, option=option)
+        if _operator(self.settings) is None:
             LOG.warning(
                 "Calls over the message bus are not signed ([registry] unsigned_calls): anyone "
                 "with a credential of the broker can disable, force down and delete every host"
@@ -235,24 +222,22 @@ class _Process:
 
         until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
-    def _serve_rpc(
-        self, store: SqlRegistry, transport: Any, agents: ComputeAgentAPI, stack: ExitStack
-    ) -> None:
+    def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        exchange = self.conf.control_exchange
+        agents = ComputeAgentAPI(transport, exchange=exchange, timeout=AGENT_WITHIN)
         name = f"{socket.gethostname()}:{os.getpid()}"
-        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        own = messaging.Target(
-            exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
-        )
-        echo = self.echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
+        topic = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC)
+        own = topic(namespace=wire.NAMESPACE, version=wire.VERSION)
+        echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
         endpoint = RegistryEndpoint(store, on_echo=echo.hear)
-        server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
+        server = RpcServer(transport, topic(server=name), [endpoint], outcome_of=wire.outcome)
         server.at_once = frozenset({"keep_alive", "echo"})
-        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
-        server.permit = _permit(self.settings)
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
-        self.rpc = server
+        self.rpc, self.agents, self.echo = server, agents, echo
+        self._use_keys(_operator(self.settings))
         server.start()
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
         keep_running(partial(heartbeats.run, self.stop), "heartbeats", self.stop)
         stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)
@@ -260,30 +245,25 @@ class _Process:
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
         self.control = Control(store, self.agents, settings.down_after)
-        app = application(self.control, self.conf, settings)
-        if self.monitoring is not None:
-            self.monitoring.measure(app)
-        server = listen(app, settings)
+        server = listen(application(self.control, self.conf, settings), settings)
         address = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
         keep_running(server.run, "rest", self.stop)
         stack.callback(server.close)
 
 
-def _require_keys(settings: opts.RegistrySettings) -> None:
-    """:raises RegistryConfigError: neither master_key nor unsigned_calls is set."""
-    if not settings.master_key and not settings.unsigned_calls:
+def _operator(settings: opts.RegistrySettings) -> Operator | None:
+    """Return the holder of the master keys; ``None``: calls are not signed.
+
+    :raises RegistryConfigError: neither master_key nor unsigned_calls is set.
+    """
+    if settings.master_key:
+        return Operator(settings.master_key)
+    if not settings.unsigned_calls:
         raise opts.RegistryConfigError(
             "[registry] master_key is not set: anyone with a credential of the broker could "
             "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
             "give each agent its host_key (--host-keys DIR), or set [registry] "
             "unsigned_calls = true"
         )
-
-
-def _permit(settings: opts.RegistrySettings) -> RegistryPermissions | None:
-    return RegistryPermissions(Operator(settings.master_key)) if settings.master_key else None
-
-
-def _operator(settings: opts.RegistrySettings) -> Operator | None:
-    return Operator(settings.master_key) if settings.master_key else None
+    return None

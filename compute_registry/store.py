@@ -18,15 +18,8 @@ import sqlalchemy as sa
 
 from agent.registry import checks, errors
 from agent.registry.checks import ABOUT_AGENT, Report, StatusChange
-from agent.registry.errors import RegistryUnavailable, UnknownHost, Unreadable
-from agent.registry.record import (
-    BINARY,
-    DOWN_AFTER,
-    RECREATE,
-    ServiceRecord,
-    is_alive,
-    unreadable,
-)
+from agent.registry.errors import RegistryUnavailable, UnknownHost
+from agent.registry.record import DOWN_AFTER, ServiceRecord, is_alive
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
 from reportclient.plain_text import plain
@@ -43,8 +36,7 @@ SAME_TIME = 0.001
 """Seconds by which two times of one heartbeat may differ."""
 LOG = logging.getLogger(__name__)
 RECORDS_LOG = LOG.getChild("records")
-"""Has a line each time a record is found unreadable, or a root is refused; ``limit_repeats`` drops
-repeated ones."""
+"""Has a line each time a root is refused; ``limit_repeats`` drops repeated ones."""
 
 R = TypeVar("R")
 TransactionListener = Callable[[float, bool], object]
@@ -114,7 +106,6 @@ class SqlRegistry:
 
     database: FleetDatabase
     down_after: float = DOWN_AFTER
-    binary: str = BINARY
     listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
     """Whether the database did not answer the last transaction."""
@@ -125,7 +116,7 @@ class SqlRegistry:
         """Return all records sorted by host, or at most ``limit`` of those after a host."""
         checks.page(after, limit)
         page = SERVICES.select().where(_ROW.host > after).order_by(_ROW.host).limit(limit)
-        return self._run(lambda sql: self._select(sql, _records(page.subquery())))
+        return self._run(lambda sql: _select(sql, _records(page.subquery())))
 
     def get_service(self, host: str) -> ServiceRecord:
         checks.require_host(host)
@@ -133,7 +124,7 @@ class SqlRegistry:
 
     def find_service(self, uuid: str) -> ServiceRecord:
         wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
-        return self._only(self._run(lambda sql: self._select(sql, wanted)), f"the UUID {uuid}")
+        return _only(self._run(lambda sql: _select(sql, wanted)), f"the UUID {uuid}")
 
     def heartbeat(self, report: Report) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))
@@ -192,11 +183,11 @@ class SqlRegistry:
         values["replaces"] = report.replaced_at()
         for _ in range(3):  # another process may create or delete the record in between
             changed = sql.execute(_REPORT, values).rowcount
-            found = self._select(sql, _BY_HOST, of_host=report.host)
+            found = _select(sql, _BY_HOST, of_host=report.host)
             if not found:
-                sql.execute(SERVICES.insert().values(self._new(report.host)))
+                sql.execute(SERVICES.insert().values(uuid=str(uuidlib.uuid4()), host=report.host))
                 continue
-            record = self._readable(found[0])
+            record = found[0]
             if changed and report.roots != record.roots:
                 return replace(record, roots=self._claim(sql, record, report.roots))
             if changed or record.address not in (None, report.address):
@@ -211,12 +202,6 @@ class SqlRegistry:
         if not changed:
             sql.execute(_REFUSAL, {"of_id": record.id, "refused": report.address})
         return record
-
-    def _new(self, host: str) -> dict[str, Any]:
-        flags = dict.fromkeys(("disabled", "forced_down", "attached"), False)
-        texts = dict.fromkeys(("agent_version", "degraded"), "")
-        own = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary}
-        return own | flags | texts | {"version": 1, "ordered": 0}
 
     def _claim(
         self, sql: sa.Connection, record: ServiceRecord, claimed: Sequence[str]
@@ -284,11 +269,7 @@ class SqlRegistry:
         def work(sql: sa.Connection) -> ServiceRecord | None:
             if sql.execute(deletion, {"down_after": self.down_after}).rowcount:
                 return None
-            try:
-                return self._existing(sql, host)
-            except Unreadable:
-                sql.execute(row)
-                return None
+            return self._existing(sql, host)
 
         record = self._run(work)
         if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):
@@ -347,28 +328,17 @@ class SqlRegistry:
             self.listener(time.monotonic() - began, answered)
 
     def _existing(self, sql: sa.Connection, host: str) -> ServiceRecord:
-        return self._only(self._select(sql, _BY_HOST, of_host=host), f"the host name {host}")
+        return _only(_select(sql, _BY_HOST, of_host=host), f"the host name {host}")
 
-    def _only(self, found: Sequence[ServiceRecord], which: str) -> ServiceRecord:
-        if not found:
-            raise UnknownHost(f"no service has {which}")
-        return self._readable(found[0])
 
-    def _readable(self, record: ServiceRecord) -> ServiceRecord:
-        """Return the record.  :raises Unreadable: a column can't be read."""
-        if record.unreadable:
-            raise Unreadable(f"{unreadable(record.host)}: {RECREATE}")
-        return record
+def _select(sql: sa.Connection, wanted: sa.Select[Any], **values: Any) -> list[ServiceRecord]:
+    return list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
 
-    def _select(
-        self, sql: sa.Connection, wanted: sa.Select[Any], **values: Any
-    ) -> list[ServiceRecord]:
-        """Return the records; log which of them can't be read."""
-        records = list(_from_rows(map(dict, sql.execute(wanted, values).mappings())))
-        for record in records:
-            if record.unreadable:
-                RECORDS_LOG.warning("%s: %s", unreadable(record.host), RECREATE)
-        return records
+
+def _only(records: Sequence[ServiceRecord], which: str) -> ServiceRecord:
+    if not records:
+        raise UnknownHost(f"no service has {which}")
+    return records[0]
 
 
 def _parts(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
@@ -383,17 +353,19 @@ def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
         of_host = list(group)
         values = {**of_host[0]}
         del values["root"]
-        try:
-            for name in ("disabled_at", "last_seen"):
-                at = values[name]
-                values[name] = None if at is None else datetime.fromtimestamp(at, UTC)
-        except (TypeError, ValueError, OverflowError, OSError):
-            uuid, host = values["uuid"], values["host"]
-            yield ServiceRecord(values["id"], uuid, host, disabled=True, unreadable=True)
-            continue
+        for name in ("disabled_at", "last_seen"):
+            values[name] = _time(values[name])
         for name in ("disabled_reason", "agent_version", "degraded"):
             values[name] = values[name] and plain(values[name], "\n")  # for a terminal
         if values["silent_for"] is not None:  # negative after the database's clock was set back
             values["silent_for"] = max(0.0, float(values["silent_for"]))
         values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)
         yield ServiceRecord(**values)
+
+
+def _time(seconds: float | None) -> datetime | None:
+    """Return the time; ``None`` for what is no time, so that a damaged row hides no other."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -41,12 +41,8 @@ class RegistryClient:
         sign: Sign | None = None,
     ) -> "RegistryClient":
         """Return a client on this transport; calls end after ``timeout`` seconds."""
-        target = Target(
-            exchange=wire.EXCHANGE,
-            topic=wire.TOPIC,
-            namespace=wire.NAMESPACE,
-            version=wire.VERSION,
-        )
+        names = {"namespace": wire.NAMESPACE, "version": wire.VERSION}
+        target = Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, **names)
         return cls(RpcClient(transport, target, timeout, sign=sign), caller)
 
     def list_services(self) -> list[ServiceRecord]:
@@ -106,10 +102,9 @@ class RegistryClient:
 
         :raises agent.registry.errors.RegistryError: the registry refused it, or is away.
         """
+        context = self.caller.context()
         try:
-            answer = self.rpc.call(
-                method, context=self.caller.context(), answered=answered, **arguments
-            )
+            answer = self.rpc.call(method, context=context, answered=answered, **arguments)
         except CallRefused as err:
             raise SignatureRefused(str(err)) from err
         except MessagingError as err:

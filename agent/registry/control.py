@@ -1,13 +1,12 @@
 """The rules for disabling and enabling hosts, for computectl and for the REST API.
 
-The record is changed first.  Then the agent is called, if it is up and its RPC version has the
-call; if not, it follows the record when it starts or with its next heartbeat.
+The record is changed first.  Then the agent is called, if it is up and answers calls; if not, it
+follows the record when it starts or with its next heartbeat.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.checks import StatusChange
-from agent.registry.errors import Attached, Changed, Unreadable
+from agent.registry.errors import Attached, Changed
 from agent.registry.record import DOWN_AFTER, Records, ServiceRecord
 from reportclient.plain_text import plain
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:  # it loads oslo.messaging
     from agent.bus.rpcapi import ComputeAgentAPI
 
 LOG = logging.getLogger("compute_agent.registry")
-
-OLDEST = (5, 0)
-"""The first version of the compute RPC that is known to set the trait."""
 
 TRIES = 4
 """How often a change of a record is tried if other operators change it meanwhile."""
@@ -147,11 +143,7 @@ def delete_record(registry: Records, host: str) -> None:
 
     :raises RegistryError: it could not be deleted.
     """
-    try:
-        record = registry.get_service(host)
-    except Unreadable:  # its UUID is readable
-        record = next(each for each in registry.list_services() if each.host == host)
-    registry.delete(host, uuid=record.uuid)
+    registry.delete(host, uuid=registry.get_service(host).uuid)
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:
@@ -172,7 +164,7 @@ def log_deleted(host: str, caller: Caller) -> None:
     LOG.info("The record of %s was deleted, %s", host, caller)
 
 
-def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:  # noqa: PLR0911
+def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:
     """Return why the agent of this record is not called, and what happens instead, or ``None``."""
     if record.last_seen is None:
         return f"{record.host} has never been up; its agent applies the record when it starts"
@@ -182,18 +174,6 @@ def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -
         return f"{record.host} is down; its agent applies the record when it starts"
     if not bus:
         return "no message bus is configured; its agent applies the record within a second"
-    version = _version(record.rpc_version)
-    if version is None:
+    if record.rpc_version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"
-    if version < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        return (
-            f"{record.host} has RPC version {record.rpc_version}, older than {oldest}; "
-            "upgrade and restart its agent, which then applies the record"
-        )
     return None
-
-
-def _version(text: str | None) -> tuple[int, int] | None:
-    match = re.fullmatch(r"(\d+)\.(\d+)", text or "")
-    return (int(match[1]), int(match[2])) if match else None

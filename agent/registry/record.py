@@ -9,10 +9,8 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.registry.checks import AUTO, Report, StatusChange
-from reportclient.plain_text import ago, plain
+from reportclient.plain_text import ago
 
-BINARY = "nova-compute"
-"""The binary by which Nova's clients recognize a compute service."""
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat after which a service counts as down."""
 
@@ -30,7 +28,6 @@ class ServiceRecord:
     id: int
     uuid: str
     host: str
-    binary: str = BINARY
     disabled: bool = False
     disabled_reason: str | None = None
     disabled_at: datetime | None = None
@@ -54,8 +51,6 @@ class ServiceRecord:
     """Conditions of the host that need an operator, a line for each."""
     hosts: int | None = None
     """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
-    unreadable: bool = False
-    """Whether a column can't be read: then only ``host`` is known, and it counts as disabled."""
 
     def is_up(self, down_after: float = DOWN_AFTER) -> bool:
         """Return whether heartbeats arrive and the service is not forced down."""
@@ -67,8 +62,8 @@ class ServiceRecord:
 
     @property
     def status(self) -> str:
-        """The status: ``enabled``, ``disabled`` or ``unreadable``."""
-        return "unreadable" if self.unreadable else "disabled" if self.disabled else "enabled"
+        """The status: ``enabled`` or ``disabled``."""
+        return "disabled" if self.disabled else "enabled"
 
     @property
     def shown_status(self) -> str:
@@ -124,14 +119,3 @@ class Registry(Records, Protocol):
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     """Return whether heartbeats arrive, also if the service is forced down."""
     return record.silent_for is not None and record.silent_for <= down_after
-
-
-RECREATE = (
-    "delete it with computectl service delete, after which its agent's next heartbeat creates it "
-    "again, or overwrite its row"
-)
-
-
-def unreadable(host: str) -> str:
-    """Return the message about a record that can't be read; ``RECREATE`` is the next step."""
-    return f"The record of {plain(host)} is unreadable"

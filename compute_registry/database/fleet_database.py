@@ -33,11 +33,7 @@ CONNECTION_WITHIN = 3.0
 """Seconds that a transaction waits for a connection while all are busy."""
 RETRIED_WITHIN = 1.0
 """Seconds after which a transaction whose connection was lost is not tried again."""
-_POOL = {
-    "max_pool_size": CONNECTIONS,
-    "max_overflow": 0,
-    "pool_timeout": CONNECTION_WITHIN,
-}
+_POOL = {"max_pool_size": CONNECTIONS, "max_overflow": 0, "pool_timeout": CONNECTION_WITHIN}
 
 R = TypeVar("R")
 
@@ -56,15 +52,15 @@ class FleetDatabase:
 
         :raises RegistryUnavailable: the URL is invalid.
         """
-        if not connection:
-            raise RegistryUnavailable(f"{option} is not set: the URL of the fleet's database")
         try:
             url = sa.make_url(connection)
             backend = url.get_backend_name()
-            if backend not in DIALECTS:
+            if backend not in DIALECTS or (backend == "sqlite" and not url.database):
                 raise RegistryUnavailable(
                     f"{option}: {backend} is not supported: use mysql+pymysql"
                 )
+            if url.port is not None and not 0 < url.port < 65536:
+                raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
             defaults = _DEFAULTS.get(backend, {})
             added = {name: value for name, value in defaults.items() if name not in url.query}
             engine: sa.Engine = engines.create_engine(
@@ -75,14 +71,8 @@ class FleetDatabase:
                 **({} if backend == "sqlite" else _POOL),
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
-            # A ValueError is about the port, which SQLAlchemy's pattern does not check.
-            why = f"the port is not a number: {err}" if isinstance(err, ValueError) else err
-            raise RegistryUnavailable(f"{option}: {why}") from err
-        if url.port is not None and not 0 < url.port < 65536:
-            raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
+            raise RegistryUnavailable(f"{option}: {err}") from err
         if backend == "sqlite":
-            if not url.database:
-                raise RegistryUnavailable(f"{option}: a database in memory is not supported")
             sa.event.listen(engine, "connect", add_functions)
         return cls(engine)
 

@@ -86,7 +86,7 @@ def a_host(number: int, now: float) -> dict[str, object]:
 def test_a_thousand_hosts_are_listed_without_an_error_of_the_browser(
     chromium: Browser, fleet: str
 ) -> None:
-    chromium.open(f"{fleet}?sort=host")
+    chromium.open(f"{fleet}")
     names = chromium.run(NAMES)
     assert (len(names), names[:3], names[10]) == (HOSTS, ["host0", "host1", "host2"], "host10")
     assert chromium.run("document.title") == "Fleet · compute-registry"
@@ -193,7 +193,7 @@ def test_no_name_is_broken_and_no_page_is_wider_than_its_window(
     chromium: Browser, scripted: str, width: int, height: int
 ) -> None:
     chromium.shown_as(width, height)
-    chromium.open(f"{scripted}?sort=host")
+    chromium.open(f"{scripted}")
     assert not chromium.run(TOO_WIDE)
     links = "Array.from(document.querySelectorAll('tbody th a'))"
     assert chromium.run(f"{links}.every((a) => a.getClientRects().length <= 2)")
@@ -215,5 +215,3 @@ def test_the_table_of_a_tree_has_one_head_and_aligned_columns(
     right = "getBoundingClientRect().right"
     cells = "Array.from(document.querySelectorAll('.tree td:nth-child(2):not(.last)'))"
     assert chromium.run(f"new Set({cells}.map((cell) => cell.{right})).size") == 1
-    chromium.click(".tree td.last a")
-    assert chromium.run("document.querySelectorAll('.consumers tbody tr').length") == 1

@@ -422,11 +422,13 @@ def test_an_order_holds_whatever_the_host_says_and_a_replay_never(registry: SqlR
         return registry.set_status(change).version
 
     read = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS)).version
-    assert (said := says(says(read))) == read + 2
+    said = says(says(read))
+    assert said == read + 2
     for late in (lambda: says(read), lambda: order(said + 1)):
         with pytest.raises(Changed, match=f"host1 was changed .* version {said}"):
             late()
-    assert (ordered := order(read)) > said
+    ordered = order(read)
+    assert ordered > said
     for replay in (lambda: order(read), lambda: order(said), lambda: enable(read)):
         with pytest.raises(Changed):
             replay()

@@ -26,7 +26,7 @@ from agent.registry.observed_service import observed_services
 from compute_registry import config
 from compute_registry.keystone import OF_ONE, KeystoneCalls, Login, TokenChecks
 from compute_registry.page.blueprint import is_page
-from compute_registry.page.selection import Host, Selection, common_domain, select_hosts
+from compute_registry.page.selection import Host, Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
 from compute_registry.rest.blueprint import json_error
 from compute_registry.rest.policy import LIST, TREES
@@ -89,15 +89,11 @@ def names(query: str) -> list[str]:
     ("query", "shown"),
     [
         ("", ["a1", "c1", "b9", "b10"]),
-        ("sort=host", ["a1", "b9", "b10", "c1"]),
-        ("sort=host&order=desc", ["c1", "b10", "b9", "a1"]),
         ("q=umzug", ["b9"]),
         ("show=down", ["a1", "c1"]),
         ("show=up", ["b9", "b10"]),
         ("show=contested", ["a1"]),
-        ("sort=status", ["b9", "a1", "b10", "c1"]),
-        ("sort=heartbeat&order=desc", ["c1", "a1", "b9", "b10"]),
-        ("sort=nonsense&show=nonsense&page=0", ["a1", "c1", "b9", "b10"]),
+        ("show=nonsense&page=0", ["a1", "c1", "b9", "b10"]),
         ("q=forced", ["c1"]),
         ("q=not read", ["b10"]),
         ("page=9", ["a1", "c1", "b9", "b10"]),
@@ -108,16 +104,9 @@ def test_what_is_chosen_and_in_which_order(query: str, shown: list[str]) -> None
 
 
 def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
-    selection = Selection("a b", "down", "state", False, 3)
-    assert selection.by("state") == "?q=a+b&show=down&sort=state&order=desc"
-    assert selection.by("attention") == "?q=a+b&show=down"
+    selection = Selection("a b", "down", 3)
+    assert selection.link(text="c") == "?q=c&show=down"
     assert selection.link(page=4).endswith("&page=4")
-
-
-def test_the_time_since_is_by_the_clock_that_stamped_it() -> None:
-    found = {one.record.host: one.since for one in observed_services(RECORDS, 60, None)}
-    assert found["b9"] == timedelta(days=2, seconds=1).total_seconds()
-    assert found["b10"] is None
 
 
 def test_what_needs_attention_is_first_and_says_why() -> None:
@@ -126,21 +115,18 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
         api.stranger.create_provider("b10", uuid=ROOT), "COMPUTE_STATUS_DISABLED"
     )
     site = Site(api)
-    site.registry.records.append(record("d1", unreadable=True, disabled=True))
     site.registry.records.append(record("e1", degraded="trait: Placement is away\n<b>\ndisk: full"))
     status, text = site("/fleet")
     assert status == 200
-    assert [text.index(f">{host}</a>") for host in ("a1", "b10", "d1", "c1", "e1", "b9")] == sorted(
-        text.index(f">{host}</a>") for host in ("a1", "b10", "d1", "c1", "e1", "b9")
+    assert [text.index(f">{host}</a>") for host in ("a1", "b10", "c1", "e1", "b9")] == sorted(
+        text.index(f">{host}</a>") for host in ("a1", "b10", "c1", "e1", "b9")
     )
-    assert text.count(' class="wrong">') == 3
+    assert text.count(' class="wrong">') == 2
     assert "two agents use this host name: the agent at" in text
     assert "Placement differs: 1 of 1 root providers disabled" in text
-    assert "its record is unreadable" in text
     assert "degraded: trait: Placement is away (+2 more)<" in text and "show=degraded" in text
     lines = ("trait: Placement is away", "&lt;b&gt;", "disk: full")
     assert all(f"<li>{line}</li>" in site("/fleet/e1")[1] for line in lines)
-    assert "delete it with computectl service delete" in site("/fleet/d1")[1]
     assert "computectl audit" in site("/fleet/b10")[1]
 
 
@@ -169,20 +155,6 @@ def test_the_search_finds_a_host_on_any_page_and_what_its_row_says() -> None:
     assert "page 3 of 3" in site("/fleet?page=9")[1]
     text = site("/fleet?q=nowhere&show=up")[1]
     assert "No host has “nowhere” in what its row says, among the hosts that are up" in text
-
-
-@pytest.mark.parametrize(
-    ("names", "domain"),
-    [
-        (["a.r1.x.org", "b.r2.x.org"], ".x.org"),
-        (["a.x.org"], ".x.org"),
-        (["a", "b.x.org"], ""),
-        (["a", "b"], ""),
-        ([], ""),
-    ],
-)
-def test_the_domain_that_all_hosts_have_is_known(names: list[str], domain: str) -> None:
-    assert common_domain(names) == domain
 
 
 def test_a_host_that_its_agent_disabled_says_since_when_and_what_to_do() -> None:
@@ -308,7 +280,7 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     stranger.set_aggregates(nfs, {AGGREGATE})
     stranger.add_trait(nfs, SHARES_VIA_AGGREGATE)
     used = {root: {"VCPU": 3}, pf10: {"VGPU": 1}, nfs: {"DISK_GB": 10}}
-    consumer = stranger.put_allocation(used)
+    stranger.put_allocation(used)
     site = Site(api)
     status, text = site("/fleet/b10")
     page = Tree(text)
@@ -321,9 +293,6 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     assert f"{ROOT} · generation" in page.text and "1 consumer" in page.text
     assert "CUSTOM_FAST" in page.text and f"aggregate {AGGREGATE}" in page.text
     assert '<tr class="full"><th scope="row">VGPU' in text
-    uses = Tree(site(f"/fleet/b10?root={ROOT}&provider={pf10}")[1]).text
-    assert f"Consumers of pf10 Consumer What it uses here {consumer} 1 VGPU" in uses
-    assert "Consumers of" not in site(f"/fleet/b10?provider={uuid_of('other')}")[1]
     stranger.set_inventory(pf10, {"VGPU": {"total": 1, "reserved": 1}})
     stranger.set_inventory(root, {"VCPU": {"total": 2}})
     stranger.set_inventory(
@@ -347,7 +316,6 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
             host=Host(observed_services(RECORDS, 60, None)[0]),
             root=deep[0].uuid,
             tree=tree,
-            provider=None,
             not_read="",
             placement="",
             now=SEEN,
@@ -369,9 +337,6 @@ class Plugin:
         if self.error:
             raise self.error
         return self.tokens[0]
-
-    def invalidate(self) -> None:
-        self.tokens.pop(0)
 
 
 class Door:
@@ -424,6 +389,8 @@ def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
     door = Door()
     door(HTTP_AUTHORIZATION=basic("id:s"))
     door.taken = {"new"}
+    door.plugin = Plugin()
+    door.plugin.tokens = ["new"]
     assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"new")
 
 

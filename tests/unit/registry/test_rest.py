@@ -162,7 +162,6 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v2.1/servers", 404),
-        ("GET", "/fleet", 404),
         ("GET", f"/v2.1/os-services/{OTHER}", 404),
         ("PUT", f"/v2.1/os-services/{OTHER}", 404),
         ("DELETE", f"/v2.1/os-services/{OTHER}", 404),
