@@ -1,7 +1,7 @@
 """Metrics and health of compute-registry; loaded only if [monitoring] enables them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -60,22 +60,9 @@ class RegistryFacts(Collector):
         rows = [((check.name,), float(check.ok)) for check in checks]
         text = "1 if this check of /readyz passes, else 0."
         yield gauge(f"{PREFIX}_check_ok", text, ("check",), rows)
-        answers = all(check.ok for check in checks if check.name == "database")
-        hosts = self._host_counts().items() if answers else ()
         text = "Hosts by state and status; absent while the database does not answer."
-        yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), hosts)
-
-    def _host_counts(self) -> Mapping[tuple[str, str], int]:
-        try:
-            records = self.store.list_services()
-        except RegistryError:
-            return {}
-        states, statuses = ("up", "down"), ("enabled", "disabled")
-        counts = Counter({(state, status): 0 for state in states for status in statuses})
-        for record in records:
-            up = record.is_up(self.store.down_after)
-            counts["up" if up else "down", record.status] += 1
-        return counts
+        with suppress(RegistryError):
+            yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), self.store.counts().items())
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ Each change is one conditional UPDATE, so concurrent writers lose no change.  He
 columns of their own, so they undo no change by an operator.  All times are the database's.
 """
 
+import itertools
 import logging
 import time
 import uuid as uuidlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
 from math import inf
 from typing import Any, TypeVar
 
@@ -47,6 +47,9 @@ _HELD = {"last_seen": NOW, "heard": CLOCK}
 """The columns that each heartbeat writes."""
 _INTERNAL = {"heard", "ordered", "contested_by", "contested_since", "contested_at"}
 _DOWN = _ROW.heard < CLOCK - sa.bindparam("down_after")
+_STATE = sa.case((sa.not_(sa.or_(_ROW.forced_down, _DOWN)), "up"), else_="down").label("state")
+_STATUS = sa.case((_ROW.disabled, "disabled"), else_="enabled").label("status")
+_COUNTS = sa.select(_STATE, _STATUS, sa.func.count().label("number")).group_by("state", "status")
 _REPORT = (
     SERVICES.update()
     .where(
@@ -148,29 +151,32 @@ class SqlRegistry:
         unaware: list[tuple[str, int, bool]] = []
         for hosts in _parts(beats, AT_ONCE):
 
-            def work(
-                sql: sa.Connection, hosts: Collection[str] = hosts
-            ) -> list[tuple[str, int, bool]]:
+            def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Any]:
                 rows = sql.execute(_SEEN.where(_ROW.host.in_(hosts))).all()
                 alive = [row for row in rows if row.address == beats[row.host].address]
                 numbers = [row.id for row in alive]
                 sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))
-                return [
-                    (row.host, row.version, row.disabled)
-                    for row in alive
-                    if not row.attached and row.version != beats[row.host].known_version
-                ]
+                return alive
 
-            unaware += self._run(work)
+            unaware += [
+                (row.host, row.version, row.disabled)
+                for row in self._run(work)
+                if not row.attached and row.version != beats[row.host].known_version
+            ]
         return unaware
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Return the number of hosts by state (up, down) and status (enabled, disabled)."""
+        values = {"down_after": self.down_after}
+        rows = self._run(lambda sql: sql.execute(_COUNTS, values).all())
+        kinds = itertools.product(("up", "down"), ("enabled", "disabled"))
+        return dict.fromkeys(kinds, 0) | {(row.state, row.status): row.number for row in rows}
 
     def _number_up(self) -> int:
         """Return the number of hosts that are up, counted at most once a minute."""
         counted_at, number = self._hosts
         if time.monotonic() - counted_at > COUNTED_EVERY:
-            wanted = sa.select(sa.func.count()).where(sa.not_(sa.or_(_ROW.forced_down, _DOWN)))
-            values = {"down_after": self.down_after}
-            number = self._run(lambda sql: sql.execute(wanted, values).scalar_one())
+            number = sum(n for (state, _), n in self.counts().items() if state == "up")
             self._hosts = time.monotonic(), number
         return number
 
@@ -212,9 +218,9 @@ class SqlRegistry:
         """
         host, own, new = record.host, set(record.roots), set(claimed).difference(record.roots)
         rivals = sa.select(ROOTS.c.root, _ROW.host, CLOCK - _ROW.heard).join(SERVICES)
+        of_record = ROOTS.delete().where(ROOTS.c.service_id == record.id)
         for part in _parts(own.difference(claimed), ROOTS_AT_ONCE):
-            gone = ROOTS.delete().where(ROOTS.c.service_id == record.id, ROOTS.c.root.in_(part))
-            sql.execute(gone)
+            sql.execute(of_record.where(ROOTS.c.root.in_(part)))
         for part in _parts(new, ROOTS_AT_ONCE):
             for root, owner, silent_for in sql.execute(rivals.where(ROOTS.c.root.in_(part))).all():
                 if silent_for is None or silent_for > self.down_after:
@@ -223,13 +229,8 @@ class SqlRegistry:
                     LOG.info(text, root, host, owner)
                     continue
                 new.remove(root)
-                RECORDS_LOG.warning(
-                    "Root provider %s: not added to the record of %s: it is in that of %s, "
-                    "which is up",
-                    root,
-                    host,
-                    owner,
-                )
+                text = "Root provider %s: not added to the record of %s: it is in that of %s, %s"
+                RECORDS_LOG.warning(text, root, host, owner, "which is up")
         if new:
             rows = [{"root": root, "service_id": record.id} for root in sorted(new)]
             sql.execute(ROOTS.insert(), rows)
@@ -300,12 +301,10 @@ class SqlRegistry:
         changed, record = self._run(
             lambda sql: (sql.execute(change).rowcount, self._existing(sql, host))
         )
-        if not changed:
-            raise errors.Changed(
-                f"the record of {host} was changed by another caller: it has version "
-                f"{record.version} now"
-            )
-        return record
+        if changed:
+            return record
+        text = f"the record of {host} was changed by another caller: it has version"
+        raise errors.Changed(f"{text} {record.version} now")
 
     def _run(self, work: Callable[[sa.Connection], R]) -> R:
         """Run ``work`` in a transaction; log once that the database is lost, and that it is back.
@@ -349,7 +348,7 @@ def _parts(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
 
 def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
     """Yield the records of rows, which are sorted by host and have a root each, or none."""
-    for _, group in groupby(rows, lambda row: row["id"]):
+    for _, group in itertools.groupby(rows, lambda row: row["id"]):
         of_host = list(group)
         values = {**of_host[0]}
         del values["root"]

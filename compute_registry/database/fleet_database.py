@@ -16,15 +16,12 @@ from oslo_db.sqlalchemy import engines
 
 from agent.registry.errors import InputRefused, RegistryUnavailable
 from agent.registry.opts import RegistryConfigError
-from compute_registry.database.tables import CLOCK_ROW, DIALECTS, METADATA
+from compute_registry.database.tables import CLOCK_ROW, METADATA
 from reportclient.plain_text import error_text
 
-_MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
-_DEFAULTS = {
-    # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
-    "mysql": _MYSQL | {"charset": "utf8mb4"},
-    "sqlite": {"timeout": "4"},
-}
+# oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
+_MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4", "charset": "utf8mb4"}
+_DEFAULTS = {"mysql": _MYSQL, "mariadb": _MYSQL, "sqlite": {"timeout": "4"}}
 """Query parameters of the URL by backend.  A hung database costs a caller at most two of its
 time-outs: that of a connection of the pool, and that of a new connection."""
 CONNECTIONS = 10
@@ -55,14 +52,8 @@ class FleetDatabase:
         try:
             url = sa.make_url(connection)
             backend = url.get_backend_name()
-            if backend not in DIALECTS or (backend == "sqlite" and not url.database):
-                raise RegistryUnavailable(
-                    f"{option}: {backend} is not supported: use mysql+pymysql"
-                )
-            if url.port is not None and not 0 < url.port < 65536:
-                raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
-            defaults = _DEFAULTS.get(backend, {})
-            added = {name: value for name, value in defaults.items() if name not in url.query}
+            defaults = _DEFAULTS[backend].items()
+            added = {name: value for name, value in defaults if name not in url.query}
             engine: sa.Engine = engines.create_engine(
                 url.update_query_dict(added),
                 max_retries=0,
@@ -70,8 +61,12 @@ class FleetDatabase:
                 mysql_sql_mode="TRADITIONAL",
                 **({} if backend == "sqlite" else _POOL),
             )
+        except KeyError:
+            raise RegistryUnavailable(f"{option}: use mysql+pymysql, not {backend}") from None
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             raise RegistryUnavailable(f"{option}: {err}") from err
+        if not url.database or not 0 < (url.port or 1) < 65536:
+            raise RegistryUnavailable(f"{option}: the database is not named, or the port is wrong")
         if backend == "sqlite":
             sa.event.listen(engine, "connect", add_functions)
         return cls(engine)
@@ -87,31 +82,11 @@ class FleetDatabase:
         :raises RegistryConfigError: there are tables of these names with other columns.
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
-
-        def work(sql: sa.Connection) -> None:
-            if sql.dialect.name == "sqlite":
-                # A write, which waits for another instance's; after a read it would fail.
-                sql.exec_driver_sql("PRAGMA user_version = 1")
-            inspector = sa.inspect(sql)
-            for table in METADATA.sorted_tables:
-                there = inspector.has_table(table.name)
-                if there and (wrong := _wrong_columns(table, inspector.get_columns(table.name))):
-                    raise RegistryConfigError(
-                        f"{self.safe_url} has tables of another version of compute-registry, or "
-                        f"of another program ({table.name}: {', '.join(wrong)}): create an empty "
-                        "database and set [registry] connection to it; each agent creates its "
-                        "record again, and a disabled host stays disabled"
-                    )
-            METADATA.create_all(sql)
-            if sql.execute(sa.select(CLOCK_ROW.c.id)).first() is None:
-                sql.execute(CLOCK_ROW.insert().values(id=1, seconds=0.0, ticked_at=0.0))
-
         try:
-            self.run(work)
+            self.run(_prepare)
         except RegistryUnavailable as err:
-            raise RegistryUnavailable(
-                f"{err}; check that the database is up and that the user may create tables"
-            ) from err
+            text = f"{err}; check that the database is up and that the user may create tables"
+            raise RegistryUnavailable(text) from err
 
     def run(self, work: Callable[[sa.Connection], R]) -> R:
         """Run ``work`` in a transaction.
@@ -175,6 +150,25 @@ def add_functions(connection: Any, _: object) -> None:
     connection.create_function("now_in_seconds", 0, time.time)
     connection.create_function("LEAST", 2, min)
     connection.create_function("GREATEST", 2, max)
+
+
+def _prepare(sql: sa.Connection) -> None:
+    if sql.dialect.name == "sqlite":
+        # A write, which waits for another instance's; after a read it would fail.
+        sql.exec_driver_sql("PRAGMA user_version = 1")
+    inspector = sa.inspect(sql)
+    for table in METADATA.sorted_tables:
+        there = inspector.has_table(table.name)
+        if there and (wrong := _wrong_columns(table, inspector.get_columns(table.name))):
+            raise RegistryConfigError(
+                "[registry] connection: the database has tables of another version of compute-"
+                f"registry, or of another program ({table.name}: {', '.join(wrong)}): create an "
+                "empty database and connect to it; each agent creates its record again, and a "
+                "disabled host stays disabled"
+            )
+    METADATA.create_all(sql)
+    if sql.execute(sa.select(CLOCK_ROW.c.id)).first() is None:
+        sql.execute(CLOCK_ROW.insert().values(id=1, seconds=0.0, ticked_at=0.0))
 
 
 def _wrong_columns(table: sa.Table, columns: Iterable[Mapping[str, Any]]) -> list[str]:

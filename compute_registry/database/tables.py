@@ -84,7 +84,6 @@ _NOW = {
     "mysql": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
     "sqlite": "now_in_seconds()",  # see add_functions
 }
-DIALECTS = frozenset({*_NOW, "mariadb"})
 
 
 @compiles(Now)  # each database has a function of its own for it, so Core has none

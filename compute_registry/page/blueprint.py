@@ -28,7 +28,6 @@ from reportclient.plain_text import ago, plain
 
 T = TypeVar("T")
 PATH = "/fleet"
-QUERY = ("q", "show", "page")
 
 
 def add_page(app: Flask, control: Control, placement: PlacementReads, allowed: Allowed) -> None:
@@ -88,7 +87,7 @@ class FleetPage:
 
     def list_hosts(self) -> bytes:
         """Answer ``/fleet``."""
-        selection = Selection.from_query(cast("Request", request).query(*QUERY))
+        selection = Selection.from_query(cast("Request", request).query("q", "show"))
         records = self.control.registry.list_services()
         hosts, not_read = self._observed(records)
         fleet = select_hosts(selection, hosts)

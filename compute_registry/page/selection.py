@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from agent.registry.observed_service import Agreement, ObservedService
 from reportclient.plain_text import natural_key, plain
 
-PER_PAGE = 1000
-"""Hosts on a page; more would be slow in a browser."""
+LISTED = 1000
+"""Hosts in the list, at most; more would be slow in a browser."""
 EVERYBODY = "all"
 
 
@@ -78,47 +78,33 @@ class Selection:
 
     text: str = ""
     group: str = EVERYBODY
-    page: int = 1
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> "Selection":
         """Return the selection of a URL's query; invalid values are ignored."""
-        group, page = query.get("show", ""), query.get("page", "")
-        return cls(
-            query.get("q", "").strip(),
-            group if group in GROUPS else EVERYBODY,
-            int(page) if page.isascii() and page.isdigit() and 0 < int(page[:9]) < 10**6 else 1,
-        )
+        group = query.get("show", "")
+        return cls(query.get("q", "").strip(), group if group in GROUPS else EVERYBODY)
 
     def link(self, **changes: Any) -> str:
         """Return the query of this list with ``changes``."""
-        other = replace(self, **{"page": 1, **changes})
-        parameters = {
-            "q": other.text,
-            "show": other.group if other.group != EVERYBODY else "",
-            "page": str(other.page) if other.page > 1 else "",
-        }
+        other = replace(self, **changes)
+        parameters = {"q": other.text, "show": other.group if other.group != EVERYBODY else ""}
         return "?" + urlencode({name: text for name, text in parameters.items() if text})
 
 
 class Fleet(NamedTuple):
-    """A list of hosts: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
+    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group."""
 
     hosts: Sequence[Host]
     found: int
     counts: Mapping[str, int]
-    page: int
-    pages: int
 
 
 def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
-    """Return one page of the hosts, those that need attention first; at most the last page."""
+    """Return the hosts of a list, those that need attention first."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
     group = filter(GROUPS[selection.group], hosts)
     matching = [host for host in group if not text or text in host.words]
     matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
-    pages = max(1, -(-len(matching) // PER_PAGE))
-    page = min(selection.page, pages)
-    shown = matching[(page - 1) * PER_PAGE : page * PER_PAGE]
-    return Fleet(shown, len(matching), counts, page, pages)
+    return Fleet(matching[:LISTED], len(matching), counts)

@@ -41,7 +41,7 @@ def families() -> dict[str, Metric]:
 
 def of_the_registry() -> RegistryMonitoring:
     made = RegistryMonitoring(MonitoringSettings())
-    store: Any = SimpleNamespace(list_services=lambda **_: [], down_after=60.0)
+    store: Any = SimpleNamespace(list_services=lambda **_: [], counts=dict)
     made.observe(store, lambda: "")
     return made
 

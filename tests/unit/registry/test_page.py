@@ -93,20 +93,18 @@ def names(query: str) -> list[str]:
         ("show=down", ["a1", "c1"]),
         ("show=up", ["b9", "b10"]),
         ("show=contested", ["a1"]),
-        ("show=nonsense&page=0", ["a1", "c1", "b9", "b10"]),
+        ("show=nonsense", ["a1", "c1", "b9", "b10"]),
         ("q=forced", ["c1"]),
         ("q=not read", ["b10"]),
-        ("page=9", ["a1", "c1", "b9", "b10"]),
     ],
 )
 def test_what_is_chosen_and_in_which_order(query: str, shown: list[str]) -> None:
     assert names(query) == shown
 
 
-def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
-    selection = Selection("a b", "down", 3)
+def test_links_keep_what_else_was_chosen() -> None:
+    selection = Selection("a b", "down")
     assert selection.link(text="c") == "?q=c&show=down"
-    assert selection.link(page=4).endswith("&page=4")
 
 
 def test_what_needs_attention_is_first_and_says_why() -> None:
@@ -143,7 +141,7 @@ def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     assert "not in Placement" not in text and text.count("agrees") == 1
 
 
-def test_the_search_finds_a_host_on_any_page_and_what_its_row_says() -> None:
+def test_the_search_finds_a_host_of_any_place_and_what_its_row_says() -> None:
     site = Site()
     site.registry.records = [
         record(f"h{number}", agent_version="9.9" if number == 7 else "1.0")
@@ -152,7 +150,7 @@ def test_the_search_finds_a_host_on_any_page_and_what_its_row_says() -> None:
     for query, host in (("h2400", "h2400"), ("9.9", "h7")):
         text = site(f"/fleet?q={query}")[1]
         assert '<b id="shown">1</b> of 2500' in text and f">{host}</a>" in text
-    assert "page 3 of 3" in site("/fleet?page=9")[1]
+    assert "the first 1000: search for others" in site("/fleet")[1]
     text = site("/fleet?q=nowhere&show=up")[1]
     assert "No host has “nowhere” in what its row says, among the hosts that are up" in text
 
