@@ -47,7 +47,6 @@ DOORS: Mapping[str, str] = {
     "compute_registry/metrics.py": "prometheus_client",
     "compute_registry/page/*": "jinja2 markupsafe",
     "compute_registry/rest/*": "microversion_parse",
-    "compute_registry/rest/request.py": "jsonschema",
     "compute_registry/store.py": "sqlalchemy",
     "computectl/*": "cliff",
     "driverkit/contract.py": "pytest",
