@@ -182,15 +182,16 @@ class Loop:
         """
         while not self.stopping:
             self.run_jobs()
-            now, due = self.clock(), self._due
-            if due <= now or (self._asked and self._rest_until <= now):
+            now, next_period = self.clock(), self._next_period_at()
+            if next_period <= now:
                 self._asked = False
-                return due > now
-            wanted = [due, self.next_job_at()]
-            if self._asked:
-                wanted.append(self._rest_until)
-            self._sleep(min(wanted) - now)
+                return self._due > now
+            self._sleep(min(next_period, self.next_job_at()) - now)
         return False
+
+    def _next_period_at(self) -> float:
+        """Return when the next period is due by the schedule or by request, by ``clock``."""
+        return min(self._due, self._rest_until if self._asked else inf)
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until a job arrives, and no longer than ``seconds``."""
@@ -206,14 +207,25 @@ class Loop:
         return min((at for at, _ in self._later), default=inf)
 
     def run_jobs(self) -> None:
-        """Run the jobs that are due or were posted.  Only for the loop's thread."""
+        """Run the jobs that are due or were posted.  Only for the loop's thread.
+
+        Jobs that are posted meanwhile wait while a period is due, so that it gets its turn.
+        """
         now = self.clock()
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
             _run_logged(work)
-        while not self.stopping and not self.commands.empty():
-            self.commands.get().run()
+        while not (self.stopping or self.commands.empty()):
+            posted = [self.commands.get()]
+            while not self.commands.empty():
+                posted.append(self.commands.get())
+            for job in posted:
+                if self.stopping:
+                    job.done.cancel()
+                job.run()
+            if self._next_period_at() <= self.clock():
+                return
 
 
 def _run_logged(work: Callable[[], object]) -> None:

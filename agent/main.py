@@ -30,7 +30,7 @@ from agent.loop import Loop
 from agent.metrics import opts as metrics
 from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
 from agent.nodes.nodes import Nodes
-from agent.placement import adapter_from_conf, agent_api
+from agent.placement import Endpoint, adapter_from_conf, agent_api
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
@@ -120,7 +120,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         loop,
         lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
     )
-    service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
+    endpoint = Endpoint(adapter)
+    service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status, endpoint)
     transport = _transport(settings, conf)
     nodes.provider_files.load_files()
     switches = switching(settings, status, service, transport)

@@ -1,6 +1,7 @@
 """Access to Placement: keystoneauth's options in ``[placement]``, the adapter, the breaker."""
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,8 +12,12 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
 
+from agent.reporting.reports import Condition, Severity
 from reportclient.errors import AuthenticationFailed, Unreachable
 from reportclient.http import API, LIMIT, PlacementAPI, bounded_session
+from reportclient.plain_text import first_few
+
+LOG = logging.getLogger("compute_agent.placement")
 
 GROUP = "placement"
 TIMEOUT, LONGEST_WAIT = 300.0, 600.0
@@ -132,6 +137,53 @@ def list_opts() -> list[tuple[str, list[Any]]]:
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]
     return [(GROUP, options)]
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """The endpoint of Placement in use; ``adapter`` is keystoneauth's, ``None`` without one."""
+
+    adapter: Any = None
+    used: str = ""
+    """Its URL, with interface and region if the catalogue has it; empty until it is known."""
+    conditions: tuple[Condition, ...] = ()
+    """A warning if other endpoints match the options as well."""
+
+    def look(self) -> None:
+        """Note the endpoint of the last request; sends none."""
+        try:
+            found = _matching(self.adapter)
+            first = found[0]
+        except Exception:  # noqa: BLE001  no token yet, or the fault of an auth plugin
+            return
+        others = {
+            each.url: _described(each)
+            for each in reversed(found)
+            if each.url != first.url
+            and (each.region_name != first.region_name or each.interface == first.interface)
+        }
+        if (used := _described(first)) != self.used:
+            LOG.info("Reporting to Placement at %s", used)
+        text = f"{used} is used, but the catalogue has {first_few([*others.values()])}, too"
+        step = "to choose, set [placement] region_name, valid_interfaces or endpoint_override"
+        warning = Condition(text, "endpoint of Placement", Severity.WARNING, step)
+        self.used, self.conditions = used, (warning,) if others else ()
+
+
+def _matching(adapter: Any) -> list[discover.EndpointData]:
+    """Return the endpoints that match the adapter's options; the first one is in use."""
+    auth, interfaces = adapter.auth or adapter.session.auth, adapter.interface
+    if adapter.endpoint_override or not hasattr(auth, "auth_ref"):
+        return [discover.EndpointData(catalog_url=adapter.get_endpoint())]
+    find = auth.auth_ref.service_catalog.get_endpoint_data_list
+    what, where = adapter.service_type, (adapter.region_name, adapter.service_name)
+    each_interface = interfaces if isinstance(interfaces, list) else [interfaces]
+    return [found for interface in each_interface for found in find(what, interface, *where)]
+
+
+def _described(endpoint: discover.EndpointData) -> str:
+    place = ", ".join(filter(None, (endpoint.interface, endpoint.region_name)))
+    return f"{endpoint.url} ({place})" if place else str(endpoint.url)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
+from agent.placement import Endpoint
 from agent.reporting.narrator import Narrator
 from agent.reporting.reports import Condition, Report, Severity, errors
 from agent.reporting.systemd import Systemd
@@ -32,6 +33,7 @@ class Service:
     stop: Callable[[], bool]
     status: HostStatus | None = None
     """The status of this host; with ``None`` the agent leaves COMPUTE_STATUS_DISABLED alone."""
+    endpoint: Endpoint = field(default_factory=Endpoint)
     clock: Callable[[], float] = time.monotonic
     narrator: Narrator = field(default_factory=Narrator)
     listeners: list[Listener] = field(default_factory=list)
@@ -148,7 +150,9 @@ class Service:
             )
 
     def _publish(self, reports: Sequence[Report]) -> None:
+        self.endpoint.look()
         more = self.status.conditions() if self.status is not None else ()
+        more += self.endpoint.conditions
         files = self.nodes.provider_files.degraded().items()
         more += tuple(Condition(text, part) for part, text in files)
         complete = [replace(report, besides=more) for report in reports]

@@ -21,7 +21,7 @@ from compute_registry.store import SqlRegistry
 Answer = dict[str, Any]
 Context = dict[str, Any]
 
-AGENT_METHODS = frozenset({"heartbeat", "keep_alive", "get_service", "set_status"})
+AGENT_METHODS = frozenset({"heartbeat", "keep_alive", "get_service", "holders", "set_status"})
 """Methods that an agent may call, for its own host."""
 UNSIGNED = "echo"
 """Its argument is known only to the instance of the registry that calls itself."""
@@ -63,6 +63,11 @@ def _read(kind: Callable[..., R], arguments: Mapping[str, Any]) -> R:
         raise InputRefused(str(err)) from err
 
 
+def _report(arguments: Mapping[str, Any]) -> Report:
+    """Return the report in a call's arguments, without those of later versions."""
+    return _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryEndpoint:
     """Methods by the names of :class:`agent.registry.client.RegistryClient`."""
@@ -100,7 +105,7 @@ class RegistryEndpoint:
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        report = _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
+        report = _report(arguments)
         with self._lock:
             if report.host in self._reporting:
                 text = f"an earlier heartbeat of {report.host} has no answer yet"
@@ -110,6 +115,11 @@ class RegistryEndpoint:
             return self.store.heartbeat(report)
         finally:
             self._reporting.remove(report.host)
+
+    @_answered
+    def holders(self, _: Context, **arguments: Any) -> list[ServiceRecord]:
+        """Return the records that have a root of a report, and that of its host."""
+        return self.store.holders(_report(arguments))
 
     @_answered
     def keep_alive(

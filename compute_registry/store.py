@@ -76,6 +76,7 @@ _REFUSAL = (
     )
 )
 _SEEN = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
+_OWNERS = sa.select(ROOTS.c.service_id)
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
 
@@ -128,6 +129,18 @@ class SqlRegistry:
     def find_service(self, uuid: str) -> ServiceRecord:
         wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
         return _only(self._run(lambda sql: _select(sql, wanted)), f"the UUID {uuid}")
+
+    def holders(self, report: Report) -> list[ServiceRecord]:
+        """Return the records that have a root of the report, and that of its host."""
+
+        def work(sql: sa.Connection) -> list[ServiceRecord]:
+            numbers = set[int]()
+            for part in _parts(report.roots, ROOTS_AT_ONCE):
+                numbers.update(sql.scalars(_OWNERS.where(ROOTS.c.root.in_(part))))
+            wanted = sa.or_(_ROW.host == report.host, _ROW.id.in_(numbers))
+            return _select(sql, _records().where(wanted))
+
+        return self._run(work)
 
     def heartbeat(self, report: Report) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))

@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
+from computectl.reading.services import refuse_taken
 from computectl.reading.trees import find_provider
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
@@ -32,6 +33,8 @@ class Adopted:
     below: bool = False
     """Whether the provider is below this host's root."""
     was_ours: bool = False
+    copied: bool = False
+    """Whether another machine had saved what is known of the root."""
 
 
 COLUMNS: Columns = {
@@ -44,8 +47,9 @@ COLUMNS: Columns = {
 class Adopt(DrawnOrListed[Adopted]):
     """Take over an existing provider in Placement for this host.
 
-    Adopt a root provider if the host lost its compute_id file, was reinstalled, or was reported
-    by another service. Writes the file compute_id; restart compute-agent afterwards.
+    Adopt a root provider if the host lost its compute_id file, was reinstalled, replaces another
+    machine, or was reported by another service. Refuses one of another host that is up. Writes
+    the file compute_id; restart compute-agent afterwards.
 
     Adopt a provider below this host's root if another service created it: drivers may then
     change it, and it is removed when no driver reports it. Stop compute-agent first, and
@@ -76,9 +80,13 @@ class Adopt(DrawnOrListed[Adopted]):
                 f"this host already has the root provider {other['name']} ({other['uuid']})",
                 f"if that provider is not needed, delete it, then adopt {listed['name']}",
             )
-        if before != listed["uuid"]:
+        refuse_taken(session, listed["uuid"])
+        copied = bool(session.copied(listed["uuid"]))
+        if copied or before != listed["uuid"]:
             replace_compute_id(session.settings.state_path, listed["uuid"])
-        return Adopted(listed["name"], listed["uuid"], before)
+        if copied and session.settings.rules.attached:
+            session.saved_root(listed["uuid"], writing=True).forget()
+        return Adopted(listed["name"], listed["uuid"], before, copied=copied)
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
         name = screen.paint(plain(answer.name), "bold")
@@ -90,6 +98,9 @@ class Adopt(DrawnOrListed[Adopted]):
                 "start compute-agent: drivers may change it, and it is removed if no driver "
                 "reports it"
             )
+        elif answer.copied:
+            yield f"{name} ({answer.uuid}) now belongs to this machine"
+            yield "restart compute-agent to report to that provider"
         elif answer.before == answer.uuid:
             yield f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
         else:

@@ -83,6 +83,8 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
                 self.print_on_stderr(f"{planned.node}: {text}")
             if planned.reshape_pending:
                 self.print_on_stderr(f"{planned.node}: {PENDING}")
+            for text in planned.waiting:
+                self.print_on_stderr(f"{planned.node}: waits for consumers: {text}")
             for note in planned.notes:
                 self.print_on_stderr(note)
         if any(planned.problems for planned in answer):
@@ -104,7 +106,8 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
             yield ""
         name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
         if not planned.calls:
-            but = ", but there are errors" if planned.problems else ""
+            waits = ", while consumers use what is to be removed" if planned.waiting else ""
+            but = ", but there are errors" if planned.problems else waits
             yield folded(f"{name}: nothing would change{but}", screen.width)
             continue
         what = ""

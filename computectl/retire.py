@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from agent.ownership.ledger import NONE
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
 from agent.period.rules import Rules
@@ -22,9 +23,12 @@ from agent.period.traits import (
     tag_of,
     tags_of_others,
 )
+from agent.registry.errors import RegistryError
 from agent.reporting.reports import Condition
+from computectl.reading.services import refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
+from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.client import Client
 from reportclient.errors import Shared
@@ -53,6 +57,8 @@ class Leaver:
     provider: Provider
     fate: str = "goes"
     users: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Traits, aggregates and classes that others have put on it; they go with it."""
 
     def blocks(self) -> Iterator[Condition]:
         """Yield why the provider can't be removed."""
@@ -131,6 +137,7 @@ class Retire(DrawnOrListed[Retired]):
         session = self.session()
         session.roots_or_none_left()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
+            _refuse_rivals(session)
             api = session.placement(writing=True)
             if options.hand_back:
                 return _handed_back(session, api)
@@ -169,7 +176,9 @@ class Retire(DrawnOrListed[Retired]):
         for leaver in answer.leavers:
             provider = leaver.provider
             word = words["removed" if provider.uuid in answer.gone else leaver.fate]
-            yield f"  {word} {screen.paint(plain(provider.name), 'bold')} ({provider.uuid})"
+            more = f", with {first_few(leaver.others)} of others" if leaver.others else ""
+            name = screen.paint(plain(provider.name), "bold")
+            yield f"  {word} {name} ({provider.uuid}){plain(more)}"
         if answer.gone and not answer.failed:
             verb = "is" if len(answer.gone) == 1 else "are"
             yield f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement"
@@ -184,6 +193,7 @@ class Retire(DrawnOrListed[Retired]):
             "root": lambda row: row.root,
             "fate": lambda row: "removed" if row.provider.uuid in answer.gone else row.fate,
             "users": lambda row: list(row.users),
+            "others": lambda row: list(row.others),
         }
         return columns, answer.leavers
 
@@ -196,13 +206,25 @@ class Retire(DrawnOrListed[Retired]):
             yield Condition("nothing was removed", next_step=step)
 
 
+def _refuse_rivals(session: Session) -> None:
+    """:raises CommandError: another host has a root of this one, or may have it."""
+    roots = session.roots()
+    try:
+        refuse_taken(session, *roots)
+        answered = session.settings.registry.access != "direct"
+    except RegistryError:
+        answered = False
+    for why in () if answered else filter(None, map(session.copied, roots)):
+        raise CommandError(why, "nothing was removed")
+
+
 def released(session: Session, root: str, api: API, rules: Rules) -> Tracker:
     """Return the tracker of a root (UUID) of which everything is released."""
     saved = session.saved_root(root, writing=True)
     own = Root(root, api, rules, store=saved)
     own.load_saved_view()
     tracker = Tracker(own, root, (), rules, saved=saved, ledger=saved.ledger, released=True)
-    tracker.new_state = False
+    tracker.new_state = tracker.keeps = False
     return tracker
 
 
@@ -263,7 +285,9 @@ def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
             fate = "shared"
         else:
             fate = "in use" if users else "goes"
-        yield Leaver(tracker.uuid, provider, fate, users)
+        others = tracker.ledger.others_on(provider) if is_ours else NONE
+        names = sorted(others.classes | others.traits | others.aggregates)
+        yield Leaver(tracker.uuid, provider, fate, users, tuple(names))
 
 
 # -- removing it

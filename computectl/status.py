@@ -10,6 +10,7 @@ from operator import itemgetter
 from agent.reporting import status as schema
 from agent.reporting.reports import Severity
 from agent.state import files
+from agent.switching.machine import REASON_FOUND
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
@@ -138,12 +139,7 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         f"compute-agent {plain(written.agent_version)} on {host} (pid {written.pid}): "
         f"{health}; {status.last_period}"
     )
-    yield screen.painted(("  service: ", None), *_service_words(written.service))
-    if written.service.registry and not written.service.attached:
-        why = plain(written.service.registry)
-        yield f"    the registry does not serve this host, which keeps its last status: {why}"
-    if written.service.broker:
-        yield "    RPC calls do not reach this host; heartbeats bring its service record"
+    yield from _service_lines(written, screen)
     if written.checks:
         # As /readyz does: each failed one, then the names of those that passed.
         failed = [
@@ -153,18 +149,42 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         well = [screen.paint(f"{passed}: ok", "green")] if passed else []
         yield f"  {'; '.join([*failed, *well])}"
     for node in written.nodes:
-        state = screen.paint(*_node_words(node, status))
-        changes = plain(node.changes) or "nothing to change"
-        yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
-        for condition in node.conditions:
-            yield f"    {screen.paint(plain(str(condition)), SEVERITY_STYLES[condition.severity])}"
-        if sources and not node.took:
-            yield "    sources: no driver of this node measures how long its sources take"
-        elif sources:
-            for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
-                yield f"    {name}: {seconds * 1000:.1f} ms"
-        for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
-            yield f"    {plain(step)}"
+        yield from _node_lines(node, status, screen, sources=sources)
+
+
+def _node_lines(
+    node: schema.NodeStatus, status: ObservedStatus, screen: Screen, *, sources: bool
+) -> Iterator[str]:
+    state = screen.paint(*_node_words(node, status))
+    changes = plain(node.changes) or ("nothing to change" if node.ok else "nothing was changed")
+    yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
+    shown = set[str]()
+    for condition in node.conditions:
+        step, text = condition.next_step, plain(condition.aged(status.now))
+        yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"
+        if step and step not in shown:
+            yield f"      {plain(step)}"
+        shown.add(step)
+    if sources and not node.took:
+        yield "    sources: no driver of this node measures how long its sources take"
+    elif sources:
+        for name, seconds in sorted(node.took.items(), key=lambda item: -item[1]):
+            yield f"    {name}: {seconds * 1000:.1f} ms"
+
+
+def _service_lines(written: schema.AgentStatus, screen: Screen) -> Iterator[str]:
+    """Yield whether the host takes new guests, and what keeps its status from being changed."""
+    service = written.service
+    yield screen.painted(("  service: ", None), *_service_words(service))
+    if service.disabled and service.reason == REASON_FOUND:
+        yield f"    to enable it: computectl service enable {plain(written.host)}"
+    if service.placement:
+        yield f"  Placement: {plain(service.placement)}"
+    if service.registry and not service.attached:
+        why = plain(service.registry)
+        yield f"    the registry does not serve this host, which keeps its last status: {why}"
+    if service.broker:
+        yield "    RPC calls do not reach this host; heartbeats bring its service record"
 
 
 def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:

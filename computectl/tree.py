@@ -1,17 +1,19 @@
 """``computectl tree``: draw provider trees of Placement."""
 
 import argparse
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from agent.reporting.reports import drains
 from computectl.drawing.dot import draw_dot
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError
-from computectl.shared.screen import Screen
+from computectl.shared.screen import Screen, folded
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
 from reportclient.observed_tree import ObservedTree, read_tree
@@ -141,6 +143,8 @@ class ShowTree(DrawnOrListed[Trees]):
             if seen is not answer.seen[0]:
                 yield ""
             yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
+            for condition in drains(seen.snapshot, seen.usage.draining, seen.usage.since):
+                yield folded(f"{condition.aged(time.time())}; {condition.next_step}", screen.width)
 
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}

@@ -1,14 +1,15 @@
 """DeviceDriver: a driver that lists what a node has; what it does not list is removed."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drivers.driver import ComputeDriver, DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.model import SHARES_VIA_AGGREGATE as SHARES
-from reportclient.model import Allocations, canonical_uuid
+from reportclient.model import SILICON, Allocations, Provider, canonical_uuid
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree, own_uuid
 
@@ -26,6 +27,10 @@ class Device:
     ``parent`` is the name of another device; without it the parent is the node.  The whole
     inventory of a device that is not ``healthy`` is reserved, and the operator sees ``reason``.
 
+    Devices with the same ``silicon``, such as ``card0``, are parts of one thing, and are listed by
+    one source: while guests hold a part that is not listed any more, or is listed with less, no
+    part gets more inventory.  The trait ``CUSTOM_SILICON_<silicon>`` marks them.
+
     A device with a ``uuid`` is the same one under another name or parent, with its guests, such as
     a card whose address has changed.  A ``sharing`` device is a root of its own, ``name``, for all
     hosts that list it; the node gets its ``aggregates`` too.
@@ -40,6 +45,7 @@ class Device:
     reason: str = ""
     uuid: str | None = None
     sharing: bool = False
+    silicon: str | None = None
 
     def records(self) -> dict[str, Any]:
         """Return the inventory records by resource class."""
@@ -108,7 +114,7 @@ class DeviceDriver(ComputeDriver):
             try:
                 with provider_tree.source(source):  # silent after an error
                     devices = _read(listed)
-                    _write(provider_tree, nodename, devices)
+                    problems |= _write(provider_tree, nodename, devices)
             except (DriverNotReady, OSError) as err:
                 failed.append(error_text(err))
                 problems[source] = failed[-1]
@@ -145,8 +151,8 @@ def _read(listed: object) -> list[Device]:
     return list(devices.values())
 
 
-def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> None:
-    """Make what a source has in the tree equal to its devices."""
+def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str, str]:
+    """Make what a source has in the tree equal to its devices; return what waits, by provider."""
     root, own = tree.data(node).uuid, tree.get_own_uuids()
     if any(it.name == node and (it.uuid or it.sharing) for it in devices):
         raise DriverError(f"{node} is the node: get_nodenames_by_uuid() has its UUID")
@@ -160,12 +166,61 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> None:
     shared = [uuid for it in devices if it.sharing for uuid in it.aggregates]
     # If the node is not listed, nothing on it is of this source.
     named[node] = next((it for it in devices if it.name == node), Device(node))
+    held = _held_silicon(tree, named, own) if any(it.silicon for it in devices) else {}
+    waiting: dict[str, str] = {}
     for name, device in named.items():
+        records, silicon = device.records(), _silicon(device)
+        if silicon in held:
+            records = _at_most(tree.base.get(tree.data(name).uuid), device)
+            if records != device.records():
+                waiting[name] = (
+                    f"waits for {held[silicon]}, a part of the same silicon {device.silicon} that "
+                    "is not listed any more, or with less: offered once no guest holds that"
+                )
         # An inventory of the root that the driver never had may be nova-compute's.
         if device.inventory or name != node or root in own:
-            tree.update_inventory(name, device.records())
-        tree.set_own_traits(name, [*device.traits, *([SHARES] if device.sharing else [])])
+            tree.update_inventory(name, records)
+        traits = [*device.traits, *([SHARES] if device.sharing else []), *filter(None, [silicon])]
+        tree.set_own_traits(name, traits)
         tree.set_own_aggregates(name, [*device.aggregates, *(shared if name == node else [])])
+    return waiting
+
+
+def _silicon(device: Device) -> str:
+    """Return the trait of a device's silicon; empty without one."""
+    name = re.sub("[^A-Z0-9_]", "_", str(device.silicon).upper())
+    return "" if device.silicon is None else SILICON + name
+
+
+def _held_silicon(
+    tree: ProviderTree, devices: Mapping[str, Device], own: Collection[str]
+) -> dict[str, str]:
+    """Return the traits of silicon of which Placement has more than is listed.
+
+    With each, the name of the provider that has it.
+    """
+    listed = {tree.data(name).uuid: it for name, it in devices.items()}
+    held: dict[str, str] = {}
+    for before in filter(None, map(tree.base.get, sorted(own))):
+        device = listed.get(before.uuid, Device(before.name))
+        records, traits = device.records(), {*before.traits, _silicon(device)}
+        if any(it.total > _total(records.get(name)) for name, it in before.inventory.items()):
+            held |= {trait: before.name for trait in traits if trait.startswith(SILICON)}
+    return held
+
+
+def _at_most(before: Provider | None, device: Device) -> dict[str, Any]:
+    """Return a device's records with no class, and no larger total, than Placement has."""
+    totals = {name: it.total for name, it in before.inventory.items()} if before else {}
+    records = {name: it for name, it in device.records().items() if name in totals}
+    for name, it in records.items():
+        records[name] = {**it, "total": min(_total(it), totals[name])}
+    return replace(device, inventory=records).records()
+
+
+def _total(record: object) -> int:
+    total = record.get("total") if isinstance(record, Mapping) else None
+    return total if isinstance(total, int) else 0
 
 
 def _place(

@@ -64,9 +64,10 @@ def move_allocations(
     :raises ReshapeFailed: a consumer fits on no target; the message says what to do.
     """
     for move in moves:
+        taken = _taken(move, allocations)
         rooms = _rooms(tree, move.targets, allocations)
         bound = {consumer: uuid for consumer, uuid in (preferred or {}).items() if uuid in rooms}
-        for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
+        for consumer, amounts in _in_order(taken, rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
             if not _placed_whole(parts, amounts, [*targets, *move.targets], rooms):

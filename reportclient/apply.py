@@ -1,19 +1,23 @@
 """apply: send a plan.  The only code that writes to Placement.
 
 Only acknowledged operations change the view.  If an operation fails, the later operations on its
-provider, and on providers to be created below it, are skipped; all others are still sent.
+provider, and on providers to be created below it, are skipped; all others are still sent, unless
+Placement fails at several in a row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from reportclient.calls import send
+from reportclient.calls import http_call, send
 from reportclient.errors import (
+    PASSING,
+    PLAN_ANEW,
     AlreadyThere,
     Conflict,
     Forbidden,
+    Kept,
     NotFound,
     NotSent,
     PlacementError,
@@ -22,9 +26,11 @@ from reportclient.errors import (
     TooOld,
     UnknownNames,
     Unreachable,
+    is_silence,
     without_frames,
 )
 from reportclient.http import API
+from reportclient.model import Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -40,16 +46,18 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import other_hosts
+from reportclient.reader import members_of, other_hosts, read_part
 from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
+Request: TypeAlias = tuple[str, str, dict[str, Any] | None]
+"""What :func:`reportclient.calls.http_call` returns."""
 MIN_PARALLEL = 16
 """Number of operations from which a plan is sent in parallel."""
 
 FAULTS = 3
-"""Number of operations that may meet a server fault before the rest of the plan is skipped."""
+"""Number of operations in a row that may meet an error of ``PASSING`` before the rest waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,10 @@ class Outcome:
 
     ``done`` are the acknowledged operations, ``view`` is the view after them.  ``failed`` has the
     errors, ``refused`` the operations that Placement refused or failed at; both by
-    :func:`subject_of`.  ``stopped_by`` is the error that ended the plan early, at the operation
-    ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses bulk writes,
-    so single ones were sent.
+    :func:`subject_of`.  ``unsent`` are the keys of those among them that were not sent, since
+    Placement failed at others.  ``stopped_by`` is the error that ended the plan early, at the
+    operation ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses
+    bulk writes, so single ones were sent.
     """
 
     view: View
@@ -70,6 +79,7 @@ class Outcome:
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
+    unsent: frozenset[str] = frozenset()
 
 
 def never() -> bool:
@@ -86,20 +96,23 @@ def apply(  # noqa: PLR0913  all but three are keywords
     at_once: int = 1,
     failed: Mapping[str, PlacementError] = {},
     patience: int = FAULTS,
+    tried: Callable[[Operation, Request], bool] = lambda *_: False,
 ) -> Outcome:
     """Send the plan's operations in their order; errors are in the outcome.
 
     :param stop: called before each batch; if it returns true, the rest is not sent.
     :param at_once: how many operations that do not depend on each other are sent in parallel.
     :param failed: earlier errors by :func:`subject_of`; operations that depend on them are skipped.
-    :param patience: how many operations may meet a server fault before the rest is skipped.
-        Each of them is sent a second time at once, unless this is 0.
+    :param patience: how many operations in a row may meet an error of ``PASSING`` before the rest
+        is skipped.  After a server fault each is sent a second time at once, unless this is 1.
+    :param tried: returns whether an operation, whose request is the second argument, has failed
+        before: then a conflict does not end the plan.
     """
     if not plan:
         return Outcome(view)
     width = at_once if len(plan) >= MIN_PARALLEL else 1
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(ViewEdit(view), api, pool, patience, failed=dict(failed))
+        run = _Run(ViewEdit(view), api, pool, patience, tried, failed=dict(failed))
         for batch in batches(plan, width):
             if run.stopped_by is not None or stop():
                 break
@@ -139,6 +152,7 @@ class _Run:
     api: API
     pool: ThreadPoolExecutor
     patience: int
+    tried: Callable[[Operation, Request], bool]
     done: list[Operation] = field(default_factory=list)
     failed: dict[str, PlacementError] = field(default_factory=dict)
     refused: dict[str, Operation] = field(default_factory=dict)
@@ -146,12 +160,21 @@ class _Run:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     unsure: bool = False
+    in_a_row: list[PlacementError] = field(default_factory=list)
+    """The errors of ``PASSING`` since an operation was acknowledged."""
+    unsent: set[str] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
             batch = [single for operation in batch for single in _singly(operation)]
         reduced = (self._without_failed(operation) for operation in batch)
         sendable = [operation for operation in reduced if not self._is_blocked(operation)]
+        if len(self.in_a_row) >= self.patience:
+            for single in (single for operation in sendable for single in _singly(operation)):
+                self.unsent.add(subject_of(single))
+                self._refuse(single, self.in_a_row[0])
+            return
         if len(sendable) == 1:
             self._handle_result(sendable[0], self._send(sendable[0]))
             return
@@ -161,51 +184,60 @@ class _Run:
     def _send(self, operation: Operation) -> Result:
         result = self._send_once(operation)
         # A 500 is often a race inside Placement: worth one more try.
-        again = isinstance(result, ServerFault) and self.patience > 0
+        again = isinstance(result, ServerFault) and self.patience > 1
         return self._send_once(operation) if again else result
 
     def _send_once(self, operation: Operation) -> Result:
         try:
             if isinstance(operation, DeleteProvider):
-                self._refuse_if_shared(operation.uuid)
+                provider = self.edit.tree.provider(operation.uuid)
+                refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
+            if isinstance(operation, SetAggregates):
+                self._refuse_if_changed(operation.uuid)
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return without_frames(err)
 
-    def _refuse_if_shared(self, uuid: str) -> None:
-        """Raise ``Shared`` if the provider is a sharing provider that other hosts use."""
+    def _refuse_if_changed(self, uuid: str) -> None:
+        """Raise ``Conflict`` if another client has set aggregates of the provider.
+
+        Below microversion 1.19 that moves no generation, so only reading them shows it.
+        """
         provider = self.edit.tree.provider(uuid)
-        if provider is None or not provider.shares:
+        if provider is None or uuid in self.created:
             return
-        if others := other_hosts(provider.aggregates, self.edit.generations, self.api):
-            text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
-            raise Shared(text)
+        if read_part(uuid, "aggregates", self.api)[0] != provider.aggregates:
+            self.edit.generations.pop(uuid, None)  # has it read again
+            raise Conflict(f"the aggregates of provider {provider.name} ({uuid}) were changed")
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
-        match result:
-            case dict():
-                self.edit.ack(operation, result)  # the only line that changes the view
-                self.done.append(operation)
-            case PlacementError() if isinstance(operation, SetInventories) and not isinstance(
-                result, (Conflict, Unreachable)
-            ):
-                self._send_singly(operation, result)
-            case ServerFault():
-                self.unsure = True
-                faults = sum(isinstance(self.failed[key], ServerFault) for key in self.refused)
-                if faults >= self.patience:
-                    self.stopped_by, self.stopped_at = result, operation
-                self._refuse(operation, result)
-            case AlreadyThere() | Conflict() | NotFound() | Unreachable():
-                harmless = isinstance(operation, EnsureTrait | EnsureClass)
-                if not (isinstance(result, Unreachable) and (result.unsent or harmless)):
-                    self.unsure = True
-                self.stopped_by, self.stopped_at = result, operation
-            case UnknownNames(names=names):
-                self.edit.refused(operation, names)
-                self.stopped_by, self.stopped_at = result, operation
-            case _:
-                self._refuse(operation, result)
+        if isinstance(result, dict):
+            self.edit.ack(operation, result)  # the only line that changes the view
+            self.done.append(operation)
+            self.in_a_row.clear()
+            if isinstance(operation, CreateProvider):
+                self.created.add(operation.uuid)
+            return
+        if isinstance(result, UnknownNames):
+            self.edit.refused(operation, result.names)
+        elif isinstance(result, (*PASSING, Unreachable)):
+            harmless = isinstance(operation, EnsureTrait | EnsureClass)
+            self.unsure |= not (is_silence(result) and (result.unsent or harmless))
+        races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
+        if is_silence(result) or (isinstance(result, races) and self._ends_plan(operation, result)):
+            self.stopped_by, self.stopped_at = result, operation
+        elif isinstance(operation, SetInventories):
+            self._send_singly(operation, result)
+        else:
+            if isinstance(result, PASSING):
+                self.in_a_row.append(result)
+            self._refuse(operation, result)
+
+    def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
+        """Return whether a new plan may help: the error is a race, or says what was not known."""
+        tells = isinstance(err, AlreadyThere | UnknownNames)
+        request = http_call(operation, self.edit.generations)
+        return not self.in_a_row and (tells or not self.tried(operation, request))
 
     def _refuse(self, operation: Operation, err: PlacementError) -> None:
         self.failed[subject_of(operation)] = err
@@ -227,6 +259,7 @@ class _Run:
             self.stopped_by,
             self.stopped_at,
             self.bulk_refused,
+            frozenset(self.unsent),
         )
 
     def _without_failed(self, operation: Operation) -> Operation:
@@ -237,7 +270,7 @@ class _Run:
 
     def _is_blocked(self, operation: Operation) -> bool:
         """Return whether an earlier failure prevents this operation; then record it as failed."""
-        subject, needs = subject_of(operation), _needed(operation)
+        subject, needs = subject_of(operation), needs_of(operation)
         if isinstance(operation, DeleteProvider):  # what is below it has to be gone
             needs = self.edit.children(operation.uuid)
         for needed in needs:
@@ -264,19 +297,43 @@ class _Run:
                 self.refused[subject] = operation
 
 
+def refuse_if_shared(
+    provider: Provider | None, tree: Container[str], api: API, kept: str = ""
+) -> None:
+    """Do nothing unless a sharing provider is in use, or has to stay: ``kept`` says why.
+
+    What is below it is looked for: the view of another tree lacks that.
+
+    :raises Shared: hosts other than those in ``tree`` (UUIDs) use it.
+    :raises Kept: it has to stay.
+    """
+    if provider is None or not provider.shares:
+        return
+    if others := other_hosts(provider.aggregates, tree, api):
+        text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
+        raise Shared(text)
+    if not kept:
+        uuid = provider.uuid
+        below = [each["name"] for each in members_of(uuid, api) if each["uuid"] != uuid]
+        kept = f"draining, and kept: {first_few(below)} is below it" if below else ""
+    if kept:
+        raise Kept(kept)
+
+
 def _singly(operation: Operation) -> list[Operation]:
     if not isinstance(operation, SetInventories):
         return [operation]
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
-_TRAIT, _CLASS = "trait ", "resource class "
+_TRAIT, _CLASS, DRAIN = "trait ", "resource class ", "drain "
 
 
 def subject_of(operation: Operation) -> str:
     """Return the key of an operation in outcomes and refusals.
 
-    It is the provider's UUID, ``trait NAME``, ``resource class NAME``, ``reshape``, or ``bulk``.
+    It is the provider's UUID, ``trait NAME``, ``resource class NAME``, ``reshape``, ``bulk``, or
+    ``drain UUID``.
     """
     match operation:
         case EnsureTrait(name):
@@ -287,11 +344,13 @@ def subject_of(operation: Operation) -> str:
             return "reshape"
         case SetInventories():
             return "bulk"
+        case SetInventory(uuid, drains=drains) if drains:
+            return DRAIN + uuid
         case _:
             return operation.uuid
 
 
-def _needed(operation: Operation) -> Iterable[str]:
+def needs_of(operation: Operation) -> Iterable[str]:
     """Return the keys (:func:`subject_of`) of what the operation requires to exist."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):

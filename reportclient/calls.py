@@ -22,7 +22,6 @@ from reportclient.plan import (
 )
 from reportclient.reader import Listed, members_of
 from reportclient.reshape import generations_after, reshape_payload
-from reportclient.view import View
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
@@ -50,9 +49,9 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
 def _form_of_answer(operation: Operation) -> forms.Check[Any]:
     match operation:
         case CreateProvider() | UpdateProvider():
-            return forms.PROVIDER
+            return forms.provider
         case SetTraits() | SetAggregates() | SetInventory():
-            return forms.record(resource_provider_generation=forms.number)
+            return forms.record(resource_provider_generation=forms.count)
         case _:
             return forms.empty
 
@@ -135,12 +134,8 @@ class Counting:
         """Number of tries: more than one after conflicts with other clients."""
         self.done: list[Operation] = []
         """The acknowledged operations."""
-        self.unwritten = False
-        """Whether Placement did not answer a write."""
-        self.faulted = False
-        """Whether a write met a server fault."""
-        self.stopped: tuple[Operation, View] | None = None
-        """The operation at which the previous try stopped, and the view at that time."""
+        self.stopped: tuple[Any, ...] | None = None
+        """The request at which the previous try stopped, as :func:`http_call` returns it."""
         self.met: tuple[Any, ...] | None = None
         """The error that ended the previous try; the view and the number of writes at that time."""
 

@@ -19,8 +19,8 @@ class SourceClaims:
     over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
     added now; its earlier claims of traits and aggregates stay, except on the providers in
     ``all_traits`` and ``all_aggregates``, on which those added now are complete.
-    ``absent_traits``, ``absent_aggregates``: those that it removed by name.  ``emptied``: how many
-    providers it had, if it lists none any more.
+    ``absent_traits``, ``absent_aggregates``: those that it removed by name.  ``missing``: providers
+    that it removed since it does not find them now.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class SourceClaims:
     adopted: dict[str, None] = field(default_factory=dict)
     absent_traits: dict[str, Names] = field(default_factory=dict)
     absent_aggregates: dict[str, Names] = field(default_factory=dict)
-    emptied: int = 0
+    missing: dict[str, None] = field(default_factory=dict)
     silent: bool = False
     """Whether the source could not answer, so that its earlier claims stay."""
 
@@ -40,7 +40,6 @@ class SourceClaims:
         """Return an independent copy."""
         return SourceClaims(
             **{kind: dict(claimed) for kind, claimed in self._kinds()},
-            emptied=self.emptied,
             silent=self.silent,
         )
 
@@ -54,7 +53,7 @@ class SourceClaims:
         return dict.fromkeys(uuid for now, then in pairs for uuid in _differing(now, then))
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
-        return ((each.name, getattr(self, each.name)) for each in fields(self)[:-2])
+        return ((each.name, getattr(self, each.name)) for each in fields(self)[:-1])
 
 
 def any_sets(claims: Mapping[str, SourceClaims], uuid: str, resource_class: str) -> bool:

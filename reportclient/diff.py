@@ -3,11 +3,10 @@
 The order of operations, and why:
 
 1. custom traits and classes, since traits and inventories refer to them;
-2. deletes that free a name which another provider takes;
-3. creates, renames and moves, parents first (see ``Placing``);
-4. a reshape, once all its providers exist;
-5. deletes, children first;
-6. traits, aggregates, and inventory last, so that a scheduler can choose a new
+2. creates, renames and moves, parents first (see ``Placing``);
+3. a reshape, once all its providers exist;
+4. deletes, children first;
+5. traits, aggregates, and inventory last, so that a scheduler can choose a new
    provider only once its traits are set.
 
 A change that Placement would refuse in any case (an invalid name, a total of 0) is
@@ -37,6 +36,9 @@ from reportclient.plan import (
 )
 from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
+
+KEPT_NAME = 150
+"""Characters of a removed provider's name in its new name; Placement allows 200."""
 
 
 def diff(  # noqa: PLR0913  the result depends on each of them
@@ -79,16 +81,14 @@ class _Differ:
         gone = set(changed).difference(staying)
         if not changed and not self.allocations:
             return Plan((), tuple(self.problems))
-        early = self._freeing_names(gone, staying)
         wanted = {provider.uuid: provider for provider in self.new.parents_first(staying)}
         traits = list(self._traits(staying))
         inventories = list(self._inventories(staying))
         operations: tuple[Operation, ...] = (
             *self._names(traits, inventories),
-            *self._deletes(early),
-            *Placing(self.old, wanted, gone - early).operations(),
+            *Placing(self.old, wanted, gone).operations(),
             *self._reshape(inventories, gone),
-            *self._deletes(gone - early),
+            *self._deletes(gone),
             *traits,
             *self._aggregates(staying),
             *(() if self.allocations is not None else inventories),
@@ -112,15 +112,6 @@ class _Differ:
         self.problems.append(Problem(provider.uuid, provider.name, text))
 
     # -- providers
-
-    def _freeing_names(self, gone: set[str], staying: Iterable[str]) -> set[str]:
-        """Return the removed providers to delete first, since another provider takes a name."""
-        if self.allocations is not None:
-            return set()  # the reshape, which comes later, moves their allocations
-        wanted = {self.new.providers[uuid].name.casefold() for uuid in staying}
-        freeing = [uuid for uuid in gone if self.old.providers[uuid].name.casefold() in wanted]
-        trees = ({provider.uuid for provider in self.old.walk(uuid)} for uuid in freeing)
-        return set[str]().union(*(tree for tree in trees if tree <= gone))
 
     def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
         for provider in reversed(list(self.old.parents_first(gone))):
@@ -230,8 +221,9 @@ class Placing:
 
     Parents come before children.  A provider that holds a name which another one needs is
     renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
-    holder is temporarily renamed to its own UUID.  Names that differ only in the case of letters
-    count as the same: in a MariaDB they are.
+    holder is temporarily renamed to its own UUID.  One that is to be deleted is renamed too, since
+    it may be in use.  Names that differ only in the case of letters count as the same: in a MariaDB
+    they are.
 
     ``wanted`` has the changed providers by UUID, parents first.  ``gone`` are the UUIDs of
     providers that are deleted afterwards.
@@ -264,7 +256,8 @@ class Placing:
             is_renamed_only = after is not None and after.parent_uuid == holder.parent_uuid
             if holder.uuid in chain or not is_renamed_only:
                 self.freed.add(holder.uuid)
-                yield UpdateProvider(holder.uuid, holder.uuid, holder.parent_uuid)
+                name = holder.uuid if after else f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
+                yield UpdateProvider(holder.uuid, name, holder.parent_uuid, old_name=holder.name)
                 break
             chain[last := holder.uuid] = None
         for member in reversed(chain):
@@ -278,7 +271,8 @@ class Placing:
             yield CreateProvider(*place)
         elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
             self.freed.add(uuid)
-            yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+            moved = before.parent_uuid != provider.parent_uuid
+            yield UpdateProvider(*place, moved, before.name)
 
     def _holder(self, uuid: str) -> Provider | None:
         """Return the changing or removed provider that still holds the wanted name, or ``None``."""

@@ -4,7 +4,7 @@ Every error has the ``request_id`` of Placement's answer, if there is one, to fi
 Placement's log.
 """
 
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
@@ -90,9 +90,16 @@ class NotFound(PlacementError):
 class InUse(PlacementError):
     """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
 
+    classes: frozenset[str] = frozenset()
+    """Classes of which consumers hold more than an inventory leaves, so that it was not sent."""
+
 
 class Shared(InUse):
     """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""
+
+
+class Kept(InUse):
+    """Not sent: the provider has something of another client.  Next: that client removes it."""
 
 
 class NameTaken(PlacementError):
@@ -134,3 +141,19 @@ class TooOld(PlacementError):
 
 class TooNew(PlacementError):
     """This Placement supports no microversion of this client.  Next: upgrade the client."""
+
+
+PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
+"""Errors after which the tree is read and planned again, in the same attempt."""
+PASSING = (*PLAN_ANEW, ServerFault)
+"""Errors that usually pass by themselves: an operation that met one is sent again soon."""
+
+
+def is_passing(err: object) -> bool:
+    """Return whether ``err`` is one of ``PASSING``."""
+    return isinstance(err, PASSING)
+
+
+def is_silence(err: object) -> TypeGuard[Unreachable]:
+    """Return whether ``err`` says that Placement did not answer."""
+    return isinstance(err, Unreachable) and not isinstance(err, ServerFault)

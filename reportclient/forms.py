@@ -46,9 +46,21 @@ def text(value: Any) -> str:
     raise ValueError(f" is {shortened(value)}, not a text")
 
 
-def optional_text(value: Any) -> str | None:
-    """Check a text or ``None``."""
-    return None if value is None else text(value)
+def optional(check: Check[T]) -> Check[T | None]:
+    """Return the check of a value that may be ``None``."""
+    return lambda value: None if value is None else check(value)
+
+
+def matching(pattern: str, what: str) -> Check[str]:
+    """Return the check of a text that a regular expression describes; ``what`` names it."""
+    compiled = re.compile(pattern)
+
+    def check_text(value: Any) -> str:
+        if compiled.fullmatch(text(value)):
+            return str(value)
+        raise ValueError(f" is {shortened(value)}, not {what}")
+
+    return check_text
 
 
 def number(value: Any) -> int:
@@ -56,6 +68,13 @@ def number(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(f" is {shortened(value)}, not a whole number")
+
+
+def count(value: Any) -> int:
+    """Check a whole number from 0 on."""
+    if number(value) >= 0:
+        return int(value)
+    raise ValueError(f" is {value}, below 0")
 
 
 def inventory(value: Any) -> Inventory:
@@ -124,26 +143,37 @@ def empty(value: Any) -> Mapping[str, Any]:
     raise ValueError(f" is {shortened(value)}, not empty")
 
 
-TEXTS, AMOUNTS = items(text), mapping(number)
-PROVIDER = record(
-    uuid=text,
+def provider(value: Any) -> Mapping[str, Any]:
+    """Check an item of ``GET /resource_providers``, and the answer to a write of a provider."""
+    fields = _PROVIDER(value)
+    root, parent = fields["root_provider_uuid"], fields["parent_provider_uuid"]
+    if root is None or (root == fields["uuid"]) == (parent is None):
+        return fields
+    raise ValueError(f": its root is {root}, its parent {parent}")
+
+
+OPTIONAL_TEXT = optional(text)
+UUID = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
+NAME = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
+TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(count)
+_PROVIDER = record(
+    uuid=UUID,
     name=text,
-    generation=number,
-    parent_provider_uuid=optional_text,
-    root_provider_uuid=optional_text,
+    generation=count,
+    parent_provider_uuid=optional(UUID),
+    root_provider_uuid=optional(UUID),
 )
-"""An item of ``GET /resource_providers``, and the answer to a write of a provider."""
 PARTS: Mapping[str, Check[Any]] = {
-    "resource_providers": items(PROVIDER),
-    "resource_classes": items(record(name=text)),
+    "resource_providers": items(provider),
+    "resource_classes": items(record(name=NAME)),
     "inventories": mapping(inventory),
-    "traits": TEXTS,
-    "aggregates": TEXTS,
+    "traits": NAMES,
+    "aggregates": UUIDS,
     "usages": AMOUNTS,
     "allocations": mapping(record(resources=AMOUNTS)),
 }
 """Checks of the parts of answers, by the key of each."""
-_OWNED = record(project_id=text, user_id=text, consumer_generation=number)
+_OWNED = record(project_id=text, user_id=text, consumer_generation=count)
 
 
 def consumer_allocations(value: Any) -> dict[str, Any]:

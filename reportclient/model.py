@@ -18,6 +18,8 @@ MAX_RATIO = 3.40282e38
 """The largest allocation ratio that Placement takes."""
 
 SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
+SILICON = "CUSTOM_SILICON_"
+"""Prefix of the trait of all providers that are parts of one thing, such as a divided GPU."""
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 _DEFAULTS = (None, 0, 1, MAX_INT, 1, 1.0)

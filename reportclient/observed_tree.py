@@ -1,7 +1,7 @@
 """Read a provider tree with its usage, to show it: GETs only, several at a time."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,13 +37,17 @@ class Usage:
     """The usage of a snapshot's providers, by UUID.
 
     ``usages``: allocated amounts by resource class, ``None`` if they were not read;
-    ``consumers``: the number of consumers; ``marked``: the UUID of the provider to highlight.
+    ``consumers``: the number of consumers; ``marked``: the UUID of the provider to highlight;
+    ``draining``: the consumers of classes that are fully reserved; ``since``: when this host's
+    agent reserved them, in seconds since the epoch.
     """
 
     usages: Usages | None = None
     consumers: Mapping[str, int] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
     marked: str | None = None
+    draining: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    since: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,14 @@ def read_tree(
     usages: dict[str, Mapping[str, int]] = {uuid: each.used for uuid, each in summaries.items()}
     stocked = (provider for provider in view.snapshot.walk() if provider.inventory)
     used = [each for each in stocked if any(usages.get(each.uuid, UNKNOWN).values())]
-    consumers: dict[str, int] = {}
+    consumers, draining = dict[str, int](), dict[str, list[str]]()
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         counted = pool.map(lambda provider: _usage_of(provider, view, api), used)
-        for provider, (amounts, count) in zip(used, counted, strict=True):
+        for provider, (amounts, count, users) in zip(used, counted, strict=True):
             usages[provider.uuid], consumers[provider.uuid] = amounts, count
-    return ObservedTree(view.snapshot, root, Usage(usages, consumers, view.generations, marked))
+            draining |= {provider.uuid: users} if users else {}
+    known = Usage(usages, consumers, view.generations, marked, draining, view.drained_since)
+    return ObservedTree(view.snapshot, root, known)
 
 
 def sharing_providers(snapshot: Snapshot, root: str) -> SharingProviders:
@@ -105,8 +111,8 @@ def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
     return sorted(children, key=lambda provider: provider.name)
 
 
-def _usage_of(provider: Provider, view: View, api: API) -> tuple[dict[str, int], int]:
-    """Return the amounts by class, and the number of consumers.
+def _usage_of(provider: Provider, view: View, api: API) -> tuple[dict[str, int], int, list[str]]:
+    """Return the amounts by class, the number of consumers, and those of fully reserved classes.
 
     The allocations of a host's provider are few, and contain both.  Those of a sharing provider
     are many: only its amounts are read, and its consumers count as 0.
@@ -114,10 +120,12 @@ def _usage_of(provider: Provider, view: View, api: API) -> tuple[dict[str, int],
     path = f"/resource_providers/{provider.uuid}"
     if provider.uuid in view.sharing:
         usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
-        return usages, 0
+        return usages, 0, []
     allocations = part_of(f"{path}/allocations", "allocations", api)
     amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
-    return amounts, len(allocations)
+    full = {name for name, it in provider.inventory.items() if it.reserved == it.total}
+    users = sorted(user for user, held in allocations.items() if full & held["resources"].keys())
+    return amounts, len(allocations), users
 
 
 def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -124,8 +124,14 @@ class OneProvider:
             if self._generations.get(self.uuid) != generation:
                 self._parts = {}  # another client has written
             self._generations = {self.uuid: generation}
-            self._parts[part] = value
+            self._note(part, value)
+            return value
         return self._parts[part]
+
+    def _note(self, part: str, value: Any) -> None:
+        self._parts[part] = value
+        if part == "aggregates":  # below microversion 1.19 their writes move no generation
+            del self._parts[part]
 
     def _change(self, part: str, change: Callable[[Any], Any]) -> None:
         self._retrying(self._change_once, part, change)
@@ -148,4 +154,4 @@ class OneProvider:
             self._parts = {}
             raise
         self._generations = {self.uuid: reply["resource_provider_generation"]}
-        self._parts[part] = after
+        self._note(part, after)

@@ -45,6 +45,7 @@ class UpdateProvider:
     name: str
     parent_uuid: str | None
     moved: bool = False
+    old_name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,13 @@ class SetInventories:
 
 @dataclass(frozen=True, slots=True)
 class DeleteProvider:
-    """Delete a provider that has no children and no allocations."""
+    """Delete a provider that has no children and no allocations.
+
+    ``kept``: why it is not deleted, but only drained; nothing is sent.
+    """
 
     uuid: str
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +114,14 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 class Problem:
     """A change that is not sent, since it is invalid or another service owns the provider.
 
-    ``uuid`` and ``provider`` are the provider's UUID and name.
+    ``uuid`` and ``provider`` are the provider's UUID and name.  ``kept``: the provider was to be
+    deleted, and only stays for the sake of another service.
     """
 
     uuid: str
     provider: str
     text: str
+    kept: bool = False
 
     def __str__(self) -> str:
         return f"provider {self.provider} ({self.uuid}): {self.text}"
@@ -238,7 +245,7 @@ def _records(
     desired: Mapping[str, Inventory], old: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
     left = {name: record for name, record in now.items() if name in desired or name not in old}
-    return {**left, **{n: r for n, r in desired.items() if r != old.get(n) or n not in left}}
+    return {**left, **{name: record for name, record in desired.items() if record != old.get(name)}}
 
 
 def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Problem]:

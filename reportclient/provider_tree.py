@@ -264,9 +264,9 @@ class ProviderTree:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.
 
         Missing ones are created, and moved if they are below another parent.  Those that it
-        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed; if none is
-        listed any more, the agent waits for a second period in which none is.  Providers of others
-        stay.  With ``sharing`` its sharing providers, which have no parent, are listed as well.
+        reported earlier (:meth:`get_own_uuids`) and that are not listed are removed as ``missing``
+        (:meth:`remove`).  Providers of others stay.  With ``sharing`` its sharing providers, which
+        have no parent, are listed as well.
 
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
@@ -283,8 +283,7 @@ class ProviderTree:
         known = (self._find(uuid) for uuid in left if uuid in own)
         gone = [it.uuid for it in known if it.parent_uuid is not None or (sharing and it.shares)]
         for uuid in gone:
-            self.remove(uuid)
-        self._own.emptied = 0 if listed else len(gone)
+            self.remove(uuid, missing=True)
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
@@ -396,11 +395,19 @@ class ProviderTree:
             self._changed[provider.uuid] = replace(provider, parent_uuid=parent_uuid)
         self._own.placed[provider.uuid] = None
 
-    def remove(self, name_or_uuid: str) -> None:
-        """Remove a provider and all below it."""
+    def remove(self, name_or_uuid: str, *, missing: bool = False) -> None:
+        """Remove a provider and all below it.
+
+        With ``missing`` they are only not found now, such as devices right after a boot: the agent
+        removes their inventory, and deletes them if they are missing in the next period too.  A
+        provider with a trait, an aggregate, an inventory or a child of others stays, without
+        inventory of this driver.
+        """
         top = self._find_to_edit(name_or_uuid)
         for uuid in list(self._walk(top.uuid)):
             self.removed_below.add(uuid)
+            if missing:
+                self._own.missing[uuid] = None
             provider = self.provider(uuid)
             assert provider is not None
             self._changed[uuid], self._removed[uuid] = None, provider

@@ -25,6 +25,7 @@ Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
 Traits = Mapping[str, frozenset[str]]
 """Traits by the UUIDs of providers."""
+_LISTED = partial(forms.field, key="resource_providers", check=forms.PARTS["resource_providers"])
 T = TypeVar("T")
 R = TypeVar("R")
 URL_BYTES = 4000
@@ -67,12 +68,15 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     :param traits_of: returns traits that it reads, by UUID, of providers that were listed before.
     :raises reportclient.errors.PlacementError: reading failed; no new view is returned.
     """
-    listed = _listing(f"in_tree={root}", api)
+    path = f"/resource_providers?in_tree={root}"
+    reply = api.request("GET", path)
+    listed = forms.checked(f"GET {path}", _LISTED, reply)
+    modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
-    if everything or _was_restored(view, listed, root):
-        view = View(drained=view.drained)
+    if everything or _was_restored(view, listed, root, modified):
+        view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
     members = read_all(listed, lone=False)
@@ -86,7 +90,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
                 members += read_all(subtree[:1], lone=True)
                 members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
-    return _view_of(view, root, members, sharing)
+    return replace(_view_of(view, root, members, sharing), modified=modified)
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -114,14 +118,25 @@ def allocations_of(uuid: str, api: API) -> dict[str, Any]:
     return forms.checked(f"GET {path}", forms.consumer_allocations, api.request("GET", path))
 
 
+def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
+    """Return the amounts by class that each consumer (UUID) holds on a provider (UUID); 1 GET.
+
+    A provider that is gone has no consumers.
+    """
+    try:
+        held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
+    except NotFound:
+        return {}
+    return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
+
+
 def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
     """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
 
     ``besides`` are resource classes whose allocations don't count.
     """
-    held = part_of(f"/resource_providers/{uuid}/allocations", "allocations", api)
-    others = set(besides)
-    return sorted(user for user in held if not others or held[user]["resources"].keys() - others)
+    held, others = allocations_on(uuid, api), set(besides)
+    return [user for user in held if not others or held[user].keys() - others]
 
 
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
@@ -194,7 +209,7 @@ def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
 
     def parse(reply: Any) -> tuple[Any, int]:
         value = forms.field(reply, part, forms.PARTS[part])
-        generation = forms.field(reply, "resource_provider_generation", forms.number)
+        generation = forms.field(reply, "resource_provider_generation", forms.count)
         return value if part == "inventories" else frozenset(value), generation
 
     path = f"/resource_providers/{uuid}/{part}"
@@ -211,17 +226,21 @@ def _check_is_root(listed: Iterable[Listed], root: str) -> None:
             )
 
 
-def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
+def _was_restored(view: View, listed: Collection[Listed], root: str, modified: str) -> bool:
     """Return whether Placement's database was restored or replaced: then read everything again.
 
     Generations only grow, and a known root does not vanish by itself.  After a restore, a provider
     can have the known generation with different data, so all are read again.  If only one child's
     generation decreased, another client deleted and created that child; only it is read again.
+    Guests may have started until no generation shows it: then the time of the tree's newest write,
+    ``modified``, is another one, which neither a renamed nor a removed provider explains.
     """
     generations = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
     restored = len(older) > 1 or root in older
     lost = root in view.snapshot and root not in generations
+    other_time = bool(modified) and view.modified not in ("", modified)
+    rewritten = other_time and _seems_same(view, listed, root)
     if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "
@@ -231,7 +250,16 @@ def _was_restored(view: View, listed: Iterable[Listed], root: str) -> bool:
     elif lost:
         # Nova deletes it with its compute service; a later step reports an error.
         LOG.info("Root provider %s was deleted in Placement: reading everything again", root)
-    return restored or lost
+    elif rewritten:
+        LOG.warning("Placement was restored, to generations as before: reading everything again")
+    return restored or lost or rewritten
+
+
+def _seems_same(view: View, listed: Iterable[Listed], root: str) -> bool:
+    """Return whether the tree has the providers, names and generations of the view."""
+    known = view.snapshot.walk(root) if root in view.snapshot else ()
+    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
+    return before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
 
 
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
@@ -274,12 +302,19 @@ def _map(function: Callable[[T], R], values: Collection[T], at_once: int) -> lis
         return list(pool.map(function, values))
 
 
+def has_generation(view: View, item: Listed) -> bool:
+    """Return whether the view has this provider with its present generation: nothing has changed.
+
+    Names and aggregates may have, since some of their writes move no generation.
+    """
+    uuid: str = item["uuid"]
+    return uuid in view.snapshot and view.generations.get(uuid) == item["generation"]
+
+
 def _unchanged(view: View, item: Listed) -> _Read | None:
-    before = view.snapshot.get(item["uuid"])
-    generation: int = item["generation"]
-    if before is None or view.generations.get(item["uuid"]) != generation:
+    if not has_generation(view, item):
         return None
-    return _Read(before, generation)
+    return _Read(view.snapshot.providers[item["uuid"]], item["generation"])
 
 
 def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
@@ -301,6 +336,7 @@ def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
 def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) -> View:
     reads = [*members, *sharing]
     providers = {read.provider.uuid: read.provider for read in reads}
+    drained = still_drained(view.drained, providers.get)
     same = providers == view.snapshot.providers
     snapshot = view.snapshot
     if not same:  # parents in a circle are no forest
@@ -311,7 +347,8 @@ def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) 
         generations={read.provider.uuid: read.generation for read in reads},
         names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
-        drained=still_drained(view.drained, providers.get),
+        drained=drained,
+        drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
         certain=True,
     )
 

@@ -1,32 +1,40 @@
-"""Operations that Placement refused, so that they are not sent again in each period.
+"""Operations that failed, so that they are not sent again in each period.
 
-A refused operation is sent again at the next verification, or as soon as the desired state
-changes.  Inventory that can't be removed because consumers use it is drained meanwhile: all of
-it is reserved, so that nothing new is allocated from it.  Providers above it that are to be
-removed are drained as well.  Classes that other clients own are left unchanged.
+Each waits by itself (:func:`reportclient.schedule.seconds_to_next_try`), or until the desired
+state changes, and is then sent after all others.  Inventory that can't be removed because consumers
+use it is drained meanwhile: all of it is reserved, so that nothing new is allocated from it.
+Providers above it that are to be removed are drained as well.  Classes that other clients own are
+left unchanged.
+
+Placement accepts an inventory that is smaller than its usage.  If another class grows with it, it
+is not sent, and drained as if Placement had refused it (:meth:`Refusals.without_exceeded`).
 
 :func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from typing import NamedTuple
 
-from reportclient.apply import Outcome, subject_of
+from reportclient.apply import DRAIN, Outcome, needs_of, subject_of
 from reportclient.errors import (
+    PASSING,
     AlreadyThere,
-    Conflict,
     Forbidden,
     InUse,
+    Kept,
     NameTaken,
-    NotFound,
     PlacementError,
-    ServerFault,
     Shared,
-    UnknownNames,
+    Unreachable,
+    is_silence,
 )
 from reportclient.http import API
-from reportclient.model import Inventory, Provider
+from reportclient.model import SILICON, Inventory, Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -42,17 +50,19 @@ from reportclient.plan import (
 )
 from reportclient.reader import (
     Listed,
-    consumers_of,
+    allocations_on,
     other_hosts,
     provider_by_name,
     provider_by_uuid,
 )
-from reportclient.schedule import Times
+from reportclient.schedule import Times, seconds_to_next_try
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 ForeignClasses = Callable[[Provider], Collection[str]]
 """A function that returns the classes of a provider that another client owns."""
+Users = Mapping[str, Sequence[str]]
+"""Consumers (UUIDs) by class."""
 
 
 def nothing_foreign(_: Provider) -> Collection[str]:
@@ -60,113 +70,205 @@ def nothing_foreign(_: Provider) -> Collection[str]:
     return ()
 
 
-FAULTY = (AlreadyThere, Conflict, NotFound, ServerFault, UnknownNames)
-"""Errors that usually pass by themselves: operations that met one are sent again soon."""
 _REMOVALS = (DeleteProvider, SetInventory)
+_NAME, _BELOW = "name ", "below "
+"""Prefixes of what operations need: a free name, and nothing below a provider."""
 RESHAPE = "reshape"
 """The key of a refused reshape: remembered even if the next plan does not have it."""
 
 
 class Refusal(NamedTuple):
-    """A refused operation and its error, without frames.
+    """An operation that failed, and its error, without frames.
 
-    Who uses what the operation removes is looked for at ``look_at`` (seconds of a monotonic clock),
-    after ``looks`` looks in vain.
+    ``tries`` earlier tries failed, or looks at who uses what it removes.  It waits until ``due``
+    (seconds of a monotonic clock).  ``sent`` is false if it was left out, since Placement failed at
+    others.
     """
 
     operation: Operation
     error: PlacementError
-    looks: int = 0
-    look_at: float = 0.0
+    tries: int = 0
+    due: float = inf
+    sent: bool = True
 
 
 @dataclass(slots=True)
 class Refusals:
-    """Refused operations by :func:`reportclient.apply.subject_of`."""
+    """Operations that failed, by :func:`reportclient.apply.subject_of`."""
 
     by_subject: dict[str, Refusal] = field(default_factory=dict)
-    before: dict[str, Refusal] = field(default_factory=dict)
-    """Operations that were refused before the last verification."""
     failed_reshape: BaseException | None = None
     """The error of a driver that could not do its reshape; it is not called in every period."""
 
-    def forget(self) -> None:
-        """Forget all refusals, so that every operation is sent again."""
-        self.before = self.by_subject
-        self.by_subject = {}
+    def resend(self) -> None:
+        """Let each refused operation be sent again now; others have their own times."""
         self.failed_reshape = None
+        self.by_subject.pop(RESHAPE, None)
+        for key, refusal in self.by_subject.items():
+            if not isinstance(refusal.error, PASSING):
+                self.by_subject[key] = refusal._replace(due=-inf)
 
-    def forget_faults(self) -> None:
-        """Forget operations with an error in ``FAULTY``, so that they are sent again."""
-        self.by_subject = {
-            key: refusal
-            for key, refusal in self.by_subject.items()
-            if key == RESHAPE or not isinstance(refusal.error, FAULTY)
-        }
-
-    def any_faulty(self) -> PlacementError | None:
-        """Return the error of an operation that met one in ``FAULTY``, or ``None``."""
-        errors = (refusal.error for refusal in self.by_subject.values())
-        return next((err for err in errors if isinstance(err, FAULTY)), None)
+    def any_error(self, is_kind: Callable[[PlacementError], bool]) -> bool:
+        """Return whether an operation has met an error of this kind."""
+        return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
         refusal = self.by_subject.get(RESHAPE)
-        return self.failed_reshape if refusal is None else refusal.error
+        if refusal is None or is_silence(refusal.error):
+            return self.failed_reshape
+        return refusal.error
+
+    def note(self, outcome: Outcome, now: float, times: Times) -> None:
+        """Forget the operations of a plan that were done; remember where it met silence."""
+        for operation in outcome.done:
+            if self.earlier(operation) is not None:
+                del self.by_subject[subject_of(operation)]
+        if outcome.done:  # Placement works
+            for subject, refusal in self.by_subject.items():
+                if not refusal.sent:
+                    self.by_subject[subject] = refusal._replace(due=-inf)
+        if is_silence(outcome.stopped_by) and outcome.stopped_at is not None:
+            self.add(outcome.stopped_at, outcome.stopped_by, now, times)
 
     def remember(
-        self,
-        refused: Mapping[str, Operation],
-        errors: Mapping[str, PlacementError],
-        now: float,
-        times: Times,
+        self, outcome: Outcome, errors: Mapping[str, PlacementError], now: float, times: Times
     ) -> None:
         """Remember operations that were refused now, each with the error of the same key."""
-        for subject, operation in refused.items():
-            if not isinstance(errors[subject], AlreadyThere):
-                earlier = self.before.get(subject)
-                looks = earlier.looks if earlier and earlier.operation == operation else 0
-                due = now + times.gap(looks)
-                self.by_subject[subject] = Refusal(operation, errors[subject], looks, due)
+        for subject, operation in outcome.refused.items():
+            err, earlier = errors[subject], self.earlier(operation)
+            sent = subject not in outcome.unsent
+            if not isinstance(err, AlreadyThere):
+                self.add(operation, err if sent or not earlier else earlier.error, now, times)
+                self.by_subject[subject] = self.by_subject[subject]._replace(sent=sent)
 
-    def suppress(self, plan: Plan) -> Plan:
-        """Return the plan without refused operations; forget refusals that it does not have."""
-        left, wanted = [], {RESHAPE}
-        for operation in plan:
-            subject = subject_of(operation)
-            refusal = self.by_subject.get(subject)
-            if refusal is not None and refusal.operation == operation:
-                wanted.add(subject)
-            else:
-                left.append(operation)
+    def add(self, operation: Operation, err: PlacementError, now: float, times: Times) -> None:
+        """Remember that an operation met ``err``."""
+        earlier = self.earlier(operation)
+        tries = 0 if earlier is None else earlier.tries + 1
+        wait = -inf if is_silence(err) else seconds_to_next_try(err, tries, times)
+        self.by_subject[subject_of(operation)] = Refusal(operation, err, tries, now + wait)
+
+    def earlier(self, operation: Operation) -> Refusal | None:
+        """Return the refusal of this operation, or ``None``."""
+        refusal = self.by_subject.get(subject_of(operation))
+        return refusal if refusal is not None and refusal.operation == operation else None
+
+    def failed_at(self, operation: Operation) -> bool:
+        """Return whether Placement failed at the operation before, or did not answer it."""
+        if (refusal := self.earlier(operation)) is None or isinstance(operation, Reshape):
+            return False
+        return isinstance(refusal.error, (*PASSING, Unreachable))
+
+    def waits(self, operation: Operation, now: float) -> bool:
+        """Return whether the operation failed and is not to be sent again yet."""
+        refusal = self.earlier(operation)
+        return refusal is not None and now < refusal.due
+
+    def suppress(self, plan: Plan, snapshot: Snapshot, now: float) -> tuple[Plan, Plan]:
+        """Return the operations that may be sent now, and those among them that go last.
+
+        What failed before goes last, what was left out then before it, each with what needs it.
+        Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
+        """
+        left = [operation for operation in plan if not self.waits(operation, now)]
+        wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
+        wanted.update({RESHAPE} if self.reshape() is not None else ())
+        wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        return replace(plan, operations=tuple(left))
+        ranks = self._ranks(left, snapshot)
+        first = tuple(each for each, rank in zip(left, ranks, strict=True) if rank == 0)
+        late = tuple(
+            each for last in (1, 2) for each, rank in zip(left, ranks, strict=True) if rank == last
+        )
+        return replace(plan, operations=first), replace(plan, operations=late)
 
-    def look_at_users(self, view: View, now: float, times: Times, api: API) -> None:
-        """Forget refused removals whose last user has gone, so that they are sent again.
+    def without_exceeded(
+        self, operations: Iterable[Operation], view: View, now: float, times: Times, api: API
+    ) -> tuple[Operation, ...]:
+        """Return the operations but inventories of which consumers hold too much; remember those.
+
+        They leave less of a class than consumers hold while another class of the same thing grows,
+        there or on another provider with the same trait ``SILICON``.  1 GET for each that might; if
+        that fails, the inventory waits.
+
+        :raises reportclient.errors.PlacementError: Placement was silent.
+        """
+        left: list[Operation] = []
+        for operation in operations:
+            err: PlacementError | None
+            try:
+                err = _exceeded(operation, view.snapshot, api)
+            except PlacementError as failure:
+                if is_silence(failure):
+                    raise
+                err = failure
+            if err is None:
+                left.append(operation)
+            else:
+                self.add(operation, err, now, times)
+        return (*left,)
+
+    def due_drains(self, drains: Plan, now: float) -> Plan:
+        """Return those of :meth:`drains` that may be sent now; forget any others that failed."""
+        wanted = {subject_of(each) for each in drains}
+        self.by_subject = {
+            key: value
+            for key, value in self.by_subject.items()
+            if key in wanted or not key.startswith(DRAIN)
+        }
+        return Plan(tuple(each for each in drains if not self.waits(each, now)))
+
+    def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[int]:
+        """Return 0 for each new operation, 1 for what was left out before, 2 for what failed.
+
+        An operation has at least the rank of those that it needs.
+        """
+        if not self.by_subject or any(isinstance(each, Reshape) for each in operations):
+            return [0] * len(operations)  # guests of what is deleted move in a reshape before it
+        ranks, by_need = list[int](), dict[str, int]()
+        for operation in operations:
+            refusal, subject = self.earlier(operation), subject_of(operation)
+            before, needs, gives = snapshot.get(subject), [subject, *needs_of(operation)], [subject]
+            if isinstance(operation, CreateProvider | UpdateProvider):
+                needs.append(_NAME + operation.name.casefold())
+            elif isinstance(operation, DeleteProvider):
+                needs.append(_BELOW + subject)
+            if before is not None and isinstance(operation, DeleteProvider | UpdateProvider):
+                gives += [_NAME + before.name.casefold(), f"{_BELOW}{before.parent_uuid}"]
+            own = 0 if refusal is None else 1 + refusal.sent
+            ranks.append(max([own, *(by_need.get(need, 0) for need in needs)]))
+            by_need |= {each: max(ranks[-1], by_need.get(each, 0)) for each in gives}
+        return ranks
+
+    def look_at_users(self, view: View, now: float, times: Times, api: API) -> Unreachable | None:
+        """Have refused removals sent again whose last user has gone.
 
         Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
-        each.
-
-        :raises reportclient.errors.PlacementError: a GET failed.
+        each.  If one fails, the removal goes on waiting.  Return the error if Placement was silent.
         """
-        draining = self.draining()
+        draining, silence = self.draining(), None
         for subject, refusal in list(self.by_subject.items()):
-            if subject not in draining or now < refusal.look_at:
+            waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
+            if subject not in draining or waits:
                 continue
-            if _users(refusal, view, api):
-                looks, due = refusal.looks + 1, now + times.gap(refusal.looks + 1)
-                self.by_subject[subject] = refusal._replace(looks=looks, look_at=due)
+            try:
+                used = _is_used(refusal, view, api)
+            except PlacementError as err:
+                used, silence = True, err if is_silence(err) else silence
+            if used:
+                self.add(refusal.operation, refusal.error, now, times)
             else:
-                del self.by_subject[subject]
+                self.by_subject[subject] = refusal._replace(due=-inf)
+        return silence
 
-    def blocking(self) -> dict[str, PlacementError]:
+    def blocking(self, now: float) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""
         kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
             subject: refusal.error
             for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.operation, kinds)
+            if isinstance(refusal.operation, kinds) and now < refusal.due
         }
 
     def draining(self) -> frozenset[str]:
@@ -178,8 +280,14 @@ class Refusals:
         )
 
     def errors(self) -> dict[str, PlacementError]:
-        """Return the errors by provider UUID or name."""
-        return {subject: refusal.error for subject, refusal in self.by_subject.items()}
+        """Return the errors by provider UUID or name, each of them once."""
+        refusals = reversed(self.by_subject.items())
+        first = {id(refusal.error): key for key, refusal in refusals}
+        return {
+            key.removeprefix(DRAIN): self.by_subject[key].error
+            for key in reversed(first.values())
+            if not is_silence(self.by_subject[key].error)
+        }
 
     def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
         """Return the errors of this and earlier attempts, each cause only once."""
@@ -209,7 +317,8 @@ class Refusals:
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
-                wanted = operation.inventory
+                inventory = operation.inventory
+                wanted = {name: inventory[name] for name in inventory.keys() - err.classes}
                 drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
         return Plan(tuple(filter(None, drains.values())))
 
@@ -228,7 +337,28 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory 
     return SetInventory(provider.uuid, inventory, drains=before)
 
 
-_CPUS = frozenset({"VCPU", "PCPU"})
+def _exceeded(operation: Operation, snapshot: Snapshot, api: API) -> InUse | None:
+    """Return the error of an inventory as in ``without_exceeded``, or ``None``."""
+    if not isinstance(operation, SetInventory) or operation.uuid not in snapshot:
+        return None
+    provider, wanted = snapshot.providers[operation.uuid], operation.inventory
+    now = provider.inventory
+    shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
+    grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
+    if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
+        return None
+    users = _users_by_class(operation, api, shrunk)
+    err = InUse(_draining(operation, provider, users), classes=frozenset(users))
+    return err if users else None
+
+
+_PARTS = {"VCPU": "CPU", "PCPU": "CPU", "MEMORY_MB": "page"}
+
+
+def _part_of(resource_class: str) -> str:
+    """Return what of a root or a NUMA cell a class counts."""
+    is_page = resource_class.startswith("CUSTOM_HUGEPAGES_")
+    return "page" if is_page else _PARTS.get(resource_class, resource_class)
 
 
 def _waiting(
@@ -237,24 +367,24 @@ def _waiting(
     """Return the classes that may not grow while consumers use ``held``, which is to be removed.
 
     A device has one class or another: all its classes may be the same thing, which would be given
-    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU has one
-    of two classes there.
+    to two consumers.  A root and a NUMA cell have classes of different things; only a CPU, and a
+    page of memory, has one of several classes there.
     """
     now, related = provider.inventory, frozenset(wanted) if held else frozenset()
     if provider.parent_uuid is None or "HW_NUMA_ROOT" in provider.traits:
-        related &= _CPUS if _CPUS & set(held) else frozenset()
+        parts = {*map(_part_of, held)}
+        related = frozenset(name for name in related if _part_of(name) in parts)
     return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
 def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
-    """Return the errors of ``outcome.failed`` with details, by the same keys; up to 2 GETs each.
-
-    :raises reportclient.errors.PlacementError: reading the details failed.
-    """
-    return {
-        subject: _explained(err, outcome.refused.get(subject), outcome.view.snapshot, api)
-        for subject, err in outcome.failed.items()
-    }
+    """Return the errors of ``outcome.failed`` with details, by the same keys; up to 2 GETs each."""
+    explained = dict(outcome.failed)
+    for subject, err in outcome.failed.items():
+        operation, snapshot = outcome.refused.get(subject), outcome.view.snapshot
+        with contextlib.suppress(PlacementError):
+            explained[subject] = _explained(err, operation, snapshot, api)
+    return explained
 
 
 def _explained(
@@ -264,18 +394,11 @@ def _explained(
         case InUse() | Forbidden(), Reshape():
             text = f"{err.args[0]}; neither inventory nor allocations were moved"
             return type(err)(text, request_id=err.request_id)
-        case Shared(), _:
+        case Shared() | Kept(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = first_few(_consumers(operation, api)) or "consumers that are gone now"
-            held, then = "it is", ""
-            if isinstance(operation, SetInventory) and (provider := snapshot.get(operation.uuid)):
-                removed = provider.inventory.keys() - operation.inventory.keys()
-                waiting = sorted(_waiting(provider, operation.inventory, removed))
-                held = f"{', '.join(sorted(removed))} is"
-                then = f", and {', '.join(waiting)} is reported" if waiting else ""
-            text = f"draining: {held} in use by {users}; removed when its last consumer is gone"
-            text += then
+            users = _users_by_class(operation, api)
+            text = _draining(operation, snapshot.get(operation.uuid), users)
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
             # Placement refuses an existing UUID with the same error as an existing name.
@@ -287,20 +410,51 @@ def _explained(
             return err
 
 
-def _users(refusal: Refusal, view: View, api: API) -> list[str]:
-    """Return who uses what a refused operation removes: consumers, or other hosts."""
-    removal = refusal.operation
-    assert isinstance(removal, _REMOVALS)
-    if isinstance(refusal.error, Shared):
+def _draining(
+    removal: DeleteProvider | SetInventory, provider: Provider | None, users: Users
+) -> str:
+    """Return the text of the error of a removal."""
+    held, then = "it is", "removed when its last consumer is gone"
+    if isinstance(removal, SetInventory) and provider is not None:
+        wanted = removal.inventory
+        less = {*provider.inventory.keys() - wanted.keys(), *users}
+        held = f"{', '.join(sorted(less))} is"
+        if kept := sorted(less & wanted.keys()):
+            then = f"{', '.join(kept)} is reduced when enough of them are gone"
+        if waiting := sorted(_waiting(provider, wanted, less)):
+            then += f", and {', '.join(waiting)} is reported"
+    names = first_few(sorted({*chain(*users.values())})) or "consumers that are gone now"
+    return f"draining: {held} in use by {names}; {then}"
+
+
+def _is_used(refusal: Refusal, view: View, api: API) -> bool:
+    """Return whether consumers, or other hosts, use what a refused operation removes."""
+    removal, err = refusal.operation, refusal.error
+    assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
+    if isinstance(err, Shared):
         provider = view.snapshot.get(removal.uuid)
-        return other_hosts(provider.aggregates, view.generations, api) if provider else []
-    return _consumers(removal, api)
+        return bool(provider and other_hosts(provider.aggregates, view.generations, api))
+    return bool(_users_by_class(removal, api, err.classes))
 
 
-def _consumers(removal: DeleteProvider | SetInventory, api: API) -> list[str]:
-    """Return the UUIDs of the consumers of what an operation removes."""
-    kept = removal.inventory if isinstance(removal, SetInventory) else ()
-    return consumers_of(removal.uuid, api, besides=kept)
+def _users_by_class(
+    removal: DeleteProvider | SetInventory, api: API, shrunk: Collection[str] = ()
+) -> Users:
+    """Return the consumers (UUIDs) of each class that is removed or too small for them; 1 GET.
+
+    Of the classes that stay, only those in ``shrunk`` are compared.
+    """
+    wanted = removal.inventory if isinstance(removal, SetInventory) else {}
+    users, amounts = dict[str, list[str]](), Counter[str]()
+    for consumer, held in allocations_on(removal.uuid, api).items():
+        for name in held:
+            users.setdefault(name, []).append(consumer)
+        amounts.update(held)
+    return {
+        name: names
+        for name, names in users.items()
+        if name not in wanted or (name in shrunk and amounts[name] > wanted[name].capacity)
+    }
 
 
 def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:

@@ -50,14 +50,24 @@ _NO_PATH = "The resource could not be found."
 ROLE = "the user needs the role that Placement's policy requires, 'service' by default"
 
 
-def answer(method: str, path: str, response: Any) -> dict[str, Any]:
+class Answer(dict[str, Any]):
+    """The JSON object of an answer."""
+
+    modified = ""
+    """Its ``Last-Modified``: when the newest provider of a listing was written, in whole seconds.
+    Empty without one."""
+
+
+def answer(method: str, path: str, response: Any) -> Answer:
     """Return the JSON object of an answer (a :class:`requests.Response`).
 
     :raises reportclient.errors.PlacementError: the answer is an error, or not Placement's.
     """
     body = _body(response)
     if response.status_code < 300 and body is not None:
-        return body
+        result = Answer(body)
+        result.modified = response.headers.get("last-modified", "")
+        return result
     what = f"{method} {shown(path)}: {response.status_code}"
     if response.status_code in _TOO_LONG:
         raise Rejected(f"{what}, the URL is too long ({len(path)} bytes): request less at once")

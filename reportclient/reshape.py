@@ -159,7 +159,7 @@ def reshape_payload(
     """Return the body of ``POST /reshaper``; ``generations`` by provider UUID go into it."""
     inventories = {
         uuid: {
-            "resource_provider_generation": generations[uuid],
+            "resource_provider_generation": generations.get(uuid),
             "inventories": as_dicts(inventory),
         }
         for uuid, inventory in reshape.inventories.items()

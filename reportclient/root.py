@@ -2,39 +2,39 @@
 
 A root is used by one thread at a time.  All reads and writes of its tree go through this class:
 only what Placement acknowledged changes the view; after a conflict, the tree is read and planned
-again, a few times in one attempt; a refused operation waits for the next verification.  A conflict
-that repeats although nothing has changed is treated like a refusal.
+again, a few times in one attempt; an operation that failed waits, and no other waits for it.  A
+conflict that repeats although nothing has changed is such a failure.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, never, subject_of
-from reportclient.calls import Counting
+from reportclient.apply import FAULTS, Outcome, apply, never
+from reportclient.calls import Counting, http_call
 from reportclient.errors import (
+    PLAN_ANEW,
     AlreadyThere,
     Conflict,
+    NameTaken,
     NotFound,
     PlacementError,
-    ServerFault,
-    UnknownNames,
     Unreachable,
     WrongForm,
+    is_passing,
+    is_silence,
     without_frames,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan, with_bulk_writes
-from reportclient.reader import Listed, refresh, with_lone_root
+from reportclient.plan import CreateProvider, DeleteProvider, Operation, Plan, with_bulk_writes
+from reportclient.reader import Listed, has_generation, members_of, refresh, with_lone_root
 from reportclient.refusals import (
-    FAULTY,
     ForeignClasses,
-    Refusal,
     Refusals,
     explain_errors,
     nothing_foreign,
@@ -50,8 +50,6 @@ ATTEMPTS = 5
 """Maximum number of tries in one attempt, if other clients write in between."""
 FIRST_PAUSE = 0.05
 """Maximum of the random seconds between the first two tries; it doubles with each further one."""
-PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
-"""Errors after which the tree is read and planned again, in the same attempt."""
 
 T = TypeVar("T")
 
@@ -96,6 +94,8 @@ class Root:
     """Whether a provider outside of the tree is never taken into it."""
     clock: Callable[[], float] = monotonic
     """Measures the seconds of an attempt."""
+    wall_clock: Callable[[], float] = time
+    """Dates drains, in seconds since the epoch."""
 
     def load_saved_view(self) -> None:
         """Load the saved view, if there is one; it is verified before it is used."""
@@ -128,7 +128,7 @@ class Root:
         counted = Counting(api or self.api, now)
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
             return waits_for, counted
-        began, was_resting = self.clock(), self.schedule.error is not None
+        began = self.clock()
         result: T | Exception
         try:
             for each in retrying(partial(self._plan_anew, counted), self.times):
@@ -136,7 +136,7 @@ class Root:
                     counted.tries = each.retry_state.attempt_number
                     result = function(counted)
         except PlacementError as err:
-            if isinstance(err, WrongForm):
+            if isinstance(err, (*PLAN_ANEW, WrongForm)):
                 self.view = self.view.stale()
             result = without_frames(err)
         except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
@@ -145,8 +145,6 @@ class Root:
         raised = result if isinstance(result, Exception) else None
         ended = now + self.clock() - began
         self._note_answer(raised or getattr(result, "error", None), counted, ended)
-        if not urgent:
-            self._note_faults(raised, counted, was_resting=was_resting)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -160,9 +158,7 @@ class Root:
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
         if self.schedule.sends_refused(now, self.times):
-            self.refusals.forget()
-        elif now >= self.schedule.faults_until:
-            self.refusals.forget_faults()
+            self.refusals.resend()
         if not self.is_due(now):
             return False
         if self.schedule.sends_unknown_names(now):
@@ -195,7 +191,7 @@ class Root:
         same = (
             listed is not None
             and root is not None
-            and listed["generation"] == self.view.generations.get(self.uuid)
+            and has_generation(self.view, listed)
             and listed["name"] == root.name
             and listed["parent_provider_uuid"] is None
         )
@@ -212,30 +208,57 @@ class Root:
         stop: Callable[[], bool] = never,
         foreign: ForeignClasses = nothing_foreign,
     ) -> Outcome:
-        """Send a plan without refused operations; drain what can't be removed yet.
+        """Send a plan without what has to wait; drain what can't be removed yet.
 
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
         :param foreign: returns the classes of a provider that are not to be drained.
-        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`.
+        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
+            deleted was changed.
         """
-        planned = plan.operations
-        self.refusals.look_at_users(self.view, api.now, self.times, api)
-        plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
+        planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
+        if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
+            self.schedule.unread(err)
+        first, late = refusals.suppress(plan, self.view.snapshot, api.now)
+        if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
+            self._verify_deleted([*first, *late], api)
+        first, late = (
+            replace(
+                part,
+                operations=refusals.without_exceeded(part, self.view, api.now, self.times, api),
+            )
+            for part in (first, late)
+        )
+        # After a conflict inventories are written one by one, so that only one meets it again.
+        plan = with_bulk_writes(first, self.bulk.chunk if api.tries == 1 else 0, self.bulk.least)
         sent = apply(
-            plan,
+            replace(plan, operations=(*plan, *late)),
             self.view,
             api,
             stop=stop,
             at_once=self.times.at_once,
-            failed=self.refusals.blocking(),
-            patience=0 if self.schedule.faulty else FAULTS,
+            failed=refusals.blocking(api.now),
+            patience=1 if refusals.any_error(is_passing) else FAULTS,
+            tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
-        drains = self.refusals.drains(self.view.snapshot, planned, foreign)
-        drained = self.remember_refusals(self.send(drains, api), api)
+        drains = refusals.drains(self.view.snapshot, planned, foreign)
+        drained = self.send(refusals.due_drains(drains, api.now), api)
+        drained = self.remember_refusals(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+
+    def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
+        """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
+
+        :raises reportclient.errors.Conflict: another client has written to it.
+        """
+        deleted = {each.uuid for each in operations if isinstance(each, DeleteProvider)}
+        known = self.view.generations
+        for item in members_of(self.uuid, api) if deleted & known.keys() else ():
+            if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
+                self.view = self.view.stale()
+                raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
     def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
         """Send a plan as it is, and update the view by what Placement acknowledged.
@@ -248,8 +271,8 @@ class Root:
         api.done += outcome.done
         if outcome.done:
             self.schedule.reached()
-        self.view = outcome.view
-        api.unwritten |= isinstance(outcome.stopped_by, Unreachable)
+        self.view = outcome.view.with_drain_times(self.wall_clock())
+        self.refusals.note(outcome, api.now, self.times)
         return outcome
 
     def read(self, api: API) -> None:
@@ -262,29 +285,25 @@ class Root:
     def remember_refusals(self, outcome: Outcome, api: Counting) -> Outcome:
         """Remember refused operations; return the outcome.
 
-        :raises reportclient.errors.PlacementError: one of ``PLAN_ANEW`` stopped the plan, or
-            reading the details of an error failed.
+        :raises reportclient.errors.PlacementError: one of ``PLAN_ANEW`` stopped the plan.
         """
         stopped_by, stop = outcome.stopped_by, outcome.stopped_at
         if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
-            if (stop, outcome.view) == api.stopped or self.schedule.faulty:
-                self.refusals.by_subject[subject_of(stop)] = Refusal(stop, stopped_by)
-            api.stopped = stop, outcome.view
+            api.stopped = http_call(stop, outcome.view.generations)
         if outcome.bulk_refused:
             LOG.info(
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
         errors = explain_errors(outcome, api)
-        self.refusals.remember(outcome.refused, errors, api.now, self.times)
-        api.faulted |= any(isinstance(errors[key], ServerFault) for key in outcome.refused)
+        self.refusals.remember(outcome, errors, api.now, self.times)
         met = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
             met.append((stop, stopped_by))
         for each, err in met:
             if isinstance(err, AlreadyThere):
                 stopped_by = err
-                if isinstance(each, CreateProvider) and not self.schedule.faulty:
+                if isinstance(each, CreateProvider):
                     stopped_by = self._read_existing(each, err, api)
         if isinstance(stopped_by, PLAN_ANEW):
             raise stopped_by
@@ -297,24 +316,8 @@ class Root:
         if not isinstance(err, Unreachable) or api.done:
             self.schedule.answered()
         if isinstance(err, Unreachable):
-            pending = api.unwritten or not self.view.certain
+            pending = self.refusals.any_error(is_silence) or not self.view.certain
             self.schedule.unanswered(without_frames(err), now, self.times, pending=pending)
-
-    def _note_faults(self, err: Exception | None, api: Counting, *, was_resting: bool) -> None:
-        """Double the wait before faulted operations are sent again, or end it.
-
-        If the attempt also wrote nothing, only urgent requests are sent meanwhile.  An
-        attempt that writes after such a wait ends it: Placement works again.
-        """
-        met = self.refusals.any_faulty()
-        if isinstance(err, FAULTY) or api.faulted:
-            why = err if isinstance(err, PlacementError) else met
-            self.schedule.faulted(api.now, self.times, None if api.done else why)
-        elif api.done and was_resting:
-            self.refusals.forget_faults()
-            self.schedule.faultless()
-        elif met is None:
-            self.schedule.faultless()
 
     def _read_existing(
         self, create: CreateProvider, err: PlacementError, api: Counting
@@ -323,9 +326,9 @@ class Root:
 
         This agent created it just before a crash, or another client did.
         """
-        before = self.refusals.before.get(create.uuid)
-        if before is not None and before.operation == create:
-            self.refusals.by_subject[create.uuid] = before
+        before = self.refusals.earlier(create)
+        if before is not None and isinstance(before.error, NameTaken):
+            self.refusals.add(create, before.error, api.now, self.times)
             return before.error
         self.read(api)
         if create.uuid in self.view.snapshot:
@@ -334,19 +337,18 @@ class Root:
         if extended is not None and _may_take(create, extended.snapshot):
             self.view = extended
         else:
-            errors = {create.uuid: provider_in_other_tree(create)}
-            self.refusals.remember({create.uuid: create}, errors, api.now, self.times)
+            self.refusals.add(create, provider_in_other_tree(create), api.now, self.times)
         return err
 
     def _plan_anew(self, api: Counting, err: BaseException) -> bool:
         """Return whether the error is a race with another client, so that a new try is useful."""
         if not isinstance(err, PLAN_ANEW):
             return False
+        if isinstance(err, NotFound):
+            self.view = self.view.stale()
         met = (err.args[0], self.view, len(api.done))
-        if met == api.met:  # the same error again: no race
-            return False
-        api.met = met
-        return bool(api.done) or not self.schedule.faulty
+        repeats, api.met = met == api.met, met
+        return not repeats
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:

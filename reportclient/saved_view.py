@@ -67,8 +67,10 @@ def view_fields(view: View) -> dict[str, Any]:
         "generations": dict(view.generations),
         "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
+        "drained_since": dict(view.drained_since),
         "traits": sorted(view.names.traits),
         "classes": sorted(view.names.classes),
+        "modified": view.modified,
     }
 
 
@@ -86,13 +88,15 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         Names(traits, classes),
         sharing,
         forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
+        forms.field(body, "drained_since", forms.mapping(float)),
+        modified=forms.field(body, "modified", forms.text),
     )
 
 
 _CHECKS: tuple[forms.Check[Any], ...] = (
     forms.text,
     forms.text,
-    forms.optional_text,
+    forms.OPTIONAL_TEXT,
     forms.mapping(forms.inventory),
     lambda names: frozenset(forms.TEXTS(names)),
     lambda uuids: frozenset(forms.TEXTS(uuids)),

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from reportclient.errors import PlacementError, Unreachable, without_frames
+from reportclient.errors import (
+    PASSING,
+    InUse,
+    PlacementError,
+    Unreachable,
+    without_frames,
+)
 
 SPREAD = 0.5
 """An interval is up to this part shorter or longer.  With half to both sides, requests of hosts
@@ -60,14 +66,41 @@ class Times:
     pause: Callable[[float], None] | None = None
     period: float = PERIOD
 
+    @property
+    def rest(self) -> float:
+        """Seconds for which a root with pending writes rests: a period, if it is a short one."""
+        return min(self.period, PERIOD)
+
     def gap(self, tries: int) -> float:
         """Return the seconds until the next try: a period, doubled up to a verification."""
         return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
 
 
+def seconds_to_next_try(
+    err: PlacementError,
+    tries: int,
+    times: Times,
+    uniform: Callable[[float, float], float] = random.uniform,
+) -> float:
+    """Return the seconds until what met ``err`` is tried again, after ``tries`` earlier tries.
+
+    - Silence (``Unreachable``), by which a whole root rests: it tries at the next period, then at
+      every second one; the first gap is random, so that hosts that failed together spread out.
+    - A server fault, a conflict, or consumers that use what is to be removed: the operation waits
+      for a period, doubled each time up to a verification.
+    - Any other refusal: the operation waits for the next verification.
+    """
+    if isinstance(err, (*PASSING, InUse)):
+        return times.gap(tries)
+    if not isinstance(err, Unreachable):
+        return inf
+    skips = tries > 1 or (tries == 1 and uniform(0.0, 1.0) < 0.5)
+    return times.rest * REST if skips else 0.0
+
+
 @dataclass(slots=True)
 class Schedule:
-    """Times at which a root is read, verified, and sent again."""
+    """Times at which a root is read, verified, and tried again while Placement is silent."""
 
     verify_at: float = 0.0
     audit_at: float | None = None
@@ -77,24 +110,15 @@ class Schedule:
     """Until when operations that Placement refused are not sent again."""
     unknown_until: float = 0.0
     """Until when traits and classes that Placement did not know are not sent again."""
-    error: PlacementError | None = None
-    """The error of the last attempt that made the root wait, or had no answer; without frames."""
+    unreachable: Unreachable | None = None
+    """The error if Placement did not answer the last request; without frames."""
     silent: int = 0
     """Number of tries in a row without an answer."""
-    faulty: int = 0
-    """Number of attempts in a row that met a server fault or a conflict."""
     rest_until: float = -inf
     """Until when nothing is sent, except for urgent requests."""
     hold_until: float = -inf
     """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
-    faults_until: float = 0.0
-    """Until when operations that met a server fault or a conflict are not sent again."""
     uniform: Callable[[float, float], float] = random.uniform
-
-    @property
-    def unreachable(self) -> Unreachable | None:
-        """The error if Placement did not answer the last request."""
-        return self.error if isinstance(self.error, Unreachable) else None
 
     def is_due(self, now: float, times: Times) -> bool:
         """Return whether a verification or an audit is due."""
@@ -122,23 +146,22 @@ class Schedule:
 
     def reached(self) -> None:
         """Note that Placement answered a request, though the attempt may still fail."""
-        self.error = None
+        self.unreachable = None
 
     def unread(self, err: Unreachable) -> None:
         """Note that reading failed, though the view can still be used."""
-        self.error = without_frames(err)
+        self.unreachable = without_frames(err)
 
     def answered(self) -> None:
         """Note that Placement answered to the end of an attempt, or carried out a write."""
-        self.error, self.silent = None, 0
+        self.unreachable, self.silent = None, 0
         self.rest_until = self.hold_until = -inf
 
     def unanswered(self, err: Unreachable, now: float, times: Times, *, pending: bool) -> None:
         """Note that Placement did not answer.  ``pending``: a write, or a read that it needs.
 
-        A root with pending writes retries at the next period, then at every second one; the first
-        gap is random, so that hosts that failed together spread out.  It is not verified before it
-        is written.  Any other root waits longer each time.
+        A root with pending writes rests, and is not verified before it is written.  Any other root
+        is verified later each time.
         """
         longest = times.period * LONGEST
         if not pending:
@@ -146,26 +169,12 @@ class Schedule:
         else:
             self.verify_at = max(self.verify_at, now + self._spread(longest))
             if self.silent:
-                skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
-                self.rest_until = now + times.period * (REST if skips else 0.0)
+                wait = seconds_to_next_try(err, self.silent, times, self.uniform)
+                self.rest_until = now + wait
         if err.retry_after:
             self.hold_until = now + min(err.retry_after * self.uniform(1, 1.5), LONGEST_HOLD)
-        self.error = err
+        self.unreachable = err
         self.silent += 1
-
-    def faulted(self, now: float, times: Times, why: PlacementError | None) -> None:
-        """Note a server fault or a conflict: the wait until such operations are sent again doubles.
-
-        ``why``: the attempt wrote nothing because of it, and nothing else is sent meanwhile.
-        """
-        self.faults_until = now + times.gap(self.faulty)
-        self.faulty += 1
-        if why is not None:
-            self.error, self.rest_until = why, self.faults_until
-
-    def faultless(self) -> None:
-        """Note that no operation meets a server fault or a conflict any more."""
-        self.faulty = 0
 
     def sends_refused(self, now: float, times: Times) -> bool:
         """Return whether refused operations are sent again now, about once per verification."""
@@ -181,21 +190,21 @@ class Schedule:
             self.unknown_until = now + UPGRADES_SEEN_WITHIN
         return due
 
-    def waits_for(self, now: float, *, urgent: bool = False) -> PlacementError | None:
+    def waits_for(self, now: float, *, urgent: bool = False) -> Unreachable | None:
         """Return the error because of which nothing is sent now, or ``None``.
 
         ``urgent`` requests end a rest, but no hold.
         """
         waits = now < self.hold_until or (now < self.rest_until and not urgent)
-        return self.error if waits else None
+        return self.unreachable if waits else None
 
     def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Return whether a retry between periods can be left to the next period.
 
-        It is false once a whole period has passed after the rest without one, as when no driver
-        lists the nodes: then the caller has to retry itself.
+        It is false once a period, or a minute of a longer one, has passed after the rest without a
+        try, as when no driver lists the nodes: then the caller has to retry itself.
         """
-        return now < self.rest_until + times.period
+        return now < self.rest_until + times.rest
 
     def _spread(self, every: float | None) -> float:
         return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)

@@ -72,8 +72,11 @@ class View:
 
     ``sharing``: UUIDs of the sharing providers; the snapshot has each as a root without children.
     ``drained``: classes that are fully reserved because they could not be removed, by provider
-    UUID and class, with the amount that was reserved before.  ``certain``: false if Placement may
-    differ, since nothing was read yet or a reply was lost; then read before the next write.
+    UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
+    provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
+    nothing was read yet or a reply was lost; then read before the next write.
+    ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
+    date); empty if that is unknown, as after a write of this client.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
@@ -81,7 +84,9 @@ class View:
     names: Names = field(default_factory=Names)
     sharing: frozenset[str] = frozenset()
     drained: Drained = field(default_factory=dict)
+    drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
+    modified: str = ""
 
     def edit(self) -> ProviderTree:
         """Return a mutable tree that starts from this view; drained classes are shown open."""
@@ -102,6 +107,11 @@ class View:
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
 
+    def with_drain_times(self, now: float) -> "View":
+        """Return this view with ``drained_since`` of what drains; ``now`` if that is new."""
+        since = {uuid: self.drained_since.get(uuid, now) for uuid in self.drained}
+        return self if since == self.drained_since else replace(self, drained_since=since)
+
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""
         return replace(self, certain=False)
@@ -116,10 +126,12 @@ class ViewEdit:
         self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
+        self._modified = view.modified
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
         replay(operation, self.tree)
+        self._modified = ""
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
@@ -155,6 +167,7 @@ class ViewEdit:
             names=self._names,
             drained=still_drained(self._drained, self.tree.provider),
             certain=certain,
+            modified=self._modified,
         )
 
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:

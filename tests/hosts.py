@@ -18,6 +18,8 @@ from drivers.libvirt.driver import LibvirtDriver
 from tests.unit.libvirt.fake_binding import FakeLibvirt
 from tests.unit.libvirt.hosts import with_disk
 
+UP_FOR = 1e6
+"""Seconds since the boot of a host, by default: what comes late after a boot is there."""
 PATIENT = Deadlines(connect=60, call=60)
 """Nothing is meant to take so long."""
 
@@ -47,7 +49,7 @@ class FakeHost:
         binding: Any = None,
         *,
         deadlines: Deadlines = PATIENT,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = lambda: UP_FOR + time.monotonic(),
         disk: int | None = None,
     ) -> None:
         self.directory, self.deadlines, self.clock = directory, deadlines, clock

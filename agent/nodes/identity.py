@@ -4,7 +4,8 @@
 same UUID, with a checksum.  If one file is lost, the other is used; if they differ, the agent does
 not start until an operator has run ``computectl adopt``.
 
-``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.
+``nodes.json`` also has the UUID of each node, which stays when other nodes come and go.  If another
+machine wrote it, it is a copy, and both hosts have the same UUIDs.
 """
 
 import errno
@@ -32,6 +33,18 @@ _TEMPORARY = frozenset(
 
 class IdentityError(Exception):
     """``compute_id`` or ``nodes.json`` can't be used; nothing is reported until it is corrected."""
+
+
+class RootTaken(Exception):
+    """Another host has this root, or may have it: nothing is written.  Next: the operator."""
+
+
+COPIED = (
+    "nothing is written to the root provider {root}: another machine wrote {path}, as "
+    "/etc/machine-id says. If it was copied from a host that is still used, empty {path}; if this "
+    "host has replaced that machine, or was reinstalled: computectl adopt {root}"
+)
+"""Why nothing is written to a root (UUID) of a state directory (``path``)."""
 
 
 class IdentityNotReady(IdentityError):
@@ -96,7 +109,7 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make ``value`` the UUID of the host, and of the node that had the host's UUID.
 
-    Only for an operator's command.
+    Only for an operator's command: what another machine had saved is this host's then.
 
     :raises IdentityError: a file can't be used.
     """
@@ -226,8 +239,25 @@ class NodeTable:
             self._uuids = left
             self.save()
 
+    def is_copied(self) -> bool:
+        """Return whether another machine saved the table.
+
+        :raises IdentityError: the file exists and can't be used.
+        """
+        if self._uuids is None:
+            _load_table(self.document)
+        return self.document.of_other_machine
+
+    def take_over(self) -> None:
+        """Note that this host may write to all roots of another machine's table: it is its own."""
+        if self.document.of_other_machine:
+            self.document.of_other_machine = False
+            self.save()
+
     def save(self) -> None:
-        """Save the table, unless the file has it."""
+        """Save the table, unless the file has it, or is another machine's."""
+        if self.document.of_other_machine:
+            return
         nodes = dict(sorted((self._uuids or {}).items()))
         otherwise = "a node may get another UUID after the next start"
         self.document.save_or_warn({"own": self._own, "nodes": nodes}, otherwise)

@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.nodes.identity import IdentityError, NodeTable
+from agent.nodes.identity import COPIED, IdentityError, NodeTable, RootTaken
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
@@ -66,6 +66,8 @@ class Nodes:
     """In attach mode: the other service's roots."""
     writing: bool = True
     """False for read-only commands: then saved views are not used, except for drained classes."""
+    denied_of: Callable[[Collection[str]], Mapping[str, str] | None] = lambda _: None
+    """Returns why this host may not write to roots, by UUID; ``None`` if no registry says it."""
     breaker: Breaker = field(init=False)
     """Placement's API for all roots."""
     _new_state: bool = True
@@ -110,15 +112,18 @@ class Nodes:
         """Run a period of every root.  Errors are in the reports."""
         before = self.trackers
         try:
-            trackers = self.current()
+            named = self.current()
+            trackers, taken = self._writable(named)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
+        for uuid in before.keys() - self.trackers.keys():  # named again, it is there
+            self.lost.pop(before[uuid].node, None)
         awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
-        if not trackers:
-            no_node = {f"driver {self.drivers[0].name}": "reported no node"}
+        if not named:
+            no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
         self.breaker.close()
-        if not self.rules.attached:
+        if not self.rules.attached and not taken:
             self._note_vanished(before, now)
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
@@ -133,8 +138,8 @@ class Nodes:
         reports = self._each(trackers, period)
         if starting:
             reports = [_with_failed_reshape(report) for report in reports]
-        self.provider_files.warn_unmatched(self.trackers, reports)
-        return reports + self._check_vanished(now) + awaited
+        self.provider_files.warn_unmatched(self.trackers, [*reports, *taken])
+        return reports + (taken or self._check_vanished(now)) + awaited
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
@@ -147,15 +152,41 @@ class Nodes:
             if not (self.trackers or self.saved_trackers or self.rules.attached):
                 self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in self.roots()}
             trackers = [*(self.trackers or self.saved_trackers).values()] or self.current()
+            trackers, taken = self._writable(trackers)
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
-        return self._each(
+        return taken + self._each(
             trackers,
             lambda tracker: tracker.switch(
                 now, disabled=disabled or tracker.node in self.lost, again=again
             ),
         )
+
+    def _writable(self, trackers: Sequence[Tracker]) -> tuple[list[Tracker], list[Report]]:
+        """Return the trackers whose roots this host may write to, and the reports of the others.
+
+        Without an answer of a registry it is this host's own state that decides.
+        """
+        roots = [tracker.uuid for tracker in trackers]
+        denied = self.denied_of(roots) if roots else {}
+        if denied is None:
+            denied = {root: why for root in roots if (why := self._copied(root))}
+        taken = [
+            Report(tracker.node, error=RootTaken(denied[tracker.uuid]))
+            for tracker in trackers
+            if tracker.uuid in denied
+        ]
+        return [tracker for tracker in trackers if tracker.uuid not in denied], taken
+
+    def _copied(self, root: str) -> str:
+        """Return why nothing is written to a root whose saved state is another machine's."""
+        if self.rules.attached:  # there is no table
+            saved = self.trackers[root].saved
+            copied = saved is not None and saved.document.of_other_machine
+        else:
+            copied = self.table.is_copied()
+        return COPIED.format(root=root, path=self.state_path) if copied else ""
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
@@ -220,7 +251,7 @@ class Nodes:
         tracker, vanished = self.trackers.get(uuid), self.vanished.pop(uuid, None)
         if vanished is not None:
             tracker = vanished.tracker
-            tracker.root.schedule.verify_at = 0.0
+            tracker.released, tracker.root.schedule.verify_at = False, 0.0
         tracker = tracker or self.saved_trackers.pop(uuid, None) or self._create_tracker(uuid, name)
         tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved
@@ -242,9 +273,12 @@ class Nodes:
         node = name or (uuid if provider is None else provider.name)
         ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
-            root.view = View(drained=root.view.drained)
+            saved_view = root.view
+            root.view = View(drained=saved_view.drained, drained_since=saved_view.drained_since)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._new_state
+        tag = tag_of(self.compute_id)
+        tracker.service_tag = tag if provider is not None and tag in provider.traits else ""
         return tracker
 
     def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:
@@ -380,7 +414,9 @@ class Nodes:
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        due = [node.tracker for node in self.vanished.values() if now >= node.due]
+        due, taken = self._writable(
+            [node.tracker for node in self.vanished.values() if now >= node.due]
+        )
         reports = self._each(due, lambda tracker: self.vanished[tracker.uuid].check(now))
         checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
         reports = [checked.get(uuid) or node.report() for uuid, node in self.vanished.items()]
@@ -389,7 +425,9 @@ class Nodes:
                 del self.vanished[uuid]
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)
-        return [report for report in reports if report.done or report.conditions()]
+        if not self.vanished:
+            self.table.take_over()
+        return taken + [report for report in reports if report.done or report.conditions()]
 
 
 def _with_failed_reshape(report: Report) -> Report:

@@ -114,14 +114,14 @@ class Ledger:
     ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
     is false if no ledger was saved for this root yet, or it was lost: managers may then own claims
     that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
-    ``emptied`` are the managers that listed none of their providers any more in the last period.
+    ``leaving`` are the providers that nothing here reported in the last period.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
     seen: frozenset[str] = NOTHING
     begun: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
-    emptied: frozenset[str] = NOTHING
+    leaving: frozenset[str] = NOTHING
 
     def holdings_on(self, uuid: str) -> Holders:
         """Return the holdings on a provider, by manager."""
@@ -150,14 +150,18 @@ class Ledger:
         """Return whether a manager claims that the provider exists."""
         return any(held.provider for held in self.holdings_on(uuid).values())
 
-    def foreign_classes(self, provider: Provider) -> frozenset[str]:
-        """Return the classes of this agent's provider that none of its managers claims.
+    def others_on(self, provider: Provider) -> Holding:
+        """Return what this agent's provider has that none of its managers claims.
 
-        None for a provider without a row in the ledger, which is this agent's by its UUID.
+        Nothing for a provider without a row in the ledger, which is this agent's by its UUID.
         """
         row = self.holdings_on(provider.uuid)
-        ours = joined(row.values()).classes if row else frozenset(provider.inventory)
-        return frozenset(provider.inventory) - ours
+        everything = everything_on(provider)._replace(aggregates=provider.aggregates)
+        return everything.without(joined(row.values()))._replace(provider=False) if row else NONE
+
+    def foreign_classes(self, provider: Provider) -> frozenset[str]:
+        """Return the classes of this agent's provider that none of its managers claims."""
+        return self.others_on(provider).classes
 
     def seen_on(self, root: Provider | None) -> "Ledger":
         """Return the ledger with the claimed traits that ``root``, another service's, has now."""

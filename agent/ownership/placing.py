@@ -1,7 +1,7 @@
 """Names and parents that the tree as a whole allows, and which providers can be removed.  Pure.
 
 A move, rename or creation that is not allowed is undone.  A provider to be removed is only
-emptied while a provider that stays is below it.
+emptied while a provider that stays is below it.  One that leaves later gives its name to another.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,6 +15,33 @@ from reportclient.snapshot import Snapshot
 
 Changes = dict[str, Provider | None]
 """Changed providers by UUID; ``None`` for removed ones."""
+KEPT_NAME_LENGTH = 150
+"""Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
+
+
+def name_outside(provider: Provider) -> str:
+    """Return the name of a provider that leaves; its own name is free for others."""
+    mark = _mark(provider.uuid)
+    return provider.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
+
+
+def is_marked(provider: Provider) -> bool:
+    """Return whether the provider has its name outside."""
+    return provider.name.endswith(_mark(provider.uuid))
+
+
+def _mark(uuid: str) -> str:
+    return f"_removed_{uuid}"
+
+
+def free_names(changes: Changes, later: Collection[str]) -> None:
+    """Give the providers that leave ``later`` another name in ``changes`` if theirs is wanted."""
+    staying = (each for each in changes.values() if each is not None and each.uuid not in later)
+    wanted = {each.name.casefold() for each in staying}
+    for uuid in later:
+        provider = changes[uuid]
+        if provider is not None and provider.name.casefold() in wanted:
+            changes[uuid] = replace(provider, name=name_outside(provider))
 
 
 def correct_places(
@@ -96,9 +123,10 @@ def freeing_names(observed: Snapshot, root: str, ledger: Ledger) -> Plan:
     before = f"{providers[root].name}_"
     below = (providers[uuid] for uuid in ledger.holders if uuid in providers)
     renames = [
-        UpdateProvider(it.uuid, it.uuid if len(name) > LONGEST_NAME else name, it.parent_uuid)
+        UpdateProvider(it.uuid, new, it.parent_uuid, old_name=it.name)
         for it in below
         if ledger.is_ours(it.uuid) and it.name.startswith(before)
         for name in [f"{root}_{it.name.removeprefix(before)}"]
+        for new in [it.uuid if len(name) > LONGEST_NAME else name]
     ]
-    return Plan((*renames, UpdateProvider(root, root, None)))
+    return Plan((*renames, UpdateProvider(root, root, None, old_name=providers[root].name)))

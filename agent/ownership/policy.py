@@ -106,10 +106,11 @@ class ContestedNames:
         if not again:
             return ""
         (provider, name), manager = again[0]
+        more = f" (and {len(again) - 1} more such names)" if again[1:] else ""
         return (
-            f"{name} of provider {provider} was removed {REPORT_AFTER} times or more and is set "
-            f"again by another service, while {manager_text(manager)} reports it absent "
-            f"({len(again)} such names): change what sets it, or the driver"
+            f"{name} of provider {provider}{more} was removed {REPORT_AFTER} times or more and is "
+            f"set again by another service, while {manager_text(manager)} reports it absent: "
+            "change what sets it, or the driver"
         )
 
 
@@ -135,6 +136,13 @@ class Policy:
     agent_traits: frozenset[str] = frozenset({DISABLED})
     contested: frozenset[tuple[str, str]] = frozenset()
     """Denials that another service undoes: not removed in this period."""
+    missed: frozenset[str] = frozenset()
+    """Providers that nothing here reported in the period before."""
+    released: bool = False
+    """Whether nothing is asserted any more, so that the root leaves too."""
+    keeps: bool = True
+    """Whether a provider that leaves stays for the sake of what others have put there."""
+    service_tag: str = ""
 
     def allowed(  # noqa: C901, PLR0911, PLR0912  one limit after the other
         self, manager: str, assertion: Assertion, observed: Snapshot, ledger: Ledger
@@ -257,6 +265,7 @@ def with_unrecorded_claims(
       since in Nova an inventory belongs to the service that reports it.  Classes that the driver
       leaves out are removed.
     - Providers that a driver adopts, with all that they have, unless a manager here owns them.
+    - A root that is released, with all classes and the agent's traits.
     """
     if policy.repeats_only:
         return ledger
@@ -273,9 +282,10 @@ def with_unrecorded_claims(
         if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:
             row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
         key = own_key(policy.root, uuid, provider.name, names)
-        if uuid in unclaimed and uuid != policy.root and key is not None:
+        if uuid in unclaimed and (policy.released if uuid == policy.root else key is not None):
             classes = NOTHING if uuid in reported else frozenset(provider.inventory)
-            row[OWN_UUID] = Holding(True, classes)
+            traits = policy.agent_traits if uuid == policy.root else NOTHING
+            row[OWN_UUID] = Holding(True, classes, traits)
         more[uuid] = row
     # In attach mode the other service still manages the providers that it created.
     for statement in () if policy.attached else answers.statements:

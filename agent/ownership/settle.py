@@ -15,6 +15,11 @@ yes                   M                 M is silent         stays as it is
 yes                   M                 nobody; M answered  released: removed, or drained while
                                                             in use; in the ledger until
                                                             Placement no longer has it
+yes                   M                 nobody; M does not  emptied; released if it is missing in
+                                        find it now         the next period too
+yes, with others'     M                 nobody; M answered  emptied, then without what is ours; it
+trait, aggregate,                                           stays
+class or child
 yes                   M and N           nobody; N is        a provider stays, with what N
                                         silent              holds of it
 yes                   M, configured     nobody; all others  released
@@ -56,7 +61,7 @@ from agent.ownership.ledger import (
     joined,
     manager_text,
 )
-from agent.ownership.placing import correct_places
+from agent.ownership.placing import correct_places, free_names
 from agent.ownership.policy import Policy, with_unrecorded_claims
 from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
@@ -75,7 +80,8 @@ class Settled:
 
     ``before`` is the ledger until now with the additions of ``with_unrecorded_claims``.
     ``denials`` are traits and aggregates in Placement that a driver asserts absent and no manager
-    here claims, with that driver's manager: they are removed unless contested.
+    here claims, with that driver's manager: they are removed unless contested.  ``kept`` says why
+    a sharing provider that leaves is only drained: other hosts may use it too.
     """
 
     desired: Snapshot
@@ -83,6 +89,7 @@ class Settled:
     problems: tuple[Problem, ...]
     before: Ledger
     denials: Mapping[Denial, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     def is_set(self, statements: Statements, uuid: str, name: str) -> bool:
         """Return whether a manager's statement decides a class of a provider (UUID)."""
@@ -135,17 +142,30 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
 
     # The tree as a whole: names, parents, and what can be removed.
     changes = {uuid: each.after for uuid, each in settled.items()}
-    leaving = [uuid for uuid, each in settled.items() if each.leaves]
-    staying, undone = correct_places(observed, policy, changes, leaving)
-    for below in (child for uuid in staying for child in observed.children(uuid)):
-        if below not in leaving:
-            row = before.holdings_on(below)
+    leaving = frozenset(uuid for uuid, each in settled.items() if each.leaves)
+    later = frozenset(uuid for uuid in leaving if settled[uuid].stays)
+    free_names(changes, later)
+    staying, undone = correct_places(observed, policy, changes, leaving - later)
+    kept = {uuid: each.kept for uuid, each in settled.items() if each.kept}
+    for uuid in staying:
+        provider, after = observed.providers[uuid], settled[uuid].after
+        below = [observed.providers[child] for child in observed.children(uuid)]
+        stay = [child for child in below if child.uuid not in leaving]
+        if after is not None and (not stay or after.inventory != provider.inventory):
+            changes[uuid] = replace(provider, inventory=after.inventory)
+        for child in stay:
+            row = before.holdings_on(child.uuid)
             owner = next((manager for manager, held in row.items() if held.provider), None)
-            why = "created by another service"
+            sake = f"another service created provider {child.name} ({child.uuid}) below it"
+            sake += _command(child.uuid, policy)
             if owner is not None:
-                why = f"{manager_text(owner)} still reports it"
-            text = f"not removed, nor its parent, which a driver removed: {why}"
-            problems[Problem(below, observed.providers[below].name, text)] = None
+                text = "not removed, nor its parent, which a driver removed: "
+                text += f"{manager_text(owner)} still reports it"
+                problems[Problem(child.uuid, child.name, text)] = None
+            elif provider.shares:
+                changes[uuid], kept[uuid] = provider, f"draining, and kept: {sake}"
+            else:
+                problems[_kept(provider, sake)] = None
     for provider, text in undone:
         problems[Problem(provider.uuid, provider.name, text)] = None
     for statement in answers.statements:
@@ -159,11 +179,23 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
 
     return Settled(
         observed.with_changes(changes),
-        _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}),
+        _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving),
         tuple(problems),
         before,
         {denial: manager for each in settled.values() for denial, manager in each.denials.items()},
+        kept,
     )
+
+
+def _kept(provider: Provider, sake: str) -> Problem:
+    text = f"not reported any more, emptied and kept: {sake}"
+    return Problem(provider.uuid, provider.name, text, kept=True)
+
+
+def _command(to_delete: str, policy: Policy) -> str:
+    """Return the command after which a provider that leaves is kept no longer."""
+    how = "to remove it, stop nova-compute, then" if policy.attached else "to remove it:"
+    return f"; {how} openstack resource provider delete {to_delete}"
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
@@ -186,7 +218,7 @@ def _unchanged(inputs: Inputs) -> set[str]:
     return unchanged - others
 
 
-def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
+def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders], leaving: frozenset[str]) -> Ledger:
     """Return the new ledger; it begins with the first statement of a driver."""
     before, statements, seen = inputs.ledger, inputs.answers.statements, NOTHING
     root = inputs.observed.get(inputs.policy.root) if inputs.policy.attached else None
@@ -200,11 +232,12 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders]) -> Ledger:
         ]
         seen = before.seen_on(root).seen & joined(claims).traits
     changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
-    if before.begun and not changed and seen == before.seen:
+    if before.begun and not changed and (seen, leaving) == (before.seen, before.leaving):
         return before
     holders = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
     answered = any(each.manager.startswith(DRIVER) for each in statements)
-    return replace(before, holders=holders, seen=seen, begun=before.begun or answered)
+    begun = before.begun or answered
+    return replace(before, holders=holders, seen=seen, begun=begun, leaving=leaving)
 
 
 class SettledProvider(NamedTuple):
@@ -216,6 +249,10 @@ class SettledProvider(NamedTuple):
     """Whether it is to be removed."""
     problems: list[Problem]
     denials: Mapping[Denial, str]
+    stays: bool = False
+    """Whether it is not removed yet."""
+    kept: str = ""
+    """Why a sharing provider is only drained."""
 
 
 def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after the other
@@ -237,7 +274,7 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
             if allowed is not None:
                 assertions.append((manager, allowed))
     is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
-    silent = inputs.silent if is_reported else inputs.silent | STAND_INS
+    silent = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
     silent_claims = joined(held for manager, held in held_before.items() if manager in silent)
     answered = joined(held for manager, held in held_before.items() if manager not in silent)
     asserted = joined(assertion.holding for _, assertion in assertions)
@@ -316,10 +353,20 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
     # It leaves once its claim is released, but not while silent managers claim anything of it.
     leaves = before is not None and released.provider
-    leaves = leaves and uuid != policy.root and policy.may_drop(uuid)
+    leaves = leaves and (uuid != policy.root or policy.released) and policy.may_drop(uuid)
     if leaves and not answers.waiting:
         silent_holders = held_before.keys() & silent - STAND_INS
         leaves = all(driver_of(manager) == AGENT for manager in silent_holders)
+    stays, kept = False, ""
+    if leaves and before is not None and after is not None:
+        after, stays, others = _leaving(inputs, before, after, asserted)
+        kinds = zip(("inventory of", "trait", "aggregate"), others[1:], strict=True)
+        theirs = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
+        sake = f"another service set {' and '.join(theirs)}{_command(uuid, policy)}"
+        if others != NONE and before.shares:
+            kept = f"draining, and kept: {sake}"
+        elif others != NONE:
+            problems.append(_kept(before, sake))
 
     # Who holds it from now on.  Released claims stay until Placement no longer has them.
     now: dict[str, Holding] = {}
@@ -342,7 +389,27 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     holders_now = {
         manager: held for manager, held in now.items() if held != NONE and manager != OWN_UUID
     }
-    return SettledProvider(after, holders_now, leaves, problems, denials)
+    return SettledProvider(after, holders_now, leaves, problems, denials, stays, kept)
+
+
+def _leaving(
+    inputs: Inputs, before: Provider, after: Provider, asserted: Holding
+) -> tuple[Provider, bool, Holding]:
+    """Return the next step of a provider that leaves, from Placement's ``before``.
+
+    ``after`` is without what is ours.  Capacity goes first, so that no guest comes between two
+    steps.  Return also whether the provider stays in this period, and what of others keeps it.
+    """
+    policy, uuid = inputs.policy, before.uuid
+    if uuid not in policy.missed and any(uuid in it.missing for it in inputs.answers.statements):
+        return before if before.shares else replace(before, inventory=after.inventory), True, NONE
+    others = inputs.ledger.others_on(before).without(asserted) if policy.keeps else NONE
+    if before.shares:
+        return before, others != NONE, others
+    if after.inventory != before.inventory and (others != NONE or policy.released):
+        return replace(before, inventory=after.inventory), True, others
+    tag = frozenset({policy.service_tag}) if policy.keeps else NOTHING  # it marks what vanished
+    return replace(after, traits=after.traits | before.traits & tag), others != NONE, others
 
 
 def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
@@ -37,6 +36,8 @@ class Statement:
     inventoried: frozenset[str] = frozenset()
     """Providers whose inventory the manager set, be it to none."""
     adopted: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    """Providers that the manager removed since it does not find them now."""
     denied: Mapping[str, Holding] = field(default_factory=dict)
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
@@ -99,9 +100,7 @@ class DriverStatements(NamedTuple):
     drained: Drained
     statements: tuple[Statement, ...] = ()
     silent: frozenset[str] = NOTHING
-    """Sources that failed, and managers that list no provider for the first time."""
-    emptied: Mapping[str, int] = MappingProxyType({})
-    """Managers that list no provider any more, with the number of those they had."""
+    """Sources that failed."""
 
 
 def driver_statements(
@@ -114,26 +113,21 @@ def driver_statements(
     """Return a driver's statements, from its edited tree.
 
     What the driver asserted before and left in the tree counts as asserted again, but a drained
-    class is asserted only if the driver set it.  A list that has become empty counts as a failure,
-    unless ``ledger`` has that from an earlier period: a backend that is only starting may list
-    nothing.  ``last`` are the driver's statements of an earlier period; with them only what changed
-    since is computed.
+    class, and a provider that leaves, is asserted only if the driver set it.  ``last`` are the
+    driver's statements of an earlier period; with them only what changed since is computed.
     """
     # Copies: if the driver goes on editing the tree, the statements don't change.
     copied = {source: claims.copy() for source, claims in tree.claims.items()}
     removed_below = frozenset(tree.removed_below)
     drained = drained or {}
     now = DriverStatements(tree.base, ledger, tree.edits(), removed_below, copied, drained)
-    if last is not None and now == last._replace(
-        statements=(), silent=NOTHING, emptied=now.emptied
-    ):
+    if last is not None and now == last._replace(statements=(), silent=NOTHING):
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     managers = {source: f"{driver}/{source}" if source else driver for source in copied}
-    failed = {managers[source] for source, claims in copied.items() if source and claims.silent}
-    emptied = {managers[source]: claims.emptied for source, claims in copied.items()}
-    emptied = {it: count for it, count in emptied.items() if count and it not in failed}
-    silent = frozenset(failed | emptied.keys() - ledger.emptied)
+    silent = frozenset(
+        managers[source] for source, claims in copied.items() if source and claims.silent
+    )
     statements = []
     for source, claims in copied.items():
         manager = managers[source]
@@ -146,6 +140,7 @@ def driver_statements(
             uuids |= dict.fromkeys(now.base.changed_since(last.base))
             uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
             uuids |= dict.fromkeys([*now.edits, *last.edits, *drained, *last.drained])
+            uuids |= dict.fromkeys(ledger.leaving ^ last.ledger.leaving)
         else:
             held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
             assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
@@ -153,8 +148,8 @@ def driver_statements(
             provider = tree.provider(uuid)
             holding = NONE
             if provider is not None:
-                earlier = ledger.holding_of(uuid, manager)
-                earlier = earlier.without(Holding(classes=frozenset(drained.get(uuid, ()))))
+                not_again = Holding(uuid in ledger.leaving, frozenset(drained.get(uuid, ())))
+                earlier = ledger.holding_of(uuid, manager).without(not_again)
                 holding = _holding(claims, provider, earlier)
             if provider is not None and holding != NONE:
                 assertions[uuid] = Assertion(holding, provider)
@@ -169,6 +164,7 @@ def driver_statements(
                 gone=NOTHING if source else gone,
                 inventoried=frozenset(claims.classes),
                 adopted=frozenset(claims.adopted),
+                missing=frozenset(claims.missing),
                 denied={
                     uuid: Holding(
                         traits=absent_traits.get(uuid, NOTHING),
@@ -178,7 +174,7 @@ def driver_statements(
                 },
             )
         )
-    return now._replace(statements=tuple(statements), silent=silent, emptied=emptied)
+    return now._replace(statements=tuple(statements), silent=silent)
 
 
 def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
@@ -218,3 +214,20 @@ def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
         if classes and not staying and uuid not in ledger.holders:
             del assertions[uuid]
     return replace(statement, assertions=assertions)
+
+
+def with_moved_classes(ledger: Ledger, observed: Snapshot, answers: Statements) -> Ledger:
+    """Return a lost ledger after a reshape, with the classes that the drivers have moved away.
+
+    A class that a driver leaves out of an inventory, and adds to that of another provider, was its
+    own; otherwise it would be offered in both places.  What it leaves out only may be another
+    service's.
+    """
+    before = {uuid: provider.inventory.keys() for uuid, provider in observed.providers.items()}
+    for statement in answers.statements:
+        classes = {uuid: each.holding.classes for uuid, each in statement.assertions.items()}
+        added = NOTHING.union(*(now - before.get(uuid, NOTHING) for uuid, now in classes.items()))
+        for uuid in statement.inventoried & before.keys():
+            if moved := added.intersection(before[uuid] - classes.get(uuid, NOTHING)):
+                ledger = ledger.adding(statement.manager, uuid, Holding(classes=moved))
+    return ledger

@@ -64,8 +64,7 @@ class DriverAnswers:
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that is not done now.  ``emptied`` are the managers that list no provider any more,
-    with the number of those they had.
+    reshape that is not done now.
     """
 
     statements: Statements = field(default_factory=Statements)
@@ -73,7 +72,6 @@ class DriverAnswers:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
-    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
@@ -149,7 +147,6 @@ class DriverQueries:
         """Call all drivers, those in ``moving`` with the allocations."""
         collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
-        emptied: dict[str, int] = {}
         pending = []
         for loaded in self.drivers:
             manager = DRIVER + loaded.name
@@ -164,7 +161,7 @@ class DriverQueries:
                 self._check_root(tree)
                 # In the try block: a thread of the driver may still be editing the tree.
                 for claims in tree.claims.values() if loaded.name in moving else ():
-                    claims.emptied = 0  # what it had moves in this reshape
+                    claims.missing.clear()  # what it had moves in this reshape
                 last = self.last.statements.get(manager)
                 answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
@@ -173,13 +170,12 @@ class DriverQueries:
                 continue
             self.last.statements[manager] = answer
             statements, silent = answer.statements, answer.silent
-            emptied.update(answer.emptied)
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
                 silent |= {manager}  # what it left out is not removed
             collected = collected.with_answer(statements, silent)
-        return DriverAnswers(collected, None, errors, tuple(pending), emptied=emptied)
+        return DriverAnswers(collected, None, errors, tuple(pending))
 
     def _tree(self, manager: str, collected: Statements) -> ProviderTree:
         """Return the tree for a driver, with the statements of the drivers before it."""

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import AGENT, Holding, Ledger
+from agent.ownership.placing import is_marked, name_outside
 from agent.ownership.policy import MANAGED_BY_NOVA
 from agent.ownership.statement import Statement
 from reportclient.model import Provider
@@ -29,8 +30,6 @@ from reportclient.snapshot import Snapshot
 
 NEEDS = "1.37"
 """The microversion from which a provider can be taken out of its tree."""
-KEPT_NAME_LENGTH = 150
-"""Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
 
 
 class RootAwaited(Exception):
@@ -69,7 +68,7 @@ class LeavingChildren:
         return frozenset(
             below.uuid
             for child in observed.walk()
-            if _is_marked(child)
+            if is_marked(child)
             and (
                 child.parent_uuid is None
                 or (not child.inventory and not list(observed.children(child.uuid)))
@@ -104,14 +103,8 @@ class LeavingChildren:
 def children_outside(snapshot: Snapshot) -> Iterator[Provider]:
     """Yield the children that were taken out of a tree, by the mark in their name."""
     for uuid in snapshot.children(None):
-        if _is_marked(snapshot.providers[uuid]):
+        if is_marked(snapshot.providers[uuid]):
             yield snapshot.providers[uuid]
-
-
-def name_outside(child: Provider) -> str:
-    """Return the name of a child outside the tree; its own name is free for others."""
-    mark = _mark(child.uuid)
-    return child.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
 
 
 def delete_orphans(snapshot: Snapshot) -> Plan:
@@ -122,11 +115,3 @@ def delete_orphans(snapshot: Snapshot) -> Plan:
     empty = [child.uuid for child in children_outside(snapshot) if not child.inventory]
     leaves = (uuid for uuid in empty if not list(snapshot.children(uuid)))
     return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
-
-
-def _is_marked(provider: Provider) -> bool:
-    return provider.name.endswith(_mark(provider.uuid))
-
-
-def _mark(uuid: str) -> str:
-    return f"_removed_{uuid}"

@@ -1,6 +1,7 @@
 """The tracker of one root: in a period it reads, calls the drivers, decides, writes and saves."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,11 +11,12 @@ from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
-from agent.ownership.statement import Statements
+from agent.ownership.statement import Statements, with_moved_classes
 from agent.period import attach
 from agent.period.ask import DriverAnswers, DriverQueries, LastResults
 from agent.period.rules import Rules
 from agent.period.traits import (
+    CAPABILITY_TRAITS,
     COMPUTE_NODE,
     agent_statements,
     identifying_traits,
@@ -23,6 +25,7 @@ from agent.period.traits import (
 )
 from agent.provider_config.asserted import asserted
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.changes import undone
 from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
@@ -35,7 +38,7 @@ from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text
-from reportclient.plan import Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
@@ -93,8 +96,16 @@ class Tracker:
     leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
     """The removed children of another service's root (attach mode)."""
     last: LastResults = field(default_factory=LastResults)
+    reads: deque[tuple[Snapshot, Snapshot]] = field(default_factory=lambda: deque(maxlen=8))
+    """What Placement was left with and what was read then, since the last period that wrote all."""
+    freed: tuple[Operation, ...] = ()
+    """What :meth:`free_name` wrote, for the report of the period that follows."""
     released: bool = False
-    """Whether the host is retired: nothing is asserted, so all that it has reported is removed."""
+    """Whether nothing is asserted, so that all that was reported is removed."""
+    keeps: bool = True
+    """Whether what others have put on a provider keeps it (``Policy.keeps``)."""
+    missed: frozenset[str] = frozenset()
+    """Providers that nothing here reported in the period before."""
 
     @property
     def uuid(self) -> str:
@@ -113,7 +124,12 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        return self.attempt(now, lambda api: self._once(api, now, disabled, stop))
+        self.missed = self.ledger.leaving  # in each try of this period
+        report = self.attempt(now, lambda api: self.once(api, now, disabled, stop))
+        if report.error is None:
+            self.reads.clear()
+        freed, self.freed = self.freed, ()
+        return replace(report, done=(*freed, *report.done)) if freed else report
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
@@ -133,9 +149,11 @@ class Tracker:
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
         plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
-        return self.attempt(
+        report = self.attempt(
             now, lambda api: Report(self.node, error=self.root.send(plan, api).stopped_by)
         )
+        self.freed = report.done
+        return report
 
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
@@ -149,7 +167,10 @@ class Tracker:
         else:
             report, self.logged_failure = result, ""
         self.save_ledger()
-        return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
+        after, done = self.view.snapshot, tuple(api.done)
+        texts = chain.from_iterable(undone(*pair, after) for pair in self.reads if done)
+        report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
+        return replace(report, calls=api.calls, tries=api.tries)
 
     def failed(self, err: BaseException) -> Report:
         """Return the report of an exception that nothing provides for; the root is read again.
@@ -168,13 +189,21 @@ class Tracker:
         :raises RootAwaited: another service has not created the root.
         """
         self._refresh(self.root.api, now)
+        ledger, self.missed = self.ledger, self.ledger.leaving
         if self.rules.attached and self.uuid not in self.view.snapshot:
             raise attach.root_awaited(self.node)
-        return self._decide(self.root.api, now, disabled)
+        decision = self._decide(self.root.api, now, disabled)
+        self.ledger = ledger
+        return decision
 
-    def _once(
-        self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
+    def once(
+        self,
+        api: Counting,
+        now: float,
+        disabled: bool | None = None,
+        stop: Callable[[], bool] = never,
     ) -> Report:
+        """Return the report of one try of a period: see :meth:`period`."""
         attached = self.rules.attached
         api.needs = attach.NEEDS if attached else None
         self._refresh(api, now)
@@ -198,9 +227,6 @@ class Tracker:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
         self._note_removed(decision.denials, before, now)
         report = self._report(decision, outcome)
-        # Not before the end of the period: drivers may be called several times in it.
-        if (emptied := frozenset(decision.answer.emptied)) != self.ledger.emptied:
-            self.ledger = replace(self.ledger, emptied=emptied)
         if report.error is None and RESHAPE not in report.failed:
             at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
@@ -235,8 +261,12 @@ class Tracker:
         return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
 
     def _switched(self, *, disabled: bool) -> Plan:
-        """Return the plan that sets or removes the trait; empty if there is no root."""
-        if self.uuid not in self.view.snapshot:
+        """Return the plan that sets or removes the trait; empty if there is no root.
+
+        Until a driver has named the node, a root without the service tag may be another service's.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        if root is None or (not self.started and self.service_tag not in {"", *root.traits}):
             return Plan()
         tree = ProviderTree(self.view.snapshot)
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
@@ -259,6 +289,8 @@ class Tracker:
                 raise
             self.root.schedule.unread(err)
             return
+        if before is not self.view.snapshot:
+            self.reads.append((before, self.view.snapshot))
         if was_read and not self.rules.attached:
             found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
             self.shared_with = other_reporters(found, root, self.node, self.service_tag)
@@ -291,8 +323,12 @@ class Tracker:
         elif not rules.reshape_when_running:
             may_reshape -= self.started
         hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
-        queries = DriverQueries(self.drivers, self.node, view, ledger, policy, hidden, self.last)
+        drivers = () if self.released else self.drivers
+        queries = DriverQueries(drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
+        if answer.allocations is not None and not ledger.begun:
+            moved_classes = with_moved_classes(ledger, view.snapshot, answer.statements)
+            queries = replace(queries, ledger=moved_classes)
 
         all_failed = len(answer.errors) == len(self.drivers) and not self.released
         if all_failed and self.uuid not in view.snapshot:
@@ -309,7 +345,9 @@ class Tracker:
                     settled = self._settled(queries, answer, now, disabled)
             in_use = used_providers(answer.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
-            plan = replace(plan, problems=(*plan.problems, *settled.problems))
+            kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
+            operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
+            plan = replace(plan, operations=operations, problems=problems)
             theirs = self.uuid if rules.attached else None
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
             decision = Decision(answer, plan, settled.denials)
@@ -323,11 +361,14 @@ class Tracker:
     def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
         providers = self.view.snapshot.providers
         own = identifying_traits(self.rules.owner_traits)
-        others = (uuid for uuid in self.view.sharing if not own & providers[uuid].traits)
+        sharing = self.view.sharing & providers.keys()
+        others = (uuid for uuid in sharing if not own & providers[uuid].traits)
         root = providers.get(self.uuid)
         traits = frozenset[str]() if root is None else root.traits
         from_nova = COMPUTE_NODE in traits and not own & traits
         agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
+        if self.released:
+            agents.update(CAPABILITY_TRAITS.values())
         return Policy(
             self.uuid,
             self.rules.attached,
@@ -336,6 +377,10 @@ class Tracker:
             repeats_only=repeats_only,
             agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
             contested=self.contested.waiting(now),
+            missed=self.missed,
+            released=self.released,
+            keeps=self.keeps,
+            service_tag=self.service_tag,
         )
 
     def _settled(
@@ -354,8 +399,6 @@ class Tracker:
         if policy.attached:
             wait = self.rules.child_wait
             desired = self.leaving.with_next_steps(observed, desired, wait, now)
-        elif self.released and self.uuid in desired and not list(desired.children(self.uuid)):
-            desired = desired.with_changes({self.uuid: None})
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
     def _with_files_and_agent(
@@ -400,12 +443,6 @@ class Tracker:
         degraded = dict(self.shared_with)
         if contested := self.contested.condition():
             degraded["contested"] = contested
-        for manager in answer.emptied.keys() - self.ledger.emptied:
-            driver, _, source = manager.partition("/")
-            degraded[source or manager_text(driver)] = (
-                f"lists none of its {answer.emptied[manager]} devices any more: they are removed "
-                "if the next period finds none either"
-            )
         if self.saved is not None and (problem := self.saved.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why
@@ -415,6 +452,7 @@ class Tracker:
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
+            draining_since=self.view.drained_since,
             degraded=degraded,
             ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},

@@ -148,7 +148,10 @@ def other_reporters(
     conditions = {}
     if tag in before.traits and (others := tags_of_others(root.traits, tag)):
         service = service_of(min(others))
-        conditions["node"] = f"is reported by the service with compute_id {service} too"
+        conditions["node"] = (
+            f"is reported by the service with compute_id {service} too, and each takes it from the "
+            "other: let the driver of only one of the two name this node"
+        )
     if before.name == node != root.name:
         conditions["name"] = (
             f"provider {root.uuid} of {node} was renamed to {root.name} by another service, and "

@@ -75,6 +75,10 @@ class RegistryClient:
             return None
         return wire.from_wire(self.call("heartbeat", **asdict(report)))
 
+    def holders(self, report: Report) -> list[ServiceRecord]:
+        """Return the records that have a root of the report, and that of its host."""
+        return list(map(wire.from_wire, self.call("holders", **asdict(report))))
+
     def set_status(self, change: StatusChange) -> ServiceRecord:
         """Disable or enable a host.
 

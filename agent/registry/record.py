@@ -4,6 +4,7 @@ Whether a service is up follows from ``silent_for``, which the registry's databa
 own clock when it reads the record.  So clocks of different hosts are never compared.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -115,7 +116,36 @@ class Registry(Records, Protocol):
     def heartbeat(self, report: Report) -> ServiceRecord | None:
         """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 
+    def holders(self, report: Report) -> list[ServiceRecord]:
+        """Return the records that have a root of the report, and that of its host."""
+
 
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     """Return whether heartbeats arrive, also if the service is forced down."""
     return record.silent_for is not None and record.silent_for <= down_after
+
+
+def rivals(records: Iterable[ServiceRecord], report: Report, down_after: float) -> dict[str, str]:
+    """Return why a host may not write to roots of its report, by UUID; empty if it may.
+
+    A root belongs to one host that is up: to another one whose record has it, or to an agent with
+    the same host name elsewhere.  An agent whose host was renamed is no rival of its own.
+    """
+    denied: dict[str, str] = {}
+    for record in records:
+        if not is_alive(record, down_after) or _place(record.address) == _place(report.address):
+            continue
+        theirs = report.roots if record.host == report.host else record.roots
+        for root in {*report.roots}.intersection(theirs):
+            denied[root] = (
+                f"nothing is written to the root provider {root}: it belongs to {record.host}, "
+                f"which is up, at {record.address}. If this state_path is a copy, stop this agent "
+                f"and empty state_path; if this host replaces that one, stop compute-agent there"
+            )
+    return denied
+
+
+def _place(address: str | None) -> str:
+    """Return the boot id and the state directory of an address; all of it if they are unknown."""
+    _, boot, place = (address or "").partition(" (boot ")
+    return place if boot and not place.startswith("?") else address or ""

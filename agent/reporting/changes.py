@@ -68,6 +68,11 @@ def summary(
         for change in describe(operation, EMPTY, names):
             groups.setdefault(change.verb, {}).setdefault(change.noun, {})[change.subject] = None
     created = groups.get("create", {}).get("provider", {})
+    labels = dict(names)
+    for each in reversed([*operations]):  # of several renames the first has the old name
+        if isinstance(each, ops.UpdateProvider) and each.old_name:
+            new = names.get(each.uuid, each.name)
+            labels[each.uuid] = new if new == each.old_name else f"{each.old_name} → {new}"
     parts: list[str] = []
     for verb in filter(groups.__contains__, _VERBS):
         group, counts = groups[verb], list[str]()
@@ -75,7 +80,8 @@ def summary(
             counts.append(_counted(noun, len(group[noun]), alone=not parts and not counts))
         concerned = dict.fromkeys(each for subjects in group.values() for each in subjects)
         known = created if verb in ("reshape", "set") else {}
-        named = [names.get(each, each) for each in concerned if each not in known]
+        shown = labels if verb in ("move", "rename") else names
+        named = [shown.get(each, each) for each in concerned if each not in known]
         new = f" and {len(concerned) - len(named)} new" if concerned.keys() & known else ""
         few = f" ({first_few(named, _NAMED)}{new})" if named and verb != "define" else ""
         what = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
@@ -164,6 +170,40 @@ def describe(  # noqa: C901, PLR0912  a case a kind
                 yield Change("reshape", "provider", uuid, text)
         case _:
             assert_never(operation)
+
+
+def undone(before: Snapshot, read: Snapshot, after: Snapshot) -> Iterator[str]:
+    """Yield in words the changes from ``before`` to ``read`` that ``after`` does not have any more.
+
+    ``before`` is what this agent left in Placement, ``read`` what other clients made of it, and
+    ``after`` what this agent has written since.
+    """
+    for uuid in read.changed_since(before):
+        old, theirs, now = (_facts(each.get(uuid)) for each in (before, read, after))
+        changed: dict[str, list[str]] = {}
+        for noun, part in {**old, **theirs} if old and now else ():
+            fact = theirs.get((noun, part))
+            if old.get((noun, part)) == now.get((noun, part)) != fact:
+                verb = "removed" if fact is None else "set"
+                changed.setdefault(f"{verb} {noun}", []).append(part + (fact or ""))
+        name = before.providers[uuid].name if old else ""
+        texts = [f"{what} of {name}: {first_few(folded(it))}" for what, it in changed.items()]
+        yield from map(plain, texts if theirs or not texts else [f"deleted provider {name}"])
+
+
+def _facts(provider: Provider | None) -> dict[tuple[str, str], str]:
+    """Return what can change of a provider, by noun and name, as text after the name."""
+    if provider is None:
+        return {}
+    return {
+        ("the name", ""): provider.name,
+        ("the parent", ""): provider.parent_uuid or "none",
+        **{("traits", name): "" for name in provider.traits},
+        **{("aggregates", name): "" for name in provider.aggregates},
+        **{
+            ("inventory", n): f" ({', '.join(amounts(it))})" for n, it in provider.inventory.items()
+        },
+    }
 
 
 def name_of(uuid: str, before: Snapshot, names: Mapping[str, str]) -> str:

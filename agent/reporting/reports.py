@@ -3,14 +3,15 @@
 Log, status file, metrics, systemd and commands show them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from agent.reporting.changes import summary
-from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken
-from reportclient.plain_text import error_text
+from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, Shared
+from reportclient.plain_text import ago, error_text, first_few
 from reportclient.plan import Operation, Plan
+from reportclient.snapshot import Snapshot
 
 ENDED = "error"
 """Key of the condition that an error ended the period."""
@@ -40,9 +41,15 @@ class Condition:
     subject: str = ""
     severity: Severity = Severity.ERROR
     next_step: str = ""
+    since: float | None = None
+    """When it began, in seconds since the epoch; ``None`` if that is not recorded."""
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" if self.subject else self.text
+
+    def aged(self, now: float) -> str:
+        """Return the condition with how long it has lasted, if that is known."""
+        return f"{self} (for {ago(max(0.0, now - self.since))})" if self.since else str(self)
 
     @property
     def sentence(self) -> str:
@@ -89,6 +96,25 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     return text
 
 
+def ends_drain(provider: str) -> str:
+    """Return how an operator ends the draining of a provider (UUID) sooner."""
+    return (
+        "to end it sooner: migrate or delete these guests (openstack server migrate); if neither a "
+        "server nor a migration has a consumer's UUID: openstack resource provider allocation "
+        f"unset --provider {provider} CONSUMER"
+    )
+
+
+def drains(
+    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float]
+) -> Iterator[Condition]:
+    """Yield what drains in a tree: ``users`` has its consumers by provider UUID."""
+    for uuid, consumers in users.items():
+        text = f"draining: in use by {first_few(consumers)}"
+        step, name = ends_drain(uuid), tree.providers[uuid].name
+        yield Condition(text, name, Severity.INFO, step, since.get(uuid))
+
+
 class Occasion(StrEnum):
     """The kind of a report."""
 
@@ -118,6 +144,8 @@ class Report:
     driver_errors: Mapping[str, BaseException] = field(default_factory=dict)
     failed: Mapping[str, Exception] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
+    draining_since: Mapping[str, float] = field(default_factory=dict)
+    """When each began to drain, in seconds since the epoch."""
     degraded: Mapping[str, str] = field(default_factory=dict)
     """Texts by part: why Placement has not what it should have."""
     ill: Mapping[str, str] = field(default_factory=dict)
@@ -130,6 +158,8 @@ class Report:
     error: Exception | None = None
     fatal: bool = False
     """Whether the agent has to stop because of ``error``."""
+    undone: tuple[str, ...] = ()
+    """Changes of other clients that this period undid, in words."""
     besides: tuple[Condition, ...] = ()
     """Conditions of the whole host."""
 
@@ -140,6 +170,7 @@ class Report:
             occasion=switch.occasion,
             seconds=switch.seconds,
             done=switch.done,
+            undone=switch.undone,
             calls=switch.calls,
             tries=switch.tries,
             error=switch.error,
@@ -160,17 +191,25 @@ class Report:
         """Return the conditions, by a key that stays the same while the problem lasts."""
         conditions = {
             f"problem {problem}": Condition(
-                problem.text, f"provider {problem.provider} ({problem.uuid})"
+                problem.text,
+                f"provider {problem.provider} ({problem.uuid})",
+                Severity.WARNING if problem.kept else Severity.ERROR,
             )
             for problem in self.plan.problems
         }
         for name, err in self.driver_errors.items():
-            conditions[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
+            step = "what it reported before stays in Placement"
+            subject, kind = f"driver {name}", Severity.ERROR
+            conditions[subject] = Condition(error_text(err), subject, kind, step)
         for uuid, failure in self.failed.items():
-            drains = Severity.INFO if uuid in self.draining else Severity.ERROR
             subject = self.plan.names.get(uuid, uuid)
             text = with_agents_step(failure, self.node if subject == self.node else "")
-            conditions[f"failed {uuid}"] = Condition(text, subject, drains)
+            condition = Condition(text, subject)
+            if uuid in self.draining:
+                step = "" if isinstance(failure, Shared) else ends_drain(uuid)
+                since = self.draining_since.get(uuid)
+                condition = Condition(text, subject, Severity.INFO, step, since)
+            conditions[f"failed {uuid}"] = condition
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
         for part, reason in self.ill.items():
@@ -196,9 +235,22 @@ class Report:
 
     def changes(self) -> str:
         """Return what was written, in words; empty if nothing was."""
-        return summary(self.done, self.plan.names)
+        return "; ".join(filter(None, (summary(self.done, self.plan.names), self._undid)))
+
+    @property
+    def _undid(self) -> str:
+        others = first_few(self.undone)
+        return f"undid what another client had done: {others}" if others else ""
 
     def sentence(self) -> str:
-        """Return what was written, in how many calls."""
+        """Return what was written, in how many calls, and which drivers reported nothing."""
         calls = f"{self.calls} call{'' if self.calls == 1 else 's'} to Placement"
-        return f"{self.changes()} in {calls}" if self.done else f"nothing to change, {calls}"
+        called = self.occasion is Occasion.PERIOD
+        silent = sorted(self.driver_errors.keys() - set(self.reshape_pending)) if called else []
+        why = f"nothing was reported by driver {', '.join(silent)}" if silent else ""
+        if self.error is not None:
+            why = "then an error ended the period" if self.done else "nothing was reported"
+        if self.done:
+            written = f"{summary(self.done, self.plan.names)} in {calls}"
+            return "; ".join(filter(None, (written, self._undid, why)))
+        return f"{why or ('nothing to change' if self.ok else 'nothing was changed')}, {calls}"

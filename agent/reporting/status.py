@@ -58,6 +58,8 @@ class ServiceFacts:
     """Why the connection to the hypervisor is lost; ``None`` if it is not."""
     roots: tuple[str, ...] = ()
     """The UUIDs of the root providers."""
+    placement: str = ""
+    """The endpoint of Placement; empty until it has answered."""
 
     @property
     def broker(self) -> str | None:

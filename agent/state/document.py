@@ -1,10 +1,15 @@
-"""A JSON object in a file, with a version and a checksum."""
+"""A JSON object in a file, with a version, a checksum, and where it was written.
+
+``machine`` and ``file`` in it tell a file that was copied, or restored from a backup, from the one
+that was written last: what a copy says may have changed since, without the agent's knowledge.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID, uuid5
 
 from agent.state import files
 from reportclient.saved_view import DAMAGE, sealed, unsealed
@@ -12,6 +17,19 @@ from reportclient.saved_view import DAMAGE, sealed, unsealed
 LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
+
+MACHINE_ID = Path("/etc/machine-id")
+
+
+def machine_id() -> str:
+    """Return a number of this machine; empty if it has none, as in images and containers.
+
+    It is made from its machine-id, which machine-id(5) wants to stay on the machine.
+    """
+    try:
+        return str(uuid5(UUID(files.read_anywhere(MACHINE_ID).decode().strip()), "compute-agent"))
+    except (OSError, ValueError):  # absent, empty, or "uninitialized"
+        return ""
 
 
 class Unusable(Exception):
@@ -46,25 +64,36 @@ class Document:
     """False: the document is read-only."""
     problem: str = field(default="", init=False)
     """Why the last :meth:`save_or_warn` failed; empty if it did not."""
+    of_other_machine: bool = field(default=False, init=False)
+    """Whether the file that was read was written on another machine."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
-    def read(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
+    def read(self, parse: Callable[[Mapping[str, Any]], T], *, no_copy: bool = False) -> T | None:
         """Return the result of ``parse`` for the fields; ``None`` if there is no file.
+
+        With ``no_copy`` a file that was copied, or restored from a backup, counts as damaged.
 
         :raises Unusable: one of its kinds.
         """
+        self.of_other_machine = False
         try:
-            data = files.read(self.path)
+            data, file = files.read_with_identity(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
             raise Unreadable(f"{self.path} can't be read: {files.describe_error(err)}") from err
         try:
-            parsed = parse(self._checked(unsealed(data)))
+            fields = dict(self._checked(unsealed(data)))
+            written_on, written_to = fields.pop("machine"), fields.pop("file")
+            parsed = parse(fields)
         except DAMAGE as err:
             raise Damaged(f"{self.path} is damaged: {err}") from err
-        self._on_disk = data
+        ours = machine_id()
+        self.of_other_machine = "" not in (ours, written_on) and ours != written_on
+        if no_copy and (self.of_other_machine or written_to != file):
+            raise Damaged(f"{self.path} was copied, or restored from a backup")
+        self._on_disk = sealed(fields) if (written_on, written_to) == (ours, file) else None
         return parsed
 
     def save(self, fields: Mapping[str, Any]) -> None:
@@ -74,11 +103,13 @@ class Document:
         """
         if not self.writing or self._refused:
             return
-        data = sealed({"version": self.version, **fields})
+        content = {"version": self.version, **fields}
+        data = sealed(content)
         if data != self._on_disk or not self.path.exists():
-            self._on_disk = None
-            files.replace(self.path, data)
+            self._on_disk, origin = None, {"machine": machine_id()}
+            files.replace(self.path, lambda file: sealed({**content, **origin, "file": file}))
             self._on_disk = data
+            self.of_other_machine = False
 
     def save_or_warn(self, fields: Mapping[str, Any], otherwise: str) -> None:
         """Save, and log a warning instead of raising if the file can't be written.

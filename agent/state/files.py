@@ -8,24 +8,45 @@ All functions and methods raise ``OSError``, which the caller explains to the op
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import stat
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MODE = 0o644
 """The mode of new files, less the umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_GET_GENERATION = 0x80087601
+"""FS_IOC_GETVERSION of linux/fs.h."""
 _ALWAYS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read(path: Path) -> bytes:
     """Return the content of a file; see :func:`open_file`."""
+    return read_with_identity(path)[0]
+
+
+def read_with_identity(path: Path) -> tuple[bytes, list[int]]:
+    """Return the content of a file, and its :func:`identity`."""
     with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+        return file.read(), identity(file.fileno())
+
+
+def identity(descriptor: int) -> list[int]:
+    """Return the inode of a file, with the inode's own generation.
+
+    A copy has another inode, or one that was used before and has a new generation.  Not every
+    file system has generations; then it is 0.
+    """
+    generation = bytearray(8)
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(descriptor, _GET_GENERATION, generation)
+    return [os.fstat(descriptor).st_ino, int.from_bytes(generation, sys.byteorder)]
 
 
 def read_anywhere(path: Path) -> bytes:
@@ -60,7 +81,11 @@ def _user(number: int) -> str:
         return str(number)
 
 
-def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:
+Content = bytes | Callable[[list[int]], bytes]
+"""The content of a new file, or a function of the file's :func:`identity` that returns it."""
+
+
+def replace(path: Path, data: Content, *, durable: bool = True, mode: int | None = None) -> None:
     """Replace a file atomically: after a crash it has the old or the new content.
 
     Without ``durable`` it is not synced to disk: for files that are written again all the time.
@@ -147,7 +172,7 @@ def sync_directory(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _filled(
-    scratch: Path, data: bytes, *, durable: bool, mode: int | None = None
+    scratch: Path, data: Content, *, durable: bool, mode: int | None = None
 ) -> Iterator[None]:
     """Write a scratch file that the caller renames or links; after an error it is removed.
 
@@ -158,7 +183,7 @@ def _filled(
         with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(data)
+            file.write(data if isinstance(data, bytes) else data(identity(file.fileno())))
             file.flush()
             if durable:
                 os.fsync(file.fileno())

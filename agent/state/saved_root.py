@@ -71,22 +71,23 @@ class SavedRoot:
         return self.document.problem
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
-        """Load view and ledger, and return the view; a damaged document is set aside.
+        """Load view and ledger, and return the view; a damaged or copied document is set aside.
 
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
-        that are this host's by their UUID.
+        that are this host's by their UUID.  A copy is of no use: what this host had reported then,
+        another service may have set since.
         """
         self.view, self.ledger, self._on_disk = View(), Ledger(), None
         self._is_unread, self.document.problem = False, ""
         try:
-            saved = self.document.read(self._parsed)
+            saved = self.document.read(self._parsed, no_copy=True)
         except Damaged as err:
-            aside = files.set_aside(self.document.path) if self.document.writing else ""
+            stays = not self.document.writing or self.document.of_other_machine
             LOG.warning(
                 "%s%s: Placement is read instead; this agent owns what its drivers report from now "
                 "on, and removes nothing else",
                 err,
-                aside,
+                "" if stays else files.set_aside(self.document.path),
             )
         except Unusable as err:
             self._is_unread, self.document.problem = True, str(err)
@@ -148,7 +149,7 @@ def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:
         return None
     return {
         "seen": sorted(ledger.seen),
-        "emptied": sorted(ledger.emptied),
+        "leaving": sorted(ledger.leaving),
         "holders": {
             uuid: {manager: _holding_row(held) for manager, held in claims.items()}
             for uuid, claims in ledger.holders.items()
@@ -173,7 +174,7 @@ def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
         canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
         for uuid, (number, held) in row["removed"].items()
     }
-    return Ledger(holders, _names(row["seen"]), True, removed, _names(row["emptied"]))
+    return Ledger(holders, _names(row["seen"]), True, removed, _names(row["leaving"]))
 
 
 def _holding_row(held: Holding) -> dict[str, Any]:

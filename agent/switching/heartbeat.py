@@ -13,7 +13,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from agent import version
 from agent.loop import in_thread
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
-from agent.registry.record import Registry, ServiceRecord
+from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
 from reportclient.plain_text import error_text
@@ -75,6 +75,12 @@ class Heartbeat:
     """The error that names another agent with this host name, if there is one."""
     on_done: Callable[[float, str | None], object] = lambda *_: None
     """Called after each heartbeat, in its thread, with its seconds and why it failed, if so."""
+    down_after: float = DOWN_AFTER
+    """Seconds without a heartbeat after which another host counts as down."""
+    granted: frozenset[str] = frozenset()
+    """The UUIDs of the roots that the registry has for this host."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Why this host may not write to roots, by UUID, as the registry said last; empty: it may."""
     hosts: int | None = None
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
     _registry: Registry | None = None
@@ -117,6 +123,25 @@ class Heartbeat:
         if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
             self.status.adopt(record, seen)
 
+    def denied_of(self, roots: Collection[str]) -> Mapping[str, str] | None:
+        """Return why this host may not write to these roots, by UUID; ``None``: nobody knows.
+
+        The registry is asked about those that no heartbeat has brought into this host's record.
+        While it does not answer, what it said last of them holds.
+        """
+        asked = frozenset(roots) - self.granted
+        if asked and self.status.registry_lost is None:
+            report = Report(self.host, self.address, roots=tuple(asked))
+            try:
+                now = rivals(self._opened().holders(report), report, self.down_after)
+            except RegistryError as err:
+                self._is_lost(err)
+            else:
+                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
+        if not asked <= self.denied.keys():
+            return None
+        return {root: self.denied[root] for root in asked if self.denied[root]}
+
     def beat(self) -> None:
         """Send a heartbeat and act on its answer.  Never raises."""
         began = time.monotonic()
@@ -125,7 +150,7 @@ class Heartbeat:
         except HostTaken as err:
             if self.name_conflict is None:
                 LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
-            self.name_conflict = str(err)
+            self.name_conflict, self.granted = str(err), frozenset()
             self.answered.set()
         except RegistryError as err:
             self._is_lost(err)
@@ -169,6 +194,7 @@ class Heartbeat:
             if record is None:
                 return False
             self.hosts, self._reported = record.hosts, report
+            self.granted = frozenset(record.roots)
             if self.attached:
                 return True
             if self.status.current is not before:

@@ -47,7 +47,7 @@ FILE_NAME = "service.json"
 LOCKED_WITHIN = 10.0
 """Seconds to wait for another process that changes the document."""
 FIRST_RETRY = 1.0
-"""Seconds; doubled each time, up to the interval between two periods."""
+"""Seconds; doubled each time, up to the interval between two periods, if that is shorter."""
 LONGEST_RETRY = 60.0
 
 Write = Callable[[bool, bool], Sequence[Report]]
@@ -172,10 +172,12 @@ class HostStatus:
     def _read_saved(self) -> ServiceStatus | None:
         """Return the saved status; ``None`` without a document; a damaged one is set aside.
 
+        So is a copy: the host may have been disabled since.
+
         :raises Unusable: the document can't be read now, or a later version wrote it.
         """
         try:
-            return self.document.read(_parsed)
+            return self.document.read(_parsed, no_copy=True)
         except Damaged as err:
             LOG.warning("%s%s; it is made again", err, files.set_aside(self.document.path))
             return None
@@ -337,7 +339,7 @@ class HostStatus:
 
         So hosts that failed together spread out.
         """
-        longest = doubled(FIRST_RETRY, self._tries, self.longest_retry)
+        longest = doubled(FIRST_RETRY, self._tries, min(self.longest_retry, LONGEST_RETRY))
         self._tries += 1
         return random.uniform(0, longest)
 

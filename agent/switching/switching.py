@@ -124,6 +124,7 @@ class Switching:
             attached=self.service.nodes.rules.attached,
             hypervisor="; ".join(self.hypervisor.lost.values()) or None,
             roots=tuple(self.service.nodes.roots()),
+            placement=self.service.endpoint.used,
         )
 
 
@@ -169,7 +170,10 @@ def switching(
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
         attached=attached,
+        down_after=settings.registry.down_after,
     )
+    if not status.alone:
+        service.nodes.denied_of = heartbeat.denied_of
     # In attach mode nova-compute, which owns the root, answers calls to this host.
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging

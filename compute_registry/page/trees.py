@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from agent.registry.observed_service import Roots
 from agent.registry.placement_roots import PlacementRoots
-from agent.reporting.reports import with_agents_step
+from agent.reporting.reports import Condition, drains, with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
@@ -59,6 +59,7 @@ class ShownTree:
     totals: Mapping[str, tuple[int, int]]
     providers: Sequence[ShownProvider]
     sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
+    drains: Sequence[Condition]
 
 
 @dataclass(slots=True)
@@ -107,7 +108,8 @@ def shown_tree(tree: ObservedTree) -> ShownTree:
             capacity, used = amounts.get(row.resource_class, (0, 0))
             amounts[row.resource_class] = capacity + row.capacity, used + row.used
     shared = [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()]
-    return ShownTree(dict(sorted(amounts.items())), providers, shared)
+    draining = list(drains(tree.snapshot, tree.usage.draining, {}))
+    return ShownTree(dict(sorted(amounts.items())), providers, shared, draining)
 
 
 def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:

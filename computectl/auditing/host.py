@@ -162,7 +162,8 @@ def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Ite
         yield Condition(text, provider.name, Severity.INFO, step)
         return
     claims = joined(ledger.holdings_on(provider.uuid).values())
-    traits = sorted(provider.traits - claims.traits - declared)
+    # The agent sets the status between two periods, too; another check compares it.
+    traits = sorted(provider.traits - claims.traits - declared - {DISABLED})
     classes = sorted(provider.inventory.keys() - claims.classes)
     remove = "to remove it: openstack resource provider"
     for keep, group in groupby(sorted(traits, key=_how_to_keep), _how_to_keep):

@@ -24,12 +24,14 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import load_drivers
 from reportclient import plan as ops
+from reportclient.apply import Outcome, refuse_if_shared
 from reportclient.calls import http_call
+from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
 from reportclient.plain_text import error_text
-from reportclient.reader import provider_by_name
-from reportclient.refusals import name_taken_error
-from reportclient.reshape import generations_after
+from reportclient.reader import consumers_of, provider_by_name
+from reportclient.refusals import explain_errors, name_taken_error
+from reportclient.reshape import generations_after, used_providers
 from reportclient.snapshot import EMPTY, Snapshot
 
 
@@ -47,6 +49,8 @@ def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     """Yield the calls of a plan in order; ``generations``: of the view, by UUID."""
     current = dict(generations)
     for operation in plan:
+        if isinstance(operation, ops.DeleteProvider) and operation.kept:
+            continue  # nothing is sent
         yield Call(operation, *http_call(operation, current))
         match operation:
             case ops.CreateProvider(uuid):
@@ -86,6 +90,11 @@ class Forecast:
     def notes(self) -> list[str]:
         """Return the warnings, and what is ill on the host, as sentences."""
         return texts_of(self.conditions, Severity.WARNING, Severity.DEGRADED)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Return what waits for consumers, with the commands that end it."""
+        return [each.sentence for each in self.conditions if each.severity is Severity.INFO]
 
 
 def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
@@ -134,7 +143,8 @@ def forecast_root(  # noqa: PLR0913  one caller
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         conditions = [*Report(tracker.node, error=err).conditions().values()]
     else:
-        plan = ops.with_bulk_writes(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
+        plan = _without_waiting(decision.plan, tracker, api)
+        plan = ops.with_bulk_writes(plan, nodes.bulk.chunk, nodes.bulk.least)
         ill = (loaded.degraded(tracker.node).items() for loaded in nodes.drivers)
         report = Report(
             tracker.node,
@@ -143,6 +153,9 @@ def forecast_root(  # noqa: PLR0913  one caller
             degraded=nodes.provider_files.degraded(),
             ill=dict(chain.from_iterable(ill)),
             reshape_pending=decision.answer.reshape_pending,
+            failed=tracker.root.refusals.errors(),
+            draining=tracker.root.refusals.draining(),
+            draining_since=tracker.view.drained_since,
         )
         conditions = [*report.conditions().values(), *besides, *_taken_names(tracker, plan, api)]
         reshape_pending = bool(decision.answer.reshape_pending)
@@ -155,6 +168,46 @@ def forecast_root(  # noqa: PLR0913  one caller
         tuple(conditions),
         reshape_pending,
     )
+
+
+def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
+    """Return the plan as it is sent: what consumers use is drained, not removed.
+
+    The root's refusals have these removals afterwards.  1 GET for each removal, 2 if it is in use.
+    """
+    root, view, moved = tracker.root, tracker.view, dict[str, Any]()
+    removals, errors = dict[str, ops.Operation](), dict[str, PlacementError]()
+    for operation in plan:
+        if isinstance(operation, ops.Reshape):
+            moved.update(operation.allocations)
+        if not isinstance(operation, ops.DeleteProvider | ops.SetInventory):
+            continue
+        wanted = operation.inventory if isinstance(operation, ops.SetInventory) else {}
+        had = view.snapshot.get(operation.uuid)
+        if had is None or not had.inventory.keys() - wanted.keys():
+            continue
+        removals[had.uuid] = operation
+        try:
+            if isinstance(operation, ops.DeleteProvider):
+                refuse_if_shared(had, view.generations, api, operation.kept)
+            users = set(consumers_of(had.uuid, api, besides=wanted)) - moved.keys()
+            if users or had.uuid in used_providers(moved):
+                errors[had.uuid] = InUse("in use")
+        except (Kept, Shared) as err:
+            errors[had.uuid] = err
+    errors = explain_errors(Outcome(view, failed=errors, refused=removals), api)
+    refusals, times = root.refusals, root.times
+    for uuid, failed in errors.items():
+        refusals.add(removals[uuid], failed, 0.0, times)
+    sent = [
+        each
+        for part in refusals.suppress(plan, view.snapshot, 0.0)
+        for each in refusals.without_exceeded(part, view, 0.0, times, api)
+        if not isinstance(each, ops.DeleteProvider)
+        or not any(below.uuid in errors for below in view.snapshot.walk(each.uuid))
+    ]
+    drains = refusals.drains(view.snapshot, plan, tracker.ledger.foreign_classes)
+    return replace(plan, operations=(*sent, *drains))
 
 
 def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Condition]:

@@ -12,12 +12,12 @@ from typing import Any
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.config import option_place
-from agent.registry.checks import StatusChange, degraded_text
+from agent.registry.checks import Report, StatusChange, degraded_text
 from agent.registry.control import Control
 from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.placement_roots import PlacementRoots
-from agent.registry.record import Records, ServiceRecord
+from agent.registry.record import Records, Registry, ServiceRecord, rivals
 from agent.reporting.reports import with_agents_step
 from agent.reporting.status import FILE_NAME, SERVING
 from agent.state import files
@@ -30,6 +30,7 @@ from agent.switching.host_status import (
     status_document,
 )
 from computectl.shared.command_session import Session
+from computectl.shared.errors import CommandError
 from computectl.status import observed_status
 from reportclient.errors import PlacementError
 
@@ -115,6 +116,21 @@ def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def refuse_taken(session: Session, *roots: str) -> None:
+    """Refuse to write to roots (UUIDs) that another host, which is up, has.
+
+    :raises CommandError: there is such a host.
+    :raises RegistryError: the registry does not answer.
+    """
+    settings = session.settings
+    if settings.registry.access == "direct":
+        return
+    report = Report(settings.host, agent_address(settings.state_path), roots=roots)
+    holders = Services(session).fleet.holders(report)
+    for why in rivals(holders, report, settings.registry.down_after).values():
+        raise CommandError(why, "nothing was changed")
+
+
 class Services:
     """The configured registry and the agents' RPC, opened when first used."""
 
@@ -128,8 +144,11 @@ class Services:
 
         :raises RegistryError: the registry can't be opened.
         """
-        if self._settings.access == "direct":
-            return OwnService(self._session)
+        return OwnService(self._session) if self._settings.access == "direct" else self.fleet
+
+    @cached_property
+    def fleet(self) -> Registry:
+        """Return the registry of the fleet.  :raises RegistryError: it can't be opened."""
         from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
         ours = self._session.settings.host

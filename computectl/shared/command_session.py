@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from agent import config, opts
-from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
+from agent.nodes.identity import COPIED, FILE_NAME, NODES, saved_compute_id, saved_nodes
 from agent.placement import adapter_from_conf
 from agent.reporting.status import FILE_NAME as STATUS_FILE
+from agent.state.document import Document, Unusable
 from agent.state.lock import InUse, lock_directory
 from agent.state.saved_root import SavedRoot, saved_roots
 from computectl.shared.errors import CommandError
@@ -83,6 +84,17 @@ class Session:
         """
         nodes = saved_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
+
+    def copied(self, root: str) -> str:
+        """Return why nothing is written to a root whose saved state is another machine's."""
+        path = self.settings.state_path
+        if self.settings.rules.attached:
+            document = self.saved_root(root).document
+        else:
+            document = Document(path / NODES, writing=False)
+        with suppress(Unusable):
+            document.read(dict)
+        return COPIED.format(root=root, path=path) if document.of_other_machine else ""
 
     def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:
         """Return the saved state of a root, not loaded yet."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.errors import DriverLoadFailed, DriverNotReady, ReshapeNeeded
 from drivers.inventory import DISK_GB
 from drivers.libvirt import opts
 from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
@@ -105,7 +105,7 @@ class LibvirtDriver(ComputeDriver):
         self._nodename: str | None = None
         self._answered: HostIdentity | None = None
         self._remembers_host = False
-        self._sources = Sources(self._host)
+        self._sources = Sources(self._host, self._host.clock)
         self._notes: dict[str, str] = {}
         self._logged_warnings: frozenset[str] = frozenset()
 
@@ -181,7 +181,11 @@ class LibvirtDriver(ComputeDriver):
         self._logged_warnings = frozenset(report.warnings)
         moves = allocations is not None and report.cells
         cells = cells_of_guests(sources) if moves else {}
-        self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
+        try:
+            self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
+        except ReshapeNeeded as err:
+            self._notes["reshape"] = f"{err}; until the reshape Placement keeps it where it is"
+            raise
 
     def _current_name(self) -> tuple[str, dict[str, str]]:
         """Return the host name; the last name and a note if libvirt returns an unusable one."""

@@ -48,11 +48,11 @@ DEVICES_OPTS = [
         default=[],
         deprecated_name="enabled_vgpu_types",
         help="Types of mediated devices (vGPUs) that guests can have, such as nvidia-35. With"
-        " several of them, each has a group [mdev_<type>] with device_addresses (the PCI"
+        " several of them, all but one have a group [mdev_<type>] with device_addresses (the PCI"
         " addresses of the GPUs that are divided into it, like 0000:84:00.0), and optionally"
         " mdev_class (the resource class: VGPU, or one that starts with CUSTOM_) and"
-        " max_instances (on the whole host, at most). A single type without such a group is"
-        " for all devices that have it.",
+        " max_instances (on the whole host, at most). A type without addresses is for all"
+        " devices that are in no other type's.",
     ),
     cfg.BoolOpt(
         "group_mdev_devices",

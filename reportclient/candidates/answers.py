@@ -97,10 +97,10 @@ def parse_candidates(body: Any) -> AllocationCandidates:
 
 _CANDIDATE = forms.record(allocations=forms.mapping(forms.record(resources=forms.AMOUNTS)))
 _SUMMARY = forms.record(
-    parent_provider_uuid=forms.optional_text,
+    parent_provider_uuid=forms.OPTIONAL_TEXT,
     root_provider_uuid=forms.text,
     resources=forms.mapping(forms.record(capacity=forms.number, used=forms.number)),
-    traits=forms.TEXTS,
+    traits=forms.NAMES,
 )
 
 

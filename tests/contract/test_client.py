@@ -12,7 +12,7 @@ from reportclient.errors import InUse, NotFound, Rejected, Unreachable
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
-from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, kinds
+from tests.contract.world import AGG1, AGG2, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, kinds
 
 GUESTS = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
 
@@ -64,6 +64,19 @@ def test_an_update_is_laid_on_top_of_what_somebody_else_wrote_meanwhile(
     assert root.aggregates == frozenset()
     assert root.inventory == {"VCPU": full(16), "MEMORY_MB": full(1024), "VGPU": full(1)}
     assert SECOND not in nova.truth()
+
+
+def test_what_somebody_else_removed_meanwhile_comes_back_for_no_other_change(
+    nova: World, client: Client
+) -> None:
+    tree = client.tree(ROOT)
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")
+    tree.add_aggregates(SECOND, AGG2)
+    nova.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
+    nova.stranger.set_aggregates(SECOND, [AGG1], old_microversion=True)
+    assert client.update(tree).ok
+    assert nova.truth().get(ROOT).inventory == {"VCPU": full(8)}
+    assert nova.truth().get(SECOND).aggregates == {AGG1, AGG2}
 
 
 def test_one_provider_is_edited_again_after_a_conflict(nova: World, client: Client) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.reporting.reports import Severity
 from reportclient.client import Client, Result
-from reportclient.errors import InUse
+from reportclient.errors import InUse, NotFound
 from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
 from tests.contract.world import CHILD, GRANDCHILD, World, kinds
 from tests.contract.world import ROOT as OWN_ROOT
-from tests.cost.trees import NODE, VERIFY, Agent, leaf_uuid, tree_driver
+from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 LEAF = leaf_uuid(1)
 
@@ -52,6 +53,24 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_named(any_p
     assert report.ok, "all is as it should be"
 
 
+def test_since_when_it_drains_is_known_after_a_restart_and_a_lost_view(any_placement, tmp_path):
+    agent, driver, _ = with_leaf_in_use(any_placement, state=tmp_path)
+    without_leaf(driver)
+    agent.tracker.root.wall_clock = lambda: 1000.0
+    agent.period(1.0)
+    agent.restart()
+    for stale in (False, True):
+        if stale:  # all is read again
+            agent.tracker.root.view = replace(agent.tracker.view, generations={ROOT: 10**6})
+        report = agent.period()
+        (condition,) = report.conditions().values()
+        assert condition.since == 1000.0
+        assert f"allocation unset --provider {LEAF}" in condition.next_step
+    driver.edit = lambda tree, allocations: None
+    agent.settle()
+    assert agent.tracker.view.drained_since == {}
+
+
 def test_a_device_allocated_since_the_last_read_is_drained_at_once(any_placement):
     driver = tree_driver(2)
     agent = Agent(any_placement, driver)
@@ -85,8 +104,19 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
     assert looked == [1, 0, 1, 0, 0, 0, 1]
     any_placement.stranger.delete_allocation(guest)
     calls = [agent.period(gap).calls for _ in range(8)]
-    assert calls == [0] * 7 + [2], "a look, and the removal"
+    assert calls == [0] * 7 + [3], "a look at them, one at its generation, and the removal"
     assert not leaf_exists(any_placement)
+
+
+def test_what_an_operator_deletes_while_it_drains_delays_no_other_write(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
+    without_leaf(driver)
+    agent.period(1.0)
+    any_placement.stranger.delete_allocation(guest)
+    any_placement.stranger.delete_provider(LEAF)
+    driver.inventories[NODE] = {"VCPU": {"total": 7}}
+    assert agent.period(agent.rules.period).ok
+    assert any_placement.stranger.inventory(ROOT)["VCPU"]["total"] == 7
 
 
 def test_a_freed_class_goes_though_other_classes_of_the_device_are_in_use(any_placement):
@@ -113,7 +143,8 @@ def test_a_device_that_its_driver_mentions_no_more_goes_on_draining(any_placemen
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}
     any_placement.stranger.delete_allocation(guest)
     assert agent.period(2 * VERIFY).ok
-    assert leaf_inventory(any_placement) == {}
+    with pytest.raises(NotFound):
+        leaf_inventory(any_placement)
 
 
 def test_something_else_that_is_wrong_is_told_beside_it(any_placement):
@@ -222,6 +253,15 @@ def test_a_removed_device_goes_with_the_first_update_after_its_consumer(
 
     assert client.edit(OWN_ROOT, other_change).ok
     assert GRANDCHILD not in nova.truth() and unmentioned(client).calls == 0
+
+
+def test_a_removed_device_that_an_operator_deletes_fails_no_update(nova: World, guest: str) -> None:
+    client = Client(nova.api)
+    without_port(client)
+    nova.stranger.delete_allocation(guest)
+    nova.stranger.delete_provider(GRANDCHILD)
+    assert client.edit(OWN_ROOT, lambda tree: tree.add_traits(OWN_ROOT, "HW_CPU_X86_AVX")).ok
+    assert "HW_CPU_X86_AVX" in nova.truth().get(OWN_ROOT).traits
 
 
 def test_a_removed_class_goes_with_the_first_update_after_its_consumer(

@@ -88,6 +88,40 @@ def test_while_a_write_gets_no_answer_nothing_is_verified_before_it(fake_placeme
     assert agent.seen(NODE).inventory["VCPU"].total == 9
 
 
+class Failing:
+    """An API that answers each write of one provider's traits with an error."""
+
+    def __init__(self, api, uuid, error):
+        self.api, self.path, self.error = api, f"/resource_providers/{uuid}/traits", error
+
+    def request(self, method, path, **more):
+        if (method, path) == ("PUT", self.path):
+            raise self.error
+        return self.api.request(method, path, **more)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.ServerFault("500"), errors.Conflict("409"), errors.Unreachable("no answer")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_provider_that_fails_for_an_hour_delays_no_other(any_placement, error):
+    agent, vcpus = changing(any_placement)
+    child, breaker = agent.seen(f"{NODE}_0").uuid, agent.nodes.breaker
+    there, breaker.api = breaker.api, Failing(breaker.api, child, error)
+    any_placement.stranger.set_traits(child, [])
+    agent.period(600.0)
+    for total in range(9, 14):
+        agent.period(600.0)
+        vcpus.append(total)
+        agent.period()
+        agent.period()
+        assert any_placement.stranger.inventory(ROOT)["VCPU"]["total"] == total
+    breaker.api = there
+    agent.period(700.0)
+    assert any_placement.stranger.traits(child) == {"HW_NIC_SRIOV"}
+
+
 def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(fake_placement):
     agent = Agent(fake_placement, tree_of(1))
     fake_placement.fail_next("GET", r"in_tree", errors.Unreachable("503", retry_after=99_999.0))

@@ -58,6 +58,10 @@ def test_a_reservation_costs_what_it_costs_by_hand(world: World, one: OneProvide
     assert calls(world, lambda: one.set_records(change)) == []
     assert calls(world, lambda: one.add_traits("CUSTOM_RESERVED")) == ["PUT traits"]
     assert calls(world, lambda: one.add_aggregates(AGG1)) == ["PUT aggregates"]
+    world.stranger.set_aggregates(OTHER, [AGG1, AGG2], old_microversion=True)
+    change = calls(world, lambda: one.remove_aggregates(AGG1))
+    assert change == ["GET aggregates", "PUT aggregates"], "their writes move no generation"
+    assert world.truth().get(OTHER).aggregates == {AGG2} == one.aggregates
     assert calls(world, one.delete) == ["DELETE provider"]
     assert OTHER not in world.truth()
     one.delete()

@@ -13,6 +13,7 @@ from tests.agents import (
     OWNER,
     ROOT,
     Agent,
+    Idle,
     Small,
     child_uuid,
     devices,
@@ -25,6 +26,7 @@ AGG = "aaaaaaaa-0000-4000-8000-000000000001"
 FOREIGN_AGG = "aaaaaaaa-0000-4000-8000-00000000ffff"
 FOREIGN_CHILD = "bbbbbbbb-0000-4000-8000-000000000001"
 DEVICE = f"{NODE}_dev1"
+DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def totals(any_placement: Any, uuid: str = ROOT) -> dict[str, int]:
@@ -82,6 +84,40 @@ def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
     driver.body = removes
     assert agent.period(after=1.0).ok
     assert (stranger.traits(uuid), stranger.aggregates(uuid)) == (before, {FOREIGN_AGG})
+
+
+def test_what_another_client_did_and_the_agent_undid_is_named(
+    any_placement: Any, tmp_path: Path
+) -> None:
+    """Also what was done while the agent did not run; what is left as it is is not named."""
+
+    def body(tree, nodename, allocations=None):
+        devices(DEVICE)(tree, nodename, allocations)
+        tree.add_traits(DEVICE, "CUSTOM_A", "CUSTOM_B")
+        tree.add_aggregates(DEVICE, AGG)
+
+    agent, stranger = Agent(any_placement, Small(body), state=tmp_path), any_placement.stranger
+    agent.settle()
+    uuid = child_uuid(DEVICE)
+    stranger.set_traits(uuid, [])
+    stranger.set_aggregates(uuid, [FOREIGN_AGG])
+    stranger.set_inventory(uuid, {"CUSTOM_DEVICE": {"total": 5}, "CUSTOM_FOREIGN": {"total": 1}})
+    stranger.rename(uuid, "other")
+    stranger.add_trait(ROOT, DISABLED)
+    agent.restart()
+    report = agent.period(disabled=False)
+    assert report.undone == (
+        f"set traits of {NODE}: {DISABLED}",
+        f"set the name of {DEVICE}: other",
+        f"removed traits of {DEVICE}: CUSTOM_A, CUSTOM_B",
+        f"removed aggregates of {DEVICE}: {AGG}",
+        f"set inventory of {DEVICE}: CUSTOM_DEVICE (total 5)",
+    )
+    assert f"renamed 1 provider (other → {DEVICE})" in report.sentence()
+    assert "to Placement; undid what another client had done: set traits" in report.sentence()
+    stranger.delete_provider(uuid)
+    assert agent.period(disabled=False).undone == (f"deleted provider {DEVICE}",)
+    assert not agent.period(disabled=False).undone
 
 
 def test_a_driver_is_shown_what_others_did_once_it_was_verified(any_placement: Any) -> None:
@@ -253,3 +289,19 @@ def test_a_renamed_host_keeps_its_provider(any_placement: Any) -> None:
     driver.nodes = ["host1-renamed"]
     assert agent.period().ok and agent.period().ok
     assert names(any_placement) == {"host1-renamed"}
+
+
+def test_nodes_that_exchange_their_names_are_reported_with_the_old_ones(
+    fake_placement: FakePlacement,
+) -> None:
+    first, second = child_uuid("first"), child_uuid("second")
+    driver = Idle(["n1", "n2"])
+    driver.get_nodenames_by_uuid = lambda refresh=False: {first: "n1", second: "n2"}  # type: ignore[method-assign]
+    agent = Agent(fake_placement, driver)
+    agent.periods()
+    driver.get_nodenames_by_uuid = lambda refresh=False: {first: "n2", second: "n1"}  # type: ignore[method-assign]
+    texts = {report.node: report.sentence() for report in agent.periods()}
+    assert {node: text.partition(" in ")[0] for node, text in texts.items()} == {
+        "n2": "renamed 1 provider (n1 → n2)",
+        "n1": "renamed 1 provider (n2 → n1)",
+    }

@@ -70,8 +70,14 @@ def test_a_tree_is_created_as_it_is_wished(world: World) -> None:
 CHANGES = {
     "traits": (lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_AVX"), ["PUT traits"]),
     "no traits": (lambda tree: tree.update_traits(CHILD, []), ["PUT traits"]),
-    "aggregates": (lambda tree: tree.add_aggregates(CHILD, AGG2), ["PUT aggregates"]),
-    "no aggregates": (lambda tree: tree.remove_aggregates(ROOT, AGG1), ["PUT aggregates"]),
+    "aggregates": (
+        lambda tree: tree.add_aggregates(CHILD, AGG2),
+        ["GET aggregates", "PUT aggregates"],
+    ),
+    "no aggregates": (
+        lambda tree: tree.remove_aggregates(ROOT, AGG1),
+        ["GET aggregates", "PUT aggregates"],
+    ),
     "inventory": (
         lambda tree: tree.update_inventory(ROOT, {"VCPU": {"total": 9}}),
         ["PUT inventories"],
@@ -113,7 +119,7 @@ CHANGES = {
     ),
     "a name taken over from one that goes": (
         lambda tree: (tree.remove(SECOND), tree.new_child("second", CHILD, OTHER)),
-        ["DELETE provider", "POST provider"],
+        ["PUT provider", "POST provider", "DELETE provider"],
     ),
     "a name taken over from one whose child stays": (
         lambda tree: (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
-from tests.cost.trees import NODE, ROOT, VERIFY, Agent, tree_driver
+from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 GPU = f"{NODE}_gpu"
 
@@ -80,6 +80,21 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_place
     starting = Agent(any_placement, driver, tmp_path).period()
     assert isinstance(starting.error, ReshapeFailed) and starting.fatal
     assert (any_placement.stranger.provider(ROOT), holdings(any_placement, who)) == before
+
+
+def test_a_reshape_goes_on_though_an_operator_deleted_a_provider(any_placement, tmp_path):
+    root = {"VCPU": {"total": 16}, "VGPU": {"total": 8}}
+    driver = tree_driver(2)
+    driver.inventories[NODE] = root
+    agent = Agent(any_placement, driver, tmp_path, reshape_when_running=True)
+    assert agent.period().ok
+    who = consumer(any_placement, {"VGPU": 1})
+    agent.period(2 * VERIFY)
+    any_placement.stranger.delete_provider(leaf_uuid(1))
+    rebuild_with(driver, vgpu_to_children)
+    agent.period(1.0)
+    assert agent.period(1.0).ok
+    assert totals(any_placement, who) == {"VGPU": 1} and ROOT not in holdings(any_placement, who)
 
 
 def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(any_placement, tmp_path):

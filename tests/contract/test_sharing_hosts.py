@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from agent.reporting.reports import Severity
 from reportclient.client import Client
 from tests.agents import NODE, ROOT, Agent, Body, Small, door_to
+from tests.cost.trees import VERIFY
 
 OTHER = "c0ffee00-0000-4000-8000-0000000000b2"
 POOL = "eeeeeeee-0000-4000-8000-000000000001"
@@ -100,8 +102,29 @@ def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> No
     any_placement.stranger.set_aggregates(strangers, [ROW])
     any_placement.stranger.set_aggregates(SECOND, [RACK, ROW])
     host.mounts()
-    host.period(), host.period()
-    assert not there(any_placement, SECOND), "though another one is in an aggregate of its"
+    report = [host.period() for _ in range(3)][-1]
+    assert report.ok and f"another service set aggregate {ROW}" in str(report.texts(Severity.INFO))
+    record = any_placement.stranger.inventory(SECOND)["DISK_GB"]
+    assert record["reserved"] == record["total"]
+    any_placement.stranger.set_aggregates(SECOND, [RACK])
+    host.period(2 * VERIFY), host.period()
+    assert not there(any_placement, SECOND), "though another one shares"
+
+
+def test_a_storage_with_a_strangers_provider_below_it_is_drained(any_placement) -> None:
+    host = Host(any_placement, NODE, ROOT, POOL)
+    host.period()
+    child = any_placement.stranger.create_child(POOL, "export")
+    host.mounts()
+    for sake in ("export is below it", f"provider export ({child}) below it; to remove it"):
+        report = host.period()
+        assert report.ok and sake in str(report.texts(Severity.INFO))
+    record = any_placement.stranger.inventory(POOL)["DISK_GB"]
+    assert record["reserved"] == record["total"]
+    assert host.calls_of(lambda: host.period(1.0)) == []
+    any_placement.stranger.delete_provider(child)
+    host.period(2 * VERIFY)
+    assert not there(any_placement, POOL)
 
 
 def test_while_other_hosts_use_it_they_are_looked_for_at_doubled_gaps(fake_placement) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ def scene(settled: tuple[Scene, Path], fresh: Scene) -> Scene:
     """Everything is about to change; an agent of the scene starts from its saved view."""
     model, backup = settled
     restore(fresh.placement, backup)
-    shutil.copytree(model.state, fresh.state, dirs_exist_ok=True)
+    shutil.copytree(model.state, fresh.state, dirs_exist_ok=True, copy_function=os.link)
     fresh.driver.say(before())
     fresh.driver.say(after())
     fresh.strangers_child, fresh.consumer = model.strangers_child, model.consumer

@@ -306,12 +306,14 @@ def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, 
     placement.request("PUT", "/traits/CUSTOM_RACK_7")
     for trait in ("CUSTOM_RACK_7", "OWNER_NOVA", "HW_CPU_X86_MMX"):
         placement.stranger.add_trait(root, trait)
+    placement.stranger.add_trait(root, DISABLED)  # the agent's, also before it is in the ledger
     records = placement.request("GET", f"/resource_providers/{numa0}/inventories")["inventories"]
     placement.stranger.set_inventory(numa0, {**records, "FPGA": {"total": 1}})
-    steps = {
-        row["text"].split()[-1]: row["next_step"]
-        for row in reported.ctl("audit", "-f", "json").json()
-    }
+    found = [
+        row for row in reported.ctl("audit", "-f", "json").json() if row["check"] == "ownership"
+    ]
+    assert all(DISABLED not in row["text"] for row in found)
+    steps = {row["text"].split()[-1]: row["next_step"] for row in found}
     assert "declare it in a provider file" in steps["CUSTOM_RACK_7"]
     assert "add OWNER_NOVA to [compute] owner_trait" in steps["OWNER_NOVA"]
     for name in ("HW_CPU_X86_MMX", "FPGA"):

@@ -30,6 +30,7 @@ from tests.kit.installed import MOVES_VGPUS, SICK
 from tests.servers.placement import RealPlacement
 
 NUMA1 = "      numa1: {inventory: {SRIOV_NET_VF: 8}}\n"
+BELOW = "{vf: {inventory: {CUSTOM_VF: 2}}}"
 NUMA_HOST = f"""
 nodes:
   "{{host}}":
@@ -181,6 +182,42 @@ def test_the_plan_is_what_the_next_period_sends(
     else:
         assert sorted(method for method, _ in writes) == ["DELETE", "PUT"]
         assert writes == [(row["method"], row["path"]) for row in planned.json()]
+
+
+def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
+    host: Here, placement: RealPlacement
+) -> None:
+    """Also below a provider that goes as well, and once the agent has drained it."""
+    host.report(NUMA_HOST.replace(NUMA1, f"{NUMA1.rstrip()[:-1]}, children: {BELOW}}}\n"))
+    uuids = {row["provider"]: row["uuid"] for row in host.ctl("tree", "-f", "json").json()}
+    guest = placement.stranger.put_allocation({uuids["host1_numa1_vf"]: {"CUSTOM_VF": 1}})
+    host.script(NUMA_HOST.replace(NUMA1, "").replace(", MEMORY_MB: 16384", ""))
+    planned = host.ctl("plan", "-f", "json")
+    assert [(row["method"], row["provider"]) for row in planned.json()] == [
+        ("PUT", "host1"),
+        ("PUT", "host1_numa1_vf"),
+        ("PUT", "host1_numa1"),
+    ]
+    assert planned.code == 0
+    assert (
+        f"host1: waits for consumers: host1_numa1_vf: draining: it is in use by {guest}"
+        in planned.err
+    )
+    assert f"allocation unset --provider {uuids['host1_numa1_vf']}" in planned.err
+    host.agent()
+    planned = host.ctl("plan", "--exit-code")
+    assert (planned.code, planned.err.count("waits for consumers: host1_numa1_vf")) == (0, 1)
+    assert "nothing would change, while" in planned.out
+    drawn = " ".join(host.ctl("tree").out.split())
+    assert f"host1_numa1_vf: draining: in use by {guest} (for " in drawn
+    assert f"allocation unset --provider {uuids['host1_numa1_vf']}" in drawn
+    status = " ".join(host.ctl("status").out.split())
+    assert (
+        "host1_numa1_vf: draining: it is in use by" in status
+        and " s) to end it sooner: migrate" in status
+    )
+    placement.stranger.delete_allocation(guest)
+    assert "DELETE" in host.ctl("plan").out
 
 
 @pytest.mark.parametrize("bulk", [0, 50])

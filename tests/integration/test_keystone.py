@@ -140,6 +140,25 @@ def test_a_placement_added_to_the_catalogue_is_found_without_a_restart(
     assert api.request("GET", "/resource_providers?name=x") == {"resource_providers": []}
 
 
+def test_an_endpoint_in_another_region_is_named_with_the_option_to_set(
+    cloud: Cloud, agent: AgentProcess
+) -> None:
+    kind, url = "placement-twice", cloud.placement.url
+    cloud.keystone.add_endpoint(kind, url, f"{url}/elsewhere")
+    logs_in(agent, cloud, f"service_type = {kind}\n{AGENT}")
+    text = agent.config.read_text()
+    agent.config.write_text(text.replace(f"region_name = {REGION}\n", ""))
+    log = agent.once().stderr
+    both = [f"{url} (internal, {REGION})", f"{url}/elsewhere (internal, {REGION}1)"]
+    used = status_of(agent)["service"]["placement"]  # in any order: elsewhere nothing answers
+    both.remove(used)
+    assert f"Reporting to Placement at {used}\n" in log
+    assert f"{used} is used, but the catalogue has {both[0]}, too; to choose, set" in log
+    agent.config.write_text(text)
+    log = agent.once().stderr
+    assert f"Reporting to Placement at {url} (internal, {REGION})\n" in log and "is used" not in log
+
+
 def test_the_service_role_may_reshape(cloud: Cloud, tmp_path: Path) -> None:
     api = cloud.api(tmp_path, AGENT)
     made = api.request("POST", "/resource_providers", json={"name": "reshaped"})

@@ -347,6 +347,9 @@ def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
     refused = {each.name for each in caplog.records if "not added to the record" in each.msg}
     assert refused == {RECORDS_LOG.name}, "repeated lines are left out there"
     assert f"Root provider {A_ROOT}: not added to the record of host2" in caplog.text
+    for host, roots in (("host3", [A_ROOT, ANOTHER]), ("host1", [ANOTHER])):
+        holders = registry.holders(Report(host, "rack 3", roots=roots))
+        assert [each.host for each in holders] == ["host1", "host2"]
     # host1 does not report it any more.
     registry.heartbeat(Report("host1", "rack 1", "6.1", []))
     assert registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])).roots == (

@@ -88,19 +88,25 @@ def test_every_root_gets_it_and_nothing_below_them(
 
 
 def test_without_placement_it_answers_and_follows_soon(agent, caller, placement, proxy) -> None:
+    """After two tries without an answer it is written in a period, so periods come soon here."""
+    agent.stop()
+    agent.options = agent.options.replace("interval = 600", "interval = 2")
+    agent.write()
+    agent.start()
+    until_served(agent, starts=2)
     root = root_of(agent)
-
     gone = Reply(503, b"{}", {"Content-Type": "application/json"})
-    proxy.harm("PUT", "/traits", lambda exchange: exchange.send(gone), times=1000)
+    harm = proxy.harm("PUT", "/traits", lambda exchange: exchange.send(gone), times=1000)
     assert caller.set_host_enabled("testhost", False) == "disabled"
     assert not has_trait(placement, root)
     said = status_of(agent)
     assert any(DISABLED in one["text"] for one in said["nodes"][0]["conditions"])
     assert said["service"]["disabled"] is True
     assert record_of(agent).disabled
+    eventually(lambda: harm.times < 998, otherwise=lambda: agent.log)
     proxy.heal()
-    eventually(lambda: has_trait(placement, root))
-    eventually(lambda: not status_of(agent)["nodes"][0]["conditions"])
+    eventually(lambda: has_trait(placement, root), otherwise=lambda: agent.log)
+    eventually(lambda: not status_of(agent)["nodes"][0]["conditions"], otherwise=lambda: agent.log)
 
 
 @pytest.mark.parametrize(

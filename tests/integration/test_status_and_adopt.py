@@ -5,13 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import uuid
 
 import pytest
 
+from agent.nodes.identity import NODES
 from agent.reporting.status import ENDED, started_at
 from agent.state.saved_root import root_path
+from reportclient.saved_view import sealed, unsealed
 from tests.integration.agent_host import Here
 from tests.servers.agent import AgentProcess
 from tests.waiting import eventually
@@ -193,3 +196,39 @@ def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, plac
     root_path(agent.state_path, was.strip()).unlink()
     said = computectl(agent, "adopt", "theirs")
     assert said.code == 2 and "compute-agent --once" in said.err
+
+
+def test_what_another_machine_wrote_waits_for_an_operator(agent, placement):
+    assert agent.once().returncode == 0
+    root, path = (agent.state_path / "compute_id").read_text().strip(), agent.state_path / NODES
+    path.write_bytes(sealed({**unsealed(path.read_bytes()), "machine": str(uuid.uuid4())}))
+    mark = placement.mark()
+    done, retired = agent.once(), computectl(agent, "retire", "--yes")
+    assert (done.returncode, retired.code) == (1, 2)
+    for text in (done.stderr, retired.err):
+        assert "another machine wrote" in text and f"computectl adopt {root}" in text
+    assert {each.method for each in placement.since(mark)} <= {"GET"}
+    assert "now belongs to this machine" in computectl(agent, "adopt", root).out
+    assert agent.once().returncode == 0
+
+
+def test_yesterdays_state_takes_nothing_away_and_enables_no_host(agent, placement):
+    small = agent.script
+    agent.script = small.replace("MEMORY_MB: 2048}", "DISK_GB: 9}, traits: [CUSTOM_OLD]")
+    agent.write()
+    assert agent.once().returncode == 0
+    shutil.copytree(agent.state_path, agent.directory / "yesterday")
+    agent.script = small
+    agent.write()
+    root, stranger = placement.uuids()["testhost"], placement.stranger
+    assert computectl(agent, "service", "disable", "testhost").code == 0
+    assert agent.once().returncode == 0 and "DISK_GB" not in stranger.inventory(root)
+    records = {**stranger.inventory(root), "DISK_GB": {"total": 7}}
+    stranger.set_inventory(root, records)
+    stranger.add_trait(root, "CUSTOM_OLD")
+    shutil.rmtree(agent.state_path)
+    shutil.copytree(agent.directory / "yesterday", agent.state_path)
+    assert agent.once().returncode == agent.once().returncode == 0
+    assert stranger.inventory(root)["DISK_GB"]["total"] == 7
+    assert stranger.traits(root) >= {"CUSTOM_OLD", "COMPUTE_STATUS_DISABLED"}
+    assert "to enable it: computectl service enable testhost" in computectl(agent, "status").out

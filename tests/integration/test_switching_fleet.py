@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from agent.state.saved_root import root_path
+from tests.integration.agent_host import Here
 from tests.integration.switched import (
     OPTIONS,
     has_trait,
@@ -23,7 +25,7 @@ from tests.integration.switched import (
     root_of,
     status_of,
 )
-from tests.servers.agent import AgentProcess
+from tests.servers.agent import SCRIPT, AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
@@ -125,9 +127,9 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
     try:
         started(first)
         second.start()
-        second.until_logged("is used by another agent, which is up")
+        second.until_logged("is in use by the agent at")
         assert str(first.state_path) in second.log and str(second.state_path) in second.log
-        second.until_logged("Placement already has a provider named testhost")
+        second.until_logged("it belongs to testhost, which is up, at")
         assert "Serving RPC calls on topic compute" not in second.log
         assert second.process.poll() is None and "Traceback" not in second.log
         first.kill()
@@ -136,6 +138,39 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
     finally:
         for agent in agents:
             agent.kill()
+
+
+@pytest.mark.parametrize("name", ["testhost", "another"])
+def test_a_copy_of_a_host_that_is_up_writes_nothing_and_retires_nothing(
+    agent, tmp_path, placement, registry, client, broker, name
+) -> None:
+    down_after_2_s(registry)
+    started(agent)
+    root = root_of(agent)
+    eventually(lambda: [one.roots for one in client.list_services()] == [(root,)])
+    copy = tmp_path / "copy"
+    shutil.copytree(agent.state_path, copy / "state")
+    text = options(broker.url, "access = rpc\nservice_down_time = 2\n")
+    text = text.replace("interval = 600", "interval = 1")
+    script = SCRIPT.replace("testhost", name)
+    clone = AgentProcess(copy, placement.url, script, text, name)
+    agent.until(lambda: not status_of(agent)["service"]["registry"])
+    mark = placement.mark()
+    why = f"the root provider {root}: it belongs to testhost, which is up, at"
+    assert why in clone.once().stderr
+    retired = Here(copy, placement.url).ctl("retire", "--yes")
+    assert retired.code == 2 and why in retired.err
+    typo = AgentProcess(tmp_path / "typo", placement.url, options=text, host="third")
+    typo.write()
+    adopted = Here(typo.directory, placement.url).ctl("adopt", "testhost")
+    assert adopted.code == 2 and why in adopted.err
+    assert not (typo.state_path / "compute_id").exists()
+    with clone:
+        clone.until_logged(why)
+        assert {each.method for each in placement.since(mark)} <= {"GET"}
+        agent.kill()
+        eventually(lambda: placement.stranger.provider(root)["name"] == name)
+        clone.until(lambda: status_of(clone)["nodes"][0]["ok"])
 
 
 def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, placement) -> None:

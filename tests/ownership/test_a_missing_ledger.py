@@ -9,10 +9,24 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.reported import child_uuid
 from drivers.loader import GROUP
 from reportclient.provider_tree import own_uuid
-from tests.ownership.world import NODE, OWNER, ROOT, Host, both, child, inventory, own, removes
+from tests.ownership.world import (
+    NODE,
+    OWNER,
+    ROOT,
+    Host,
+    aggregates,
+    both,
+    child,
+    inventory,
+    own,
+    removes,
+    settled_host,
+    traits,
+)
 from tests.stranger import FakePlacement
 
 REPORTS = both(inventory(VCPU=8), child("card", VGPU=2))
@@ -110,6 +124,51 @@ def test_what_nobody_asserts(case: Case, tmp_path) -> None:
         assert aggregate in stranger.aggregates(uuid)
     if not case.attached:
         assert host.totals()["VCPU"] == 8 and host.totals("card")["VGPU"] == 2
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_yesterdays_ledger_removes_nothing_that_others_set_since(over: bool, tmp_path) -> None:
+    rack, state = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01", tmp_path / "state"
+    whole = both(inventory(VCPU=8, DISK_GB=5), traits("CUSTOM_OLD"), aggregates(rack))
+    host = settled_host(FakePlacement(), {"d": whole}, state=state)
+    shutil.copytree(state, tmp_path / "backup")
+    host.restart(another=inventory(VCPU=8))
+    host.settled()
+    assert (host.totals(), host.custom(), host.aggregates()) == ({"VCPU": 8}, set(), set())
+    host.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}, "DISK_GB": {"total": 7}})
+    host.stranger.add_trait(ROOT, "CUSTOM_OLD")
+    host.stranger.set_aggregates(ROOT, [rack])
+    if not over:
+        shutil.rmtree(state)
+    shutil.copytree(tmp_path / "backup", state, dirs_exist_ok=True)
+    for _ in range(2):  # then the ledger is this host's own again
+        host.restart()
+        host.settled()
+    assert host.totals() == {"VCPU": 8, "DISK_GB": 7}
+    assert (host.custom(), host.aggregates()) == ({"CUSTOM_OLD"}, {rack})
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_without_a_ledger_a_reshape_takes_along_what_it_moves(used: int, tmp_path) -> None:
+    """What the driver leaves out, and moves nowhere, may be another service's."""
+    host = settled_host(FakePlacement(), {"d": inventory(VCPU=8, VGPU=2)}, tmp_path / "state")
+    stranger, records = host.stranger, {"VCPU": 8, "VGPU": 2, "DISK_GB": 5}
+    stranger.set_inventory(ROOT, {name: {"total": total} for name, total in records.items()})
+    guest = stranger.put_allocation({ROOT: {"VGPU": 1}}) if used else ""
+    host.lose_all()
+
+    def to_a_child(tree, allocations) -> None:
+        if "VGPU" in tree.data(NODE).inventory and allocations is None:
+            raise ReshapeNeeded
+        both(inventory(VCPU=8), child("card", VGPU=2))(tree)
+        for held in (allocations or {}).values():
+            held["allocations"][CARD] = held["allocations"].pop(ROOT)
+
+    host.restart(d=to_a_child)
+    host.settled()
+    assert (host.totals(), host.totals("card")) == ({"VCPU": 8, "DISK_GB": 5}, {"VGPU": 2})
+    if used:
+        assert stranger.allocation(guest)["allocations"].keys() == {CARD}
 
 
 def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:

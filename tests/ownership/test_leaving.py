@@ -8,13 +8,8 @@ import pytest
 
 from agent.nodes.foreign_roots import ForeignRoots
 from agent.ownership.ledger import Holding, Ledger
-from agent.period.attach import (
-    KEPT_NAME_LENGTH,
-    LeavingChildren,
-    agent_statement,
-    children_outside,
-    name_outside,
-)
+from agent.ownership.placing import KEPT_NAME_LENGTH, name_outside
+from agent.period.attach import LeavingChildren, agent_statement, children_outside
 from agent.period.rules import Rules
 from reportclient.errors import Unreachable
 from reportclient.model import Inventory, Provider

@@ -13,14 +13,19 @@ import pytest
 
 from reportclient import errors
 from reportclient.client import Client
+from reportclient.root import BulkWrites
+from tests.agents import Body
 from tests.ownership.world import (
     NODE,
     ROOT,
     VERIFY,
     Host,
+    aggregates,
     both,
     child,
     inventory,
+    own,
+    removes,
     settled_host,
     traits,
 )
@@ -32,7 +37,10 @@ CHILDREN = [f"child{n}" for n in range(6)]
 
 @dataclass
 class Steady(FakePlacement):
-    """Answers each such request with the same error, while ``error`` is set."""
+    """Answers each such request with the same error, while ``error`` is set.
+
+    ``path`` is searched for in the path and the body.
+    """
 
     method: str = ""
     path: str = ""
@@ -42,7 +50,8 @@ class Steady(FakePlacement):
         super().__init__()
 
     def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        if self.error and re.search(self.method, method) and re.search(self.path, path):
+        met = re.search(self.path, path) or re.search(self.path, str(more.get("json")))
+        if self.error and re.search(self.method, method) and met:
             self.fail_next(method, re.escape(path), self.error)
         return super().request(method, path, **more)
 
@@ -105,6 +114,64 @@ def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
     for _ in range(12):
         host.period(PERIOD)
     assert host.custom("child0") == {"CUSTOM_NEW"}
+
+
+FAULTS: dict[str, Callable[[], errors.PlacementError]] = {
+    "500": lambda: errors.ServerFault("500 made up"),
+    "409": lambda: errors.Conflict("409 made up"),
+    "404": lambda: errors.NotFound("404 made up"),
+    "403": lambda: errors.Forbidden("403 made up"),
+    "503": lambda: errors.Unreachable("503 made up", unsent=True),
+    "429": lambda: errors.Unreachable("429 made up", unsent=True, retry_after=20.0),
+    "time-out": lambda: errors.Unreachable("no answer"),
+}
+SIX = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
+GPU = child("child0", VGPU=1, CUSTOM_GPU=1)
+AT_FIRST = own("child0")
+CHANGES: dict[str, tuple[str, str, Body]] = {
+    "create": ("POST", "'name': 'new'", both(SIX, child("new", VGPU=1))),
+    "rename": ("PUT", "'name': 'new'", both(SIX, lambda tree: tree.rename("child0", "new"))),
+    "delete": ("DELETE", AT_FIRST, both(SIX, removes("child0"))),
+    "drain": ("PUT", f"{AT_FIRST}/inventories", both(SIX, removes("child0"))),
+    "look": ("GET", f"{AT_FIRST}/allocations", both(SIX, removes("child0"))),
+    "trait": ("PUT", f"{AT_FIRST}/traits", both(SIX, traits("HW_NIC_SRIOV", provider="child0"))),
+    "name": ("PUT", "/resource_classes/", both(SIX, GPU)),
+    "inventory": ("PUT", f"{AT_FIRST}/inventories", both(SIX, GPU)),
+    "aggregate": ("PUT", f"{AT_FIRST}/aggregates", both(SIX, aggregates(ROOT, provider="child0"))),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_lasting_fault_at_one_provider_delays_no_other(change: str, fault: str, tmp_path) -> None:
+    """Whenever it began: what comes later at others is written in the next period or two."""
+    placement, bulk = Steady(), BulkWrites(500 if change == "inventory" else 0)
+    host = settled_host(placement, {"d": SIX}, state=tmp_path, period=PERIOD, bulk=bulk)
+    guest = (
+        host.stranger.put_allocation({AT_FIRST: {"VGPU": 1}}) if change in ("drain", "look") else ""
+    )
+    placement.method, placement.path, later = CHANGES[change]
+    placement.error = FAULTS[fault]()
+    host.says(d=later)
+    cpus, shown = 8, 0
+    for periods in (1, 3, 12):
+        for _ in range(periods):
+            host.period(PERIOD)
+        cpus -= 1
+        moved = traits("COMPUTE_NODE", "HW_CPU_X86_AVX", provider=f"child{cpus - 4}")
+        host.says(d=both(later, inventory(VCPU=cpus), moved))
+        shown = len(host.scripted["d"].trees)
+        for _ in range(2):
+            host.period(PERIOD)
+        assert host.totals()["VCPU"] == cpus
+        assert "HW_CPU_X86_AVX" in host.traits(f"child{cpus - 4}")
+        assert len(host.scripted["d"].trees) > shown
+    placement.error = None
+    if guest:
+        host.stranger.delete_allocation(guest)
+    for _ in range(22):
+        host.period(PERIOD)
+    assert host.settled().ok
 
 
 def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:

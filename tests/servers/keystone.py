@@ -133,12 +133,16 @@ class Keystone(Server):
             self._ask("PUT", f"/projects/{project['id']}/users/{user}/roles/{found['id']}")
         return name[::-1]
 
-    def add_endpoint(self, kind: str, url: str) -> None:
-        """In the catalogue, for all of its interfaces."""
+    def add_endpoint(self, kind: str, *urls: str) -> None:
+        """In the catalogue, for all of its interfaces; each URL in a region of its own."""
         service = self._ask("POST", "/services", {"service": {"type": kind, "name": kind}})
-        for face in ("public", "internal", "admin"):
-            body = {"interface": face, "url": url, "service_id": service["service"]["id"]}
-            self._ask("POST", "/endpoints", {"endpoint": {**body, "region_id": REGION}})
+        for number, url in enumerate(urls):
+            region = f"{REGION}{number or ''}"
+            if number:
+                self._ask("POST", "/regions", {"region": {"id": region}})
+            for face in ("public", "internal", "admin"):
+                body = {"interface": face, "url": url, "service_id": service["service"]["id"]}
+                self._ask("POST", "/endpoints", {"endpoint": {**body, "region_id": region}})
 
     def application_credential(self, user: str, password: str, *roles: str) -> tuple[str, str]:
         """Id and secret of a new one of this user, with these of his roles."""

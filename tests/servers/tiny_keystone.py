@@ -15,7 +15,8 @@ class TinyKeystone(Server):
     """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password.
 
     While ``answers`` is not set, requests hang.  Checks of tokens take ``seconds`` each, one at a
-    time, and are counted in ``checked``.  ``endpoints`` are the URLs of the services in the catalog, by their type.
+    time, and are counted in ``checked``.  ``endpoints`` are the URLs of the services in the catalog, by their type;
+    ``more`` are further endpoints of a type: interface, region and URL.
 
     ``token-ROLE`` is a token of a user with that role.
     """
@@ -29,6 +30,7 @@ class TinyKeystone(Server):
         self.answers = threading.Event()
         self.answers.set()
         self.endpoints: dict[str, str] = {}
+        self.more: dict[str, list[tuple[str, str, str]]] = {}
         self._server: ThreadingHTTPServer | None = None
 
     @property
@@ -91,8 +93,11 @@ class _Handler(BaseHTTPRequestHandler):
                 "type": kind,
                 "name": kind,
                 "endpoints": [
-                    {"id": each, "interface": each, "region": "R", "region_id": "R", "url": url}
-                    for each in ("public", "internal", "admin")
+                    {"id": face, "interface": face, "region": place, "region_id": place, "url": at}
+                    for face, place, at in [
+                        *((face, "R", url) for face in ("public", "internal", "admin")),
+                        *self.k.more.get(kind, ()),
+                    ]
                 ],
             }
             for kind, url in urls.items()

@@ -385,7 +385,9 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
     alone.status.switch(disabled=True, reason="new disks")
     saved = alone.known
     with monkeypatch.context() as unreadable:
-        unreadable.setattr(files, "read", Mock(side_effect=OSError(errno.EIO, "I/O error")))
+        unreadable.setattr(
+            files, "read_with_identity", Mock(side_effect=OSError(errno.EIO, "I/O error"))
+        )
         again = alone_in(alone.directory)
         again.status.adopt_trait(has_trait=False)
         again.status.period_done([], False)
@@ -394,6 +396,21 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
         assert "I/O error" in condition.text
     again.status.follow_saved()
     assert again.known == saved and not again.status.conditions()
+
+
+@pytest.mark.parametrize("has_trait", [False, True])
+def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: bool) -> None:
+    alone.status.switch(disabled=True)
+    alone.status.switch(disabled=not has_trait)
+    path = alone.status.document.path
+    backup = path.read_bytes()
+    path.unlink()
+    path.write_bytes(backup)
+    again = alone_in(alone.directory)
+    again.status.adopt_trait(has_trait=has_trait)
+    assert again.known.disabled is has_trait
+    assert again.known.reason == (REASON_FOUND if has_trait else None)
+    assert alone_in(alone.directory).known == again.known
 
 
 def test_alone_a_status_that_a_full_disk_refused_is_kept(
@@ -465,6 +482,8 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     assert not world.status.waiting
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
     assert world.status.next_pause() == (0, 1.0)
+    world.status.longest_retry = 600.0
+    assert [world.status.next_pause() for _ in range(9)][-1] == (0, 60.0)
     monkeypatch.undo()
     writes = len(world.writes)
     world.step(120)

@@ -119,6 +119,22 @@ def test_when_periods_begin(
     assert bench.run(interval, first_in) == began
 
 
+def test_periods_keep_their_times_among_callers_that_never_pause() -> None:
+    """Each call takes 0.1 s, and its caller calls again."""
+    bench = Bench(10)
+
+    def call() -> None:
+        clock = bench.loop.clock
+        assert isinstance(clock, Clock)
+        clock.now += 0.1
+        if clock.now < 1009.0:
+            bench.loop.post(call)
+
+    bench.later = [(0, Job(call)) for _ in range(8)]
+    among_calls = [at for at in bench.run(0.5) if at < 9]
+    assert len(among_calls) >= 9, "a period waits for the calls that were posted before it"
+
+
 SKIPPED = "The period took longer than update_resources_interval (60 s): {} skipped"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -12,6 +13,7 @@ import pytest
 
 from agent.period.traits import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.reports import Severity
 from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
@@ -25,7 +27,7 @@ from tests.waiting import eventually
 ONE = "c0ffee00-0000-4000-8000-000000000001"
 RACK_UUID = "c0ffee00-0000-4000-8000-00000000000b"
 TWO = "c0ffee00-0000-4000-8000-000000000002"
-VERIFY, WAIT = 300.0, 900.0
+VERIFY, WAIT, CLASS = 300.0, 900.0, "CUSTOM_BAREMETAL"
 RACK_B7 = """\
 meta: {schema_version: '1.0'}
 providers:
@@ -98,6 +100,10 @@ class Service(Agent):
         assert sum(report.calls for report in reports) <= len(asked)
         return Counter(_kind(request) for request in asked)
 
+    def removal(self) -> None:
+        """The two periods in which what has vanished goes."""
+        self.calls(WAIT), self.calls()
+
 
 def _kind(request: Any) -> str:
     path, _, query = request.path.partition("?")
@@ -136,13 +142,8 @@ def test_many_roots_in_one_agent_with_every_call_counted(any_placement, tmp_path
 
     driver.names = names[1:]
     assert service.calls() == {}, "a node that vanished is waited for"
-    assert service.calls(WAIT) == {
-        "GET required": 1,
-        "GET in_tree": 1,
-        "GET allocations": 1,
-        "PUT traits": 1,
-        "DELETE resource_providers": 1,
-    }
+    assert service.calls(WAIT) == {"GET required": 1, "GET in_tree": 1, "PUT inventories": 1}
+    assert service.calls() == {"GET in_tree": 1, "DELETE resource_providers": 1}
     assert not there(placement, "node0")
 
     driver.names = [*names[1:], "another"]
@@ -301,33 +302,85 @@ def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(place
     service.calls(2 * VERIFY)
     service.driver.names = ["stays"]
     service.calls()
-    (_, kept) = service.period(WAIT)
-    assert consumer in str(kept.conditions()["degraded vanished"])
-    before = placement.stranger.provider(uuid_of("goes"))
+    service.calls(WAIT), service.calls()
+    assert placement.stranger.inventory(uuid_of("goes"))["CUSTOM_BAREMETAL"]["reserved"] == 1
     mark = placement.mark()
     (_, kept) = service.period()
-    assert kept.texts() and placement.since(mark) == [], "told, and not asked every period"
+    assert kept.ok and consumer in str(kept.texts(Severity.INFO))
+    assert placement.since(mark) == [], "told, and not asked every period"
     placement.stranger.delete_allocation(consumer)
-    assert placement.stranger.provider(uuid_of("goes")) == before, "left as it was"
-    assert all(report.ok for report in service.period(WAIT))
+    service.removal()
     assert not there(placement, "goes")
 
 
 def test_a_vanished_node_with_something_of_a_stranger_below_is_kept(placement) -> None:
     service = vanished(placement)
-    placement.stranger.create_child(uuid_of("goes"), "agents_bandwidth")
-    service.period(WAIT)
-    (_, kept) = service.period(WAIT)
-    assert "agents_bandwidth" in str(kept.conditions()["degraded vanished"])
-    assert there(placement, "goes")
-
-
-def test_a_vanished_node_that_was_changed_is_read_again_before_it_goes(placement) -> None:
-    service = vanished(placement)
-    placement.stranger.add_trait(uuid_of("goes"), "HW_CPU_X86_AVX")
-    assert "may have been changed" in str([r.texts() for r in service.period(WAIT)])
-    assert there(placement, "goes")
+    child = placement.stranger.create_child(uuid_of("goes"), "agents_bandwidth")
+    for _ in range(3):
+        service.calls(WAIT)
+    (_, kept) = service.period()
+    assert kept.ok and "agents_bandwidth" in str(kept.texts(Severity.WARNING))
+    assert placement.stranger.inventory(uuid_of("goes")) == {}
+    placement.stranger.delete_provider(child)
     service.calls(WAIT)
+    assert not there(placement, "goes")
+
+
+def test_a_vanished_node_with_a_trait_of_others_is_emptied_and_kept(placement, tmp_path) -> None:
+    """Others' trait stays through a restart and the node's return; it goes once nobody set more."""
+    service = Service(placement, Rack("stays", "goes"), state=tmp_path)
+    service.calls()
+    uuid, stranger = uuid_of("goes"), placement.stranger
+    stranger.add_trait(uuid, "HW_CPU_X86_AVX"), stranger.set_aggregates(uuid, [RACK_UUID])
+    service.driver.names = ["stays"]
+    service.calls()
+    for _ in range(2):
+        for _ in range(3):
+            service.calls(WAIT)
+        assert stranger.traits(uuid) == {"HW_CPU_X86_AVX", tag_of(ONE)}
+        assert stranger.inventory(uuid) == {} and stranger.aggregates(uuid) == {RACK_UUID}
+        (_, kept) = service.period()
+        (text,) = kept.texts(Severity.WARNING)
+        sake = f"another service set trait HW_CPU_X86_AVX and aggregate {RACK_UUID}"
+        assert text.endswith(f"{sake}; to remove it: openstack resource provider delete {uuid}")
+        service = Service(placement, service.driver, state=tmp_path)
+        service.calls()
+    service.driver.names = ["stays", "goes"]
+    service.calls()
+    assert stranger.inventory(uuid) and "HW_CPU_X86_AVX" in stranger.traits(uuid)
+    service.driver.names = ["stays"]
+    service.calls()
+    stranger.remove_trait(uuid, "HW_CPU_X86_AVX"), stranger.set_aggregates(uuid, [])
+    service.removal()
+    assert not there(placement, "goes")
+
+
+@pytest.mark.parametrize("door", ["PUT", "DELETE"])
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_removal_that_is_cut_goes_on_where_it_was(placement, tmp_path, door, begins) -> None:
+    """A kill before or after a call, and a guest that begins in that moment."""
+    service = Service(placement, Rack("stays", "goes"), state=tmp_path)
+    service.calls()
+    service.driver.names = ["stays"]
+    service.calls()
+    guests: list[str] = []
+
+    def cut() -> None:
+        if begins and placement.stranger.inventory(uuid_of("goes")):
+            guests.append(placement.stranger.put_allocation({uuid_of("goes"): {CLASS: 1}}))
+        if not begins:
+            raise KeyboardInterrupt
+
+    service.nodes.breaker.api = Door(placement, [(door, "", cut)])
+    with suppress(KeyboardInterrupt):
+        service.removal()
+    for _ in range(2):
+        service = Service(placement, service.driver, state=tmp_path)
+        service.calls()
+        service.removal()
+        if guests:
+            assert placement.stranger.inventory(uuid_of("goes"))[CLASS]["reserved"] == 1
+            placement.stranger.delete_allocation(guests.pop())
     assert not there(placement, "goes")
 
 
@@ -337,7 +390,7 @@ def test_children_of_a_vanished_node_go_with_it(placement) -> None:
     service.calls()
     service.driver.names = ["stays"]
     service.calls()
-    assert service.calls(WAIT)["DELETE resource_providers"] == 2
+    service.removal()
     assert not there(placement, "goes")
 
 
@@ -357,7 +410,7 @@ def test_no_node_vanishes_while_the_driver_names_none(placement) -> None:
     assert there(placement, "stays") and there(placement, "goes")
     service.driver.names = ["stays"]
     service.calls()
-    service.calls(WAIT)
+    service.removal()
     assert there(placement, "stays")
     assert not there(placement, "goes")
 
@@ -369,7 +422,7 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     service = Service(placement, driver, state=tmp_path)
     service.calls()
     assert there(placement, "goes")
-    service.calls(WAIT)
+    service.removal()
     assert not there(placement, "goes")
     assert saved_roots(tmp_path) == [uuid_of("stays")]
 
@@ -402,7 +455,7 @@ def test_a_node_that_vanishes_after_a_full_disk_is_removed(placement, tmp_path) 
     service.calls()
     service = Service(placement, driver, state=tmp_path)
     service.calls()
-    service.calls(WAIT)
+    service.removal()
     assert not there(placement, "goes")
 
 
@@ -437,7 +490,7 @@ def test_additions_to_a_removed_node_are_not_ours_when_it_comes_back(placement, 
     assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
     service.driver.names = ["stays"]
     service.calls()
-    service.calls(WAIT)
+    service.removal()
     assert not there(placement, "goes")
     (files / "a.yaml").unlink()
     additions.read()
@@ -488,13 +541,26 @@ def test_a_node_that_moves_between_services_keeps_its_provider(placement) -> Non
         assert not [request for request in placement.since(quiet) if request.is_write]
 
 
+def test_a_switch_before_nodes_are_named_leaves_those_of_other_services(
+    any_placement, tmp_path
+) -> None:
+    Service(any_placement, Rack("stays", "moves"), state=tmp_path).calls()
+    Service(any_placement, Rack("moves"), TWO).calls()
+    service = Service(any_placement, Rack(), state=tmp_path)
+    reports = service.nodes.switch(service.now, disabled=True)
+    assert not any(report.error for report in reports)
+    traits = [any_placement.stranger.traits(uuid_of(name)) for name in ("stays", "moves")]
+    assert ["COMPUTE_STATUS_DISABLED" in each for each in traits] == [True, False]
+    assert tag_of(TWO) in traits[1]
+
+
 def taken_over_before(method: str, placement: FakePlacement) -> tuple[Service, Service]:
     """A service that removes a node, and another one that takes it over right before a request."""
     service = vanished(placement)
     other = Service(placement, Rack("goes"), TWO)
     service.nodes.breaker.api = door = Door(placement)
     door.before.append((method, "", other.calls))
-    service.period(WAIT)
+    service.period(WAIT), service.period()
     return service, other
 
 
@@ -509,7 +575,7 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
 
 
 def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
-    """The other service reads between our taking the mark off and our delete."""
+    """The other service reads between our look and our delete."""
     _, other = taken_over_before("DELETE", placement)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))

@@ -10,6 +10,9 @@ import pytest
 
 from agent.reporting.narrator import Narrator
 from agent.reporting.reports import Report
+from reportclient.errors import InUse
+
+STAYS = "; what it reported before stays in Placement"
 
 
 def logged(caplog: pytest.LogCaptureFixture, *reports: Report) -> list[str]:
@@ -29,8 +32,8 @@ def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
 
 def test_a_trouble_is_logged_when_it_comes_changes_and_goes(caplog) -> None:
     assert told(caplog, None, "no disk", "no disk", "no memory", "no memory", None, None) == [
-        "Node host1: driver fake: no disk",
-        "Node host1: driver fake: no memory",
+        f"Node host1: driver fake: no disk{STAYS}",
+        f"Node host1: driver fake: no memory{STAYS}",
         "Node host1: resolved: driver fake: no memory",
     ]
 
@@ -71,8 +74,8 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
     away = RuntimeError("no answer")
     errors = ({"fake": RuntimeError(text)} for text in ("no disk", "no memory"))
     told = logged(caplog, *(Report("h", driver_errors=each, error=away) for each in errors))
-    assert told == ["Node h: driver fake: no disk", "Node h: no answer"] + [
-        "Node h: driver fake: no memory"
+    assert told == [f"Node h: driver fake: no disk{STAYS}", "Node h: no answer"] + [
+        f"Node h: driver fake: no memory{STAYS}"
     ]
 
 
@@ -86,7 +89,7 @@ def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
         failed={"u1": RuntimeError("refused")},
     )
     logged(caplog, failed, Report("host1"))
-    loggers = {record.getMessage(): record.name for record in caplog.records}
+    loggers = {record.getMessage().removesuffix(STAYS): record.name for record in caplog.records}
     assert loggers == {
         f"Node host1: {resolved}{text}": f"compute_agent.{subject}"
         for resolved in ("", "resolved: ")
@@ -96,6 +99,13 @@ def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
             ("u1: refused", "placement"),
         ]
     }
+
+
+def test_what_ends_by_itself_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    draining = Report("host1", failed={"u1": InUse("in use")}, draining=frozenset({"u1"}))
+    logged(caplog, draining, Report("host1", failed={"u1": InUse("in use")}))
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert "allocation unset --provider u1" in caplog.text
 
 
 REPOSITORY = Path(__file__).resolve().parents[2]

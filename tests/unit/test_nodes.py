@@ -268,7 +268,7 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
     file = SavedRoot.in_directory(tmp_path, OWN)
     with monkeypatch.context() as unreadable:
         error = OSError(errno.EIO, "Input/output error")
-        unreadable.setattr(files, "read", Mock(side_effect=error))
+        unreadable.setattr(files, "read_with_identity", Mock(side_effect=error))
         file.load()
         assert "Input/output error" in file.problem
         assert not file.load_again()

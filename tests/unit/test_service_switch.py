@@ -213,7 +213,10 @@ def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> Non
     assert DISABLED not in any_placement.stranger.traits(ROOT)
 
 
-def test_retries_are_left_to_the_periods_while_placement_is_away(agent) -> None:
+@pytest.mark.parametrize("period", [60.0, 600.0])
+def test_retries_are_left_to_periods_that_come_soon(any_placement, period) -> None:
+    agent = Agent(any_placement, Small(inventory()), period=period)
+    agent.period(disabled=False)
     tracker, away = agent.nodes.trackers[ROOT], Away()
     there, tracker.root.api = tracker.root.api, away
     for again in (False, True):  # the second is at once: one answer may be lost

@@ -92,3 +92,16 @@ def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakeP
     driver.notify(None, "node2")
     assert disabled(180.0) == []
     assert disabled(240.0, host=True) == ["node1", "node2"]
+
+
+def test_a_lost_node_that_is_named_again_after_it_vanished_is_back(
+    placement: FakePlacement,
+) -> None:
+    driver = Rack(["node1", "node2"])
+    agent = Agent(placement, named={"rack": driver})
+    agent.nodes.lost["node2"] = "its BMC is gone"
+    for now, names in enumerate((["node1", "node2"], ["node1"], ["node1", "node2"])):
+        driver.nodes = names
+        reports = agent.nodes.period(60.0 * now, disabled=False)
+    assert not any(report.ill for report in reports) and not agent.nodes.lost
+    assert agent.nodes.any_disabled() is False

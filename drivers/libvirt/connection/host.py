@@ -103,7 +103,7 @@ class Host:
         self.binding = binding
         self.events = Events()
         self._root = root
-        self._clock = clock
+        self.clock = clock
         self._deadlines = deadlines
         self._queue = CallQueue("libvirt", self._main_session)
         # A hanging file server must not block calls to libvirt.
@@ -208,12 +208,12 @@ class Host:
         self.lost(f"the connection to libvirt at {self.uri} was lost: {why}")
 
     def _ensure_connected(self) -> None:
-        if self._clock() < self._next_attempt:
+        if self.clock() < self._next_attempt:
             raise DriverNotReady(self._last_problem)
         try:
             self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
         except ConnectionFailed as err:
-            self._next_attempt, self._last_problem = self._clock() + RECONNECT_PAUSE, str(err)
+            self._next_attempt, self._last_problem = self.clock() + RECONNECT_PAUSE, str(err)
             raise
 
     def _bounded(self, what: str, job: Callable[[Session], T], deadline: float | None = None) -> T:
@@ -223,6 +223,14 @@ class Host:
             raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
         except Blocked as err:
             raise CallSkipped(f"libvirt at {self.uri}: {err}") from None
+
+
+def file_text(file: Path) -> str:
+    """Return the text of a file of the kernel's or the system's; empty if it can't be read."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def require_value(answer: T, what: str) -> T:

@@ -12,7 +12,7 @@ address of a PF matches its VFs too, and so does the name of its network device.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import os_resource_classes
@@ -38,8 +38,8 @@ _ADDRESS = re.compile(r"([^:]+):([^:]+):([^:]+)\.([^.:]+)")
 class DeviceSpec:
     """An entry of ``[pci] device_spec``.
 
-    ``address`` has a pattern each for domain, bus, slot and function; ``single``: it can match one
-    address only.
+    ``text`` is the entry itself; ``address`` has a pattern each for domain, bus, slot and function;
+    ``single``: it can match one address only.
     """
 
     vendor: str | None = None
@@ -52,6 +52,7 @@ class DeviceSpec:
     physical_network: str | None = None
     one_time_use: bool = False
     remote_managed: bool = False
+    text: str = field(default="", compare=False)
 
     def matches(self, device: PciDevice, networks: Mapping[str, str]) -> bool:
         """Return whether the entry matches a device.
@@ -129,6 +130,7 @@ def _device_spec(entry: Any) -> DeviceSpec:
         physical_network=texts["physical_network"],
         one_time_use=flags["one_time_use"],
         remote_managed=flags["remote_managed"],
+        text=json.dumps(entry),
     )
 
 

@@ -1,6 +1,7 @@
 """PCI and mediated devices, as providers below the root."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 from xml.etree.ElementTree import Element
@@ -26,11 +27,19 @@ from drivers.libvirt.devices.vgpu import (
     vgpu_pools,
 )
 from drivers.libvirt.documents import parse_document
-from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
+from drivers.libvirt.facts.fact import (
+    ListedDocuments,
+    Part,
+    ReportContext,
+    Sources,
+    read_documents,
+)
 from drivers.libvirt.opts import register_mdev_types
-from drivers.libvirt.tree.reported import MDEV, PCI, VGPU, HostReport
+from drivers.libvirt.tree.reported import LATE, MDEV, PCI, VGPU, HostReport, ReportedProvider
 
 T = TypeVar("T")
+
+VFS, IOMMU, TYPES = "VFs", "IOMMU group", "mdev types"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +47,15 @@ class DevicesAnswer:
     """Answer of the host about its devices.
 
     ``unread``: devices that could not be read now, and why; ``assigned``: PCI addresses that guests
-    have; ``all_read``: each device was read, now or earlier.
+    have; ``all_read``: each device was read, now or earlier; ``late``: what devices lack, but may
+    get.
     """
 
     devices: tuple[NodeDevice, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
     all_read: bool = True
+    late: frozenset[Part] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,22 @@ class NodeDevices:
             {**devices.notes("node device"), **guests.notes("guest")},
             assigned,
             all_read=devices.unread.keys() <= devices.documents.keys(),
+            late=sources.late(self._parts(devices.documents.values())),
         )
+
+    def _parts(self, devices: Iterable[NodeDevice]) -> dict[Part, bool]:
+        """Return for each PCI device whether it has what may come late, as after a boot."""
+        listed = [(device, pci) for device in devices if (pci := device.pci) is not None]
+        pfs = {pci.physical for _, pci in listed}
+        parts: dict[Part, bool] = {}
+        for device, pci in listed:
+            owner = IOMMU, pci.owner
+            parts[owner] = pci.has_iommu_group and parts.get(owner, True)
+            if pci.can_have_vfs:
+                parts[VFS, pci.address] = pci.address in pfs
+            if self.mdev.types:
+                parts[TYPES, pci.address] = bool(device.available)
+        return parts
 
     def build_report(self, answer: DevicesAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers of both kinds of devices; a device has one kind."""
@@ -130,18 +156,55 @@ class NodeDevices:
                 context.node, devices_of_kind, grouped=grouped, by_cell=context.by_cell
             )
         ]
+        awaited = awaited_providers(context, children, answer.late)
+        children = [child for child in children if child.name not in awaited]
         traits: dict[str, bool] = {}
-        if self.pci.specs and answer.all_read:  # without devices here, Nova may set it
-            name = os_traits.COMPUTE_REMOTE_MANAGED_PORTS
-            traits[name] = has_remote_managed(bus, self.pci)
+        has_managed = has_remote_managed(bus, self.pci)
+        is_partial, late_parts = not answer.all_read, {part for part, _ in answer.late}
+        if not is_partial:
+            notes |= self.pci.notes(bus)
+        # Without devices here, Nova may set it.
+        if self.pci.specs and (has_managed or not (is_partial or VFS in late_parts)):
+            traits[os_traits.COMPUTE_REMOTE_MANAGED_PORTS] = has_managed
         return HostReport(
             children=children,
             traits=traits,
-            notes={**notes, **pci_notes, **mdev_notes, **answer.unread},
+            notes={**notes, **pci_notes, **mdev_notes, **answer.unread, **awaited},
             warnings=similar_provider_warnings(children),
-            incomplete=frozenset() if answer.all_read else sources,
-            unchanged_classes=frozenset() if answer.all_read else on_root,
+            incomplete=sources if is_partial else frozenset(awaited),
+            unchanged_classes=on_root if is_partial or (answer.late and not mdev) else frozenset(),
         )
+
+
+def awaited_providers(
+    context: ReportContext, children: Sequence[ReportedProvider], late: Iterable[Part]
+) -> dict[str, str]:
+    """Return the providers in Placement that stay as they are, with notes, since a part is late.
+
+    Nothing reports them now, or another class: of a PF whose VFs are late, the PF itself.
+    """
+    classes = {child.name: child.inventory.keys() for child in children}
+    replaced = frozenset[str]().union(*(child.replaces for child in children))
+    missing = {
+        name
+        for name, records in context.observed.items()
+        if name not in replaced and classes.get(name) != records.keys()
+    }
+    awaited = {}
+    for part, address in sorted(late):
+        device, own = re.sub("[:.]", "_", address), f"{context.node}_{address.upper()}"
+        if own in {*classes, *replaced} - missing:
+            continue  # the device is offered in another way
+        mdev = f"{context.node}_pci_{device}"
+        of_bus = mdev[: -len("00_0")]  # VFs of a GPU are providers, too
+        prefixes = (f"{context.node}_all_", *((mdev,) if part == TYPES else (own, of_bus)))
+        for name in missing:
+            if name.startswith(prefixes):
+                awaited[name] = (
+                    f"stays as it is: {address} has no {part} yet, and may get it up to"
+                    f" {LATE / 60:.0f} minutes after the boot, or after it last had it"
+                )
+    return awaited
 
 
 def _active(connection: Any, binding: Any, flags: int) -> Any:

@@ -16,7 +16,9 @@ from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
+from drivers.errors import DriverNotReady
 from drivers.inventory import record
+from drivers.libvirt.connection.host import file_text
 from drivers.libvirt.documents import text_of, whole_number
 from drivers.libvirt.facts.architecture import (
     GuestType,
@@ -102,6 +104,8 @@ class MemoryEncryption:
         document, read = None, domain_capabilities(sources, guest_type)
         if read is not None:
             document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
+        if document is not None and not (_lists_sev(document) or _lists_tdx(document)):
+            return EncryptionAnswer(document)  # whatever the kernel says
         kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
         return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
 
@@ -109,11 +113,12 @@ class MemoryEncryption:
         """Return the providers; SEV's inventory and trait are removed from the root."""
         if answer is None:
             return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
-        children, notes = encryption(context.node, answer, self)
+        children, notes, unknown = encryption(context.node, answer, self)
         return HostReport(
             children=children,
             traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
             notes=notes,
+            incomplete=unknown,
         )
 
 
@@ -130,35 +135,37 @@ def sev_checked(document: Element) -> Element:
 
 
 def _kernel(root: Path) -> tuple[dict[str, bool], int | None]:
-    """Return which techniques are on, as far as the kernel says, and the number of TDX keys."""
+    """Return which techniques are on, as far as the kernel says, and the number of TDX keys.
+
+    :raises DriverNotReady: KVM's module is not loaded.
+    """
+    modules = root / "sys/module"
+    names = sorted({module for module, _ in KERNEL_SWITCHES.values()})
+    if modules.is_dir() and not any((modules / name).is_dir() for name in names):
+        raise DriverNotReady(f"no kernel module {' or '.join(names)} is loaded")
     switches: dict[str, bool] = {}
     for name, (module, parameter) in KERNEL_SWITCHES.items():
-        value = _text(root / "sys/module" / module / "parameters" / parameter).strip().upper()
+        value = file_text(modules / module / "parameters" / parameter).strip().upper()
         if value:  # Y, N, 1 or 0
             switches[name] = value not in {"N", "0"}
     # The kernel's ``misc`` resources have a line such as ``tdx 31``.
-    lines = map(str.split, _text(root / "sys/fs/cgroup/misc.capacity").splitlines())
+    lines = map(str.split, file_text(root / "sys/fs/cgroup/misc.capacity").splitlines())
     keys = (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx")
     return switches, next(keys, None)
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
 def encryption(
     node: str, answer: EncryptionAnswer, limits: MemoryEncryption
-) -> tuple[list[ReportedProvider], dict[str, str]]:
-    """Return the providers, and notes by option."""
+) -> tuple[list[ReportedProvider], dict[str, str], frozenset[str]]:
+    """Return the providers, notes by option, and the names of providers that may exist."""
     counts = _sev_counts(answer)
     problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
     notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
     if SEV in counts and limits.sev_limit is not None:
         counts[SEV] = min(counts[SEV], limits.sev_limit)
-    counts[TDX], notes[TDX_OPTION] = _tdx_count(answer, limits)
+    tdx_count, notes[TDX_OPTION] = _tdx_count(answer, limits)
+    unknown = frozenset({f"{node}_{TDX}"} if tdx_count is None else ())
+    counts[TDX] = tdx_count or 0
     children = []
     for technique, count in counts.items():
         if count:
@@ -172,7 +179,7 @@ def encryption(
                 source=ENCRYPTION,
             )
             children.append(child)
-    return children, {option: note for option, note in notes.items() if note}
+    return children, {option: note for option, note in notes.items() if note}, unknown
 
 
 def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
@@ -182,8 +189,8 @@ def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
     document = answer.domain_capabilities
-    sev = document.find("features/sev")
-    if sev is None or sev.get("supported") != "yes" or answer.switches.get(SEV) is False:
+    sev = document.find("features/sev[@supported='yes']")
+    if sev is None or answer.switches.get(SEV) is False:
         return {}
     max_guests = whole_number(text_of(sev, "maxGuests"))
     counts = {SEV: MAX_INT if max_guests is None else min(max_guests, MAX_INT)}
@@ -195,23 +202,21 @@ def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     return counts
 
 
-def _tdx_count(answer: EncryptionAnswer, limits: MemoryEncryption) -> tuple[int, str | None]:
-    """Return the number of guests with TDX at once, and a note if more are expected: the CPU is
-    passed through, or a limit is set.
+def _tdx_count(answer: EncryptionAnswer, limits: MemoryEncryption) -> tuple[int | None, str | None]:
+    """Return the number of guests with TDX at once (``None``: unknown), and a note if more are
+    expected: the CPU is passed through, or a limit is set.
     """
     document = answer.domain_capabilities
-    tdx = document.find("features/tdx")
-    listed = tdx is not None and tdx.get("supported") == "yes"
-    if answer.switches.get(TDX) is False or not (listed or _lists_sectype(document, "tdx")):
+    if answer.switches.get(TDX) is False or not _lists_tdx(document):
         return 0, _limit_problem(limits.tdx_limit, None, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
         needs = "TDX needs [libvirt] cpu_mode = host-passthrough"
         return 0, _limit_problem(limits.tdx_limit, None, needs)
     counts = [count for count in (answer.tdx_keys, limits.tdx_limit) if count is not None]
     if not counts:
-        return 0, (
+        return None, (
             "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
-            " guests with TDX there can be: none is reported"
+            " guests with TDX there can be: none is reported, or the last number stays"
         )
     return min([*counts, MAX_INT]), _limit_problem(limits.tdx_limit, answer.tdx_keys, None)
 
@@ -223,6 +228,15 @@ def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | N
     if wanted is None or maximum is None or wanted <= maximum:
         return None
     return f"is {wanted}, but this host can run {maximum} such guests at once"
+
+
+def _lists_sev(document: Element) -> bool:
+    return document.find("features/sev[@supported='yes']") is not None
+
+
+def _lists_tdx(document: Element) -> bool:
+    listed = document.find("features/tdx[@supported='yes']") is not None
+    return listed or _lists_sectype(document, "tdx")
 
 
 def _lists_sectype(document: Element, name: str) -> bool:

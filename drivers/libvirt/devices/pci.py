@@ -14,7 +14,7 @@ from typing import Any, Self
 import os_traits
 
 from drivers.inventory import record
-from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
+from drivers.libvirt.devices.device_spec import OPTION, DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
 from drivers.libvirt.tree.reported import ReportedProvider
 from reportclient.plain_text import first_few
@@ -26,11 +26,15 @@ NO_GROUP = "PCI devices without an IOMMU group"
 
 @dataclass(frozen=True, slots=True)
 class PciSettings:
-    """The operator's options; without ``specs`` nothing is reported."""
+    """The operator's options; without ``specs`` nothing is reported.
+
+    ``is_unused``: ``device_spec`` has devices for Placement that are not to be reported.
+    """
 
     specs: tuple[DeviceSpec, ...] = ()
     report_physical_networks: bool = False
     group_devices: bool = False
+    is_unused: bool = False
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -41,7 +45,20 @@ class PciSettings:
         """
         pci = conf.pci
         specs = device_specs(pci.device_spec) if pci.report_in_placement else ()
-        return cls(specs, pci.report_physical_networks, pci.group_devices)
+        for_neutron = all("physical_network" in value for value in pci.device_spec)
+        is_unused = not (pci.report_in_placement or for_neutron)
+        return cls(specs, pci.report_physical_networks, pci.group_devices, is_unused)
+
+    def notes(self, bus: PciBus) -> dict[str, str]:
+        """Return a note if ``device_spec`` has no effect, or has entries without a device."""
+        if self.is_unused:
+            return {OPTION: "is set, but not [pci] report_in_placement: no device is reported"}
+        unmatched = [
+            spec.text
+            for spec in self.specs
+            if not any(spec.matches(device, bus.networks) for device in bus.devices.values())
+        ]
+        return {OPTION: f"no device matches {first_few(unmatched)}"} if unmatched else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class PciDevice:
     physical: str | None = None
     cell: int | None = None
     has_iommu_group: bool = True
+    can_have_vfs: bool = False
     is_bridge: bool = False
     """Whether it is no device for guests, but what they are connected to."""
 
@@ -129,6 +130,7 @@ def _pci_device(pci: Element) -> PciDevice:
         None if physical == address else physical,
         cell,
         has_iommu_group=pci.find("iommuGroup") is not None,
+        can_have_vfs=pci.find("capability[@type='virt_functions']") is not None,
         is_bridge=(text_of(pci, "class") or "").startswith(HOST_BRIDGE)
         or any(pci.find(f"capability[@type='{kind}']") is not None for kind in BRIDGES),
     )

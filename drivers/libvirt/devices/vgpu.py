@@ -53,7 +53,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
 @dataclass(frozen=True, slots=True)
 class MdevType:
-    """An enabled type; without ``addresses``, for all devices that support it.
+    """An enabled type; without ``addresses`` it is the default (:meth:`MdevSettings.capable`).
 
     ``max_instances`` limits the instances on the whole host; ``None``: no limit.
     """
@@ -83,19 +83,10 @@ class MdevType:
             )
         return cls(name, addresses, options.mdev_class, options.max_instances)
 
-    def capable(self, devices: Iterable[NodeDevice]) -> list[NodeDevice]:
-        """Return the devices that support the type, of those that the operator allows."""
-        return [
-            device
-            for device in devices
-            if (not self.addresses or device.address in self.addresses)
-            and (self.name in device.available or self.name in device.existing)
-        ]
-
 
 @dataclass(frozen=True, slots=True)
 class MdevSettings:
-    """Enabled types; if there are several, each has addresses of its own.
+    """Enabled types; at most one has no addresses.
 
     ``notes`` are problems of the options, by option.
     """
@@ -112,14 +103,15 @@ class MdevSettings:
         """
         names = dict.fromkeys(conf.devices.enabled_mdev_types)
         types = [MdevType.from_conf(conf, name) for name in names]
-        without_addresses = [mdev_type.name for mdev_type in types if not mdev_type.addresses]
+        defaults = [mdev_type for mdev_type in types if not mdev_type.addresses]
         notes: tuple[tuple[str, str], ...] = ()
-        if len(types) > 1 and without_addresses:
+        if len(defaults) > 1:
+            types = [each for each in types if each.addresses or each is defaults[0]]
             note = (
-                f"[mdev_{without_addresses[0]}] has no device_addresses:"
-                f" only {types[0].name} is used"
+                f"[mdev_{defaults[1].name}] has no device_addresses: only {defaults[0].name} is"
+                " used for the devices that are not in the device_addresses of another type"
             )
-            types, notes = types[:1], ((OPTION, note),)
+            notes = ((OPTION, note),)
         taken: dict[str, str] = {}
         for mdev_type in types:
             for address in sorted(mdev_type.addresses):
@@ -130,6 +122,19 @@ class MdevSettings:
                         f" [mdev_{other}] too; a device is divided into one type"
                     )
         return cls(tuple(types), conf.devices.group_mdev_devices, notes)
+
+    def capable(self, mdev_type: MdevType, devices: Iterable[NodeDevice]) -> list[NodeDevice]:
+        """Return the devices that support a type, of those that the operator gives it.
+
+        As in Nova, a type without addresses has all devices that are in no other type's addresses.
+        """
+        taken = frozenset[str]().union(*(each.addresses for each in self.types))
+        return [
+            device
+            for device in devices
+            if device.address in (mdev_type.addresses or {device.address} - taken)
+            and (mdev_type.name in device.available or mdev_type.name in device.existing)
+        ]
 
 
 def vgpu_pools(
@@ -142,7 +147,7 @@ def vgpu_pools(
     pools: list[ReportedProvider] = []
     notes = dict(settings.notes)
     for mdev_type in settings.types:
-        name, capable = mdev_type.name, mdev_type.capable(devices)
+        name, capable = mdev_type.name, settings.capable(mdev_type, devices)
         absent = mdev_type.addresses - {device.address for device in capable}
         if not capable:
             notes[f"mdev type {name}"] = f"no device has it: see {OPTION}"
@@ -171,6 +176,6 @@ def mdev_parent_addresses(devices: Sequence[NodeDevice], settings: MdevSettings)
     return {
         device.address: f"is divided into {mdev_type.name}: it can't be assigned as a whole"
         for mdev_type in settings.types
-        for device in mdev_type.capable(devices)
+        for device in settings.capable(mdev_type, devices)
         if device.address
     }

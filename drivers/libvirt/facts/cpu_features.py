@@ -20,10 +20,8 @@ from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import parse_document
 from drivers.libvirt.facts.fact import ReportContext, Sources
-from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
+from drivers.libvirt.facts.topology import HostCpu, features, host_cpu
 from drivers.libvirt.tree.reported import HostReport
-
-HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 # fmt: off
 # libvirt's feature names by the end of the trait's name: first those that have the same name in
@@ -117,8 +115,7 @@ class CpuFeatures:
 
     def build_report(self, answer: GuestCpuFeatures | None, context: ReportContext) -> HostReport:
         """Return the traits for the host's architecture."""
-        threads = hyperthreading(context.cells or ())
-        return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer, threads))
+        return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer))
 
     def effective_mode(self, arch: str | None) -> str | None:
         """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
@@ -195,9 +192,7 @@ def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
     return names or ()
 
 
-def cpu_traits(
-    cpu: HostCpu, features: GuestCpuFeatures | None, hyperthreading: bool | None
-) -> dict[str, bool]:
+def cpu_traits(cpu: HostCpu, features: GuestCpuFeatures | None) -> dict[str, bool]:
     """Return for each trait whether the host has it; a trait is left out if that is unknown."""
     traits: dict[str, bool] = {}
     if features is not None:
@@ -211,6 +206,4 @@ def cpu_traits(
     if cpu.model is not None:
         by_model = _BY_MODEL.get(cpu.arch or "", {})
         traits |= {trait: model == cpu.model for trait, model in by_model.items()}
-    if hyperthreading is not None:
-        traits[HYPERTHREADING] = hyperthreading
     return traits

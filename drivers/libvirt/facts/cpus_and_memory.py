@@ -1,4 +1,4 @@
-"""CPUs and memory of the host: of its root or of its NUMA cells, with hugepages.
+"""CPUs and memory of the host: of its root or of its NUMA cells, with hugepages; HYPERTHREADING.
 
 Which provider has which inventory is decided in :mod:`drivers.libvirt.facts.numa`.
 """
@@ -11,14 +11,18 @@ from typing import Any, ClassVar, Self
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import DEDICATED_SET, InventoryPolicy, cpu_list, guest_cpus, split_cores
-from drivers.libvirt.connection.host import Host, require_value
+from drivers.libvirt.connection.host import Host, file_text, require_value
 from drivers.libvirt.facts import numa
 from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.numa import Capacity, MemoryPolicy, ReservedPages
-from drivers.libvirt.facts.topology import cores
+from drivers.libvirt.facts.topology import cores, hyperthreading
 from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
 from drivers.opts import inventory_policy
+
+HYPERTHREADING = "HW_CPU_HYPERTHREADING"
+SMT_OFF = frozenset({"off", "forceoff", "notsupported"})
+"""States in which the kernel leaves all threads of a core but one offline."""
 
 ALL_CELLS = -1
 """VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings lack."""
@@ -29,12 +33,16 @@ class CpuAndMemoryAnswer:
     """Numbers of the CPUs that are present and online, and the memory (``None``: unknown).
 
     ``offline_cells``: NUMA cell by offline dedicated CPU; the capabilities don't list these CPUs.
+     ``threads``: whether a core has several; ``late_pages``: classes of
+    hugepages that a cell does not have, but may get.
     """
 
     present: frozenset[int]
     online: frozenset[int]
     memory_kib: int | None
     offline_cells: Mapping[int, int] = field(default_factory=dict)
+    threads: bool | None = None
+    late_pages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +100,28 @@ class CpusAndMemory:
         memory: int | None = self.file_backed_memory * 1024
         if not memory:
             memory = sources.fetch_or_default("memory", lambda: memory_kib(sources.host), None)
-        asleep, offline_cells = frozenset[int](), dict[int, int]()
+        cells = sources.cells or ()
+        dedicated, offline_cells = frozenset[int](), dict[int, int]()
         if self.report_numa == numa.NESTED and self.cpu_power_management:
-            asleep = (self.policy.dedicated_cpus or frozenset()) & (present - online) - in_cells
-        if asleep:
+            dedicated = (self.policy.dedicated_cpus or frozenset()) & present
+        if dedicated - online - in_cells:
             offline_cells = sources.read_files(
                 "cells of offline CPUs",
                 "NUMA cells of CPUs",
-                lambda root: numa_cells_by_cpu(root, asleep),
+                lambda root: numa_cells_by_cpu(root, dedicated),  # all: these answers are kept
                 offline_cells,
             )
-        return CpuAndMemoryAnswer(present, online, memory, offline_cells)
+        threads = hyperthreading(cells)
+        if threads is False and present - online:
+            is_off = sources.read_files("SMT", "the state of SMT", smt_is_off, False)
+            threads = False if is_off else None  # the threads that would show it may be offline
+        pages = {
+            (numa.hugepage_class(size), f"NUMA cell {cell.number}"): count > 0
+            for cell in cells
+            for size, count in cell.pages.items()
+        }
+        late_pages = frozenset(name for name, _ in sources.late(pages))
+        return CpuAndMemoryAnswer(present, online, memory, offline_cells, threads, late_pages)
 
     def build_report(self, answer: CpuAndMemoryAnswer, context: ReportContext) -> HostReport:
         """Return the report.
@@ -123,6 +142,8 @@ class CpusAndMemory:
             replace(cell, cpus=cell.cpus | {cpu for cpu in offline if offline[cpu] == cell.number})
             for cell in context.cells or ()
         ]
+        if answer.late_pages & frozenset().union(*context.observed.values()):
+            cells = [replace(cell, pages={}, pages_reported=False) for cell in cells]
         cells_read = context.cells is not None
         host = Capacity(cells, cpus, answer.memory_kib, self.policy, self.memory, cells_read)
         report = numa.cpus_and_memory_report(context.node, self.report_numa, host, context.observed)
@@ -133,6 +154,7 @@ class CpusAndMemory:
         )
         return replace(
             report,
+            traits={} if answer.threads is None else {HYPERTHREADING: answer.threads},
             notes={**cpus.left_out, **report.notes},
             warnings=[warning] if mixed else [],
             incomplete=frozenset() if cells_read else frozenset({CELLS}),
@@ -185,3 +207,8 @@ def numa_cells_by_cpu(root: Path, cpus: Iterable[int]) -> dict[int, int]:
         raise DriverNotReady(f"can't read the NUMA cells of CPUs: {err}") from err
     cells = {number: name.removeprefix("node") for number, name in links}
     return {number: int(cell) for number, cell in cells.items() if cell.isdecimal()}
+
+
+def smt_is_off(root: Path) -> bool:
+    """Return whether the kernel says that each core has one thread, or uses one only."""
+    return file_text(root / "sys/devices/system/cpu/smt/control").strip() in SMT_OFF

@@ -17,6 +17,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
+from drivers.libvirt.connection.host import file_text
 from drivers.libvirt.documents import amount_bytes, parse_document, text_of
 from drivers.libvirt.facts.ceph import CephCluster
 from drivers.libvirt.facts.fact import ListedDocuments, ReportContext, Sources, read_documents
@@ -148,7 +149,7 @@ class Disk:
         if pool is None and images.in_files:
             what = f"the size of the file system of {path}"
             size = sources.read_files(
-                "disk", what, lambda root: file_system_size(below(root, path)), None
+                "disk", what, lambda root: file_system_size(mounted(root, path)), None
             )
         if pool is None and self.ceph is not None:
             size = sources.fetch_or_default("ceph", self.ceph.size, None, until_event=POOLS)
@@ -157,13 +158,14 @@ class Disk:
             cached = sources.read_files(
                 "image cache",
                 f"the size of images in {directory}",
-                lambda root: bytes_of_files(below(root, directory), below(root, path)),
+                lambda root: bytes_of_files(below(root, directory), mounted(root, path)),
                 0,
             )
         devices = () if pool is None else pool.devices  # none of a remote pool is on this machine
 
         def rotational(root: Path) -> tuple[bool | None, ...]:
             if images.in_files:
+                mounted(root, path)
                 return (file_system_rotational(root, path),)
             return tuple(device_rotational(root, device) for device in devices)
 
@@ -209,6 +211,29 @@ class Disk:
 def below(root: Path, path: Path) -> Path:
     """Return the absolute ``path`` below another root directory."""
     return root / path.relative_to(path.anchor)
+
+
+def mounted(root: Path, path: Path) -> Path:
+    """Return the absolute ``path`` below another root directory.
+
+    :raises DriverNotReady: a file system that holds it by /etc/fstab is not mounted.
+    """
+    mounts = {_unescaped(fields[4]) for fields in _table(root / "proc/self/mountinfo", 5)}
+    for fields in _table(root / "etc/fstab", 2):
+        point = _unescaped(fields[1])
+        if not fields[0].startswith("#") and path.is_relative_to(point) and point not in mounts:
+            raise DriverNotReady(f"{point}, which /etc/fstab names, is not mounted: mount it")
+    return below(root, path)
+
+
+def _table(file: Path, columns: int) -> list[list[str]]:
+    """Return the fields of the lines that have so many; none if the file can't be read."""
+    lines = file_text(file).splitlines()
+    return [fields for fields in map(str.split, lines) if len(fields) >= columns]
+
+
+def _unescaped(text: str) -> PurePath:
+    return PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), text))
 
 
 def storage_pool(text: str) -> StoragePool:
@@ -292,17 +317,12 @@ def bytes_of_files(directory: Path, reference: Path) -> int:
 
 def file_system_rotational(root: Path, path: PurePath) -> bool | None:
     """Return whether the disk that holds ``path`` rotates; ``None``: unknown."""
-    try:
-        lines = (root / "proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return None
     deepest, number, source = -1, "", ""
-    for line in lines:
-        mount_part, _, source_part = line.partition(" - ")
-        fields, after_dash = mount_part.split(), source_part.split()
-        if len(fields) < 5 or len(after_dash) < 2:
+    for fields in _table(root / "proc/self/mountinfo", 5):
+        after_dash = fields[fields.index("-") + 1 :] if "-" in fields else []
+        if len(after_dash) < 2:
             continue
-        point = PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), fields[4]))
+        point = _unescaped(fields[4])
         depth = len(point.parts)
         if path.is_relative_to(point) and depth >= deepest:  # a later mount hides an earlier one
             deepest, number, source = depth, fields[2], after_dash[1]

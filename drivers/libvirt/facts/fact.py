@@ -7,10 +7,13 @@ A source is one query to the host.  ``Sources`` keeps each source's last answer,
 the source fails or is slow; ``failed`` names it until it answers again.  An answer whose changes
 libvirt reports as events is cached until such an event, for at most ``MAX_CACHE_AGE`` seconds,
 since events can get lost.
+
+What may not be loaded, awake or mounted yet is unknown while it is missing, not absent:
+``Sources.late`` names it, and what was reported of it before stays.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -22,10 +25,13 @@ from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host, LibvirtCall
 from drivers.libvirt.connection.session import unusable_answer
 from drivers.libvirt.facts.topology import Cell
-from drivers.libvirt.tree.reported import HostReport, Observed
+from drivers.libvirt.tree.reported import LATE, HostReport, Observed
 
 MAX_CACHE_AGE = 300.0
 """Seconds after which an answer is fetched again without an event."""
+
+Part = tuple[str, str]
+"""What may come late: what it is, and of what, such as ``("VFs", "0000:81:00.0")``."""
 
 NOT_FOUND_ERRORS = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
 
@@ -91,6 +97,7 @@ class Sources:
         self._last_documents: dict[str, dict[str, Any]] = {}
         self._failed: dict[str, str] = {}
         self._durations: dict[str, float] = {}
+        self._last_present: dict[Part, float] = {}
 
     def begin_period(self) -> None:
         """Forget the failures of the last period."""
@@ -148,6 +155,19 @@ class Sources:
         unread = {name: previous[name] for name in now.unread if name in previous}
         self._last_documents[topic] = {**unread, **now.documents}
         return ListedDocuments(dict(self._last_documents[topic]), now.unread)
+
+    def late(self, parts: Mapping[Part, bool]) -> frozenset[Part]:
+        """Return the parts that are missing, but may still come; ``parts``: whether each is there.
+
+        The clock begins at the boot, as Linux's monotonic clock does.
+        """
+        now = self._clock()
+        self._last_present |= {part: now for part, is_there in parts.items() if is_there}
+        return frozenset(
+            part
+            for part, is_there in parts.items()
+            if not is_there and now - self._last_present.get(part, 0.0) < LATE
+        )
 
     def fetch(self, name: str, fetch: Callable[[], T], until_event: str | None = None) -> T:
         """Return the result of ``fetch``, or the last one if it fails.

@@ -116,7 +116,9 @@ class GuestModels:
 
         def read_versions() -> Versions | None:
             return sources.host.call_if_supported(
-                "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
+                "versions",
+                lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())),
+                None,
             )
 
         return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
@@ -183,25 +185,24 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
     """Return, for traits that no document lists, whether these versions support them."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
-    traits = {
-        IGB: pci and lib >= 9_003_000 and qemu >= 8_000_000,
-        VIRTIO_SOUND: pci and lib >= 10_004_000 and qemu >= 8_002_000,
-        STATELESS: lib >= 8_006_000,
-    }
-    return traits | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
+    traits = dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
+    traits[STATELESS] = lib >= 8_006_000
+    if qemu:
+        traits[IGB] = pci and lib >= 9_003_000 and qemu >= 8_000_000
+        traits[VIRTIO_SOUND] = pci and lib >= 10_004_000 and qemu >= 8_002_000
+    return traits
 
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:
-    """Return all values that any document lists; ``None`` if no document has the section."""
+    """Return all values that any document lists; ``None`` if no document says."""
     found = [document.find(section) for document in documents]
     sections = [element for element in found if element is not None]
-    texts = (
-        value.text
-        for element in sections
-        if element.get("supported", "yes") == "yes"
-        for value in element.findall(f"enum[@name='{enum}']/value")
-    )
-    return frozenset(text.strip() for text in texts if text) if sections else None
+    supported = [it for it in sections if it.get("supported", "yes") == "yes"]
+    enums = [it for element in supported for it in element.findall(f"enum[@name='{enum}']")]
+    if not enums and (supported or not sections):
+        return None
+    texts = (value.text for each in enums for value in each.findall("value"))
+    return frozenset(text.strip() for text in texts if text)
 
 
 def _features(documents: list[Element], arch: str) -> dict[str, bool]:

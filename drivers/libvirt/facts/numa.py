@@ -9,12 +9,13 @@ What libvirt does not report stays as Placement has it.
 A CPU is offered in one class only, VCPU or PCPU, or two guests could get the same CPU.  If all CPUs
 change their class, the write that removes the old one adds the new one, and whoever drains the old
 one waits with the new one (:mod:`reportclient.refusals`).  If they change their provider at once,
-which no write shows, the new class waits here until Placement has no inventory of the old one.
+which no write shows, the new class waits here until Placement has no inventory of the old one, as
+it does on the cells that a cell was divided into.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +40,7 @@ OFF, NESTED = "off", "nested"
 """Values of [libvirt] report_numa."""
 PAGES, MEMORY = "pages", "memory"
 """Values of [libvirt] report_hugepages, beside ``OFF``."""
+RESERVED_PAGES = "[DEFAULT] reserved_huge_pages"
 _LETTERS = "KMGTPE"
 _SIZE = re.compile(r"(\d{1,9})([KMGT]?)(?:I?B)?", re.ASCII)
 
@@ -64,9 +66,7 @@ class ReservedPages:
                 kib = int(parts[1]) * 1024 ** _LETTERS.index(parts[2] or "K")
                 return cls(int(cell), kib, int(count))
         text = ",".join(f"{key}:{part}" for key, part in value.items())
-        raise ValueError(
-            f"[DEFAULT] reserved_huge_pages = {text!r} is not like node:0,size:2048,count:64"
-        )
+        raise ValueError(f"{RESERVED_PAGES} = {text!r} is not like node:0,size:2048,count:64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,19 @@ def hugepages(pages: Mapping[int, int], reserved: Mapping[int, int]) -> dict[str
     }
 
 
+def reserved_pages_note(cells: Sequence[Cell], reserved: Iterable[ReservedPages]) -> dict[str, str]:
+    """Return a note if cells lack pages that are reserved; none while the pages are not known."""
+    pages_by_cell = {cell.number: cell.pages for cell in cells}
+    problems = []
+    for each in reserved if hugepages_known(cells) else ():
+        pages = pages_by_cell.get(each.cell)
+        has = "does not exist" if pages is None else f"has {pages.get(each.size, 0)} such pages"
+        if pages is None or each.count > pages.get(each.size, 0):
+            value = f"node:{each.cell},size:{each.size},count:{each.count}"
+            problems.append(f"{value}: NUMA cell {each.cell} {has}")
+    return {RESERVED_PAGES: "; ".join(problems)} if problems else {}
+
+
 def cell_name(node: str, number: int) -> str:
     """Return the name of a cell's provider."""
     return f"{node}_numa{number}"
@@ -209,9 +222,9 @@ def cpus_and_memory_report(
     ):
         # Memory has to move to other providers, but its amount is unknown: the CPUs stay too.
         return _unchanged(node, current, {})
+    notes = reserved_pages_note(host.cells, host.memory.reserved_pages)
     in_cells = frozenset[int]().union(*(cell.cpus for cell in host.cells))
     outside = (host.cpus.shared | host.cpus.dedicated) - in_cells
-    notes: dict[str, str] = {}
     if report_numa == NESTED and outside:
         notes["NUMA"] = f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"
     desired: dict[str, dict[str, Any]] = {}
@@ -221,12 +234,12 @@ def cpus_and_memory_report(
         suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
         notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
-        leaving = any(old in current[name] for name in current.keys() - shares.keys())
-        if leaving and not any(old in records for records in desired.values()):
-            for records in desired.values():
-                records.pop(new, None)
-            text = f"Placement still has {old}: {new} is reported once no guest uses it"
-            notes[f"CPUs of {node}"] = text
+        is_gone = not any(old in records for records in desired.values())
+        if is_gone and any(old in records for records in current.values()):
+            for name, records in desired.items():
+                if not {old, new} & current.get(name, {}).keys() and records.pop(new, None):
+                    text = f"Placement still has {old}: {new} is reported once no guest uses it"
+                    notes[f"CPUs of {node}"] = text
     return HostReport(desired.pop(node, {}), _cells(node, desired), notes=notes)
 
 
@@ -268,8 +281,9 @@ def _records(
     if name == node:
         state = f"stays at {limit}" if limit else "is not reported"
         problems[MEMORY_MB] = (
-            f"{state}, since libvirt does not report which memory is hugepages; on a host without"
-            " hugepages, set [libvirt] report_hugepages = memory"
+            f"{state}, since libvirt does not report which memory is hugepages, or those from"
+            " before the boot are not allocated yet; on a host without hugepages, set [libvirt]"
+            " report_hugepages = memory"
         )
     return {**pages, **_capped(inventory, MEMORY_MB, limit)}, problems
 

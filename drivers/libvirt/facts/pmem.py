@@ -16,6 +16,7 @@ from drivers.errors import DriverNotReady
 from drivers.inventory import record
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
+from reportclient.plain_text import first_few
 
 OPTION = "[libvirt] pmem_namespaces"
 
@@ -41,8 +42,18 @@ class Pmem:
         """Return the names of existing namespaces, without unnamed ones."""
         if not self.labels:
             return frozenset()
-        what = "persistent memory namespaces"
-        return sources.read_files("persistent memory", what, namespace_names, None)
+        wanted = {name for names in self.labels.values() for name in names}
+
+        def read(root: Path) -> frozenset[str]:
+            names = namespace_names(root)
+            late = sources.late({("namespace", name): name in names for name in wanted})
+            if late:
+                raise DriverNotReady(
+                    f"no devdax namespace {first_few([name for _, name in late])} yet"
+                )
+            return names
+
+        return sources.read_files("persistent memory", "persistent memory namespaces", read, None)
 
     def build_report(self, answer: frozenset[str] | None, context: ReportContext) -> HostReport:  # noqa: ARG002
         """Return the number of namespaces of each label."""
@@ -59,9 +70,12 @@ def namespace_names(root: Path) -> frozenset[str]:
 
     That is in the mode devdax, which the kernel calls "dax".
 
-    :raises DriverNotReady: the kernel's files can't be read.
+    :raises DriverNotReady: the kernel's files can't be read, or its module is not loaded.
     """
-    directories = (root / "sys/bus/nd/devices").glob("namespace*")
+    devices = root / "sys/bus/nd/devices"
+    if not devices.is_dir():
+        raise DriverNotReady("the kernel module libnvdimm is not loaded")
+    directories = devices.glob("namespace*")
     try:
         texts = [_file(each / "alt_name") for each in directories if _file(each / "mode") == "dax"]
     except OSError as err:

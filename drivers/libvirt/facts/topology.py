@@ -96,7 +96,7 @@ def _cell(element: Element) -> Cell:
     except ValueError as err:
         raise ValueError(f"NUMA cell {number}: {err}") from None
     ordinary = min([*pages, LARGEST_BASE_PAGE])
-    huge = {size: count for size, count in pages.items() if size > ordinary and count}
+    huge = {size: count for size, count in pages.items() if size > ordinary}
     by_pages = sum(size * count for size, count in pages.items())
     cell = Cell(
         number,

@@ -25,6 +25,7 @@ from drivers.libvirt.tree.reported import (
 )
 from drivers.reallocate import move_allocations
 from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData
+from reportclient.plain_text import first_few
 from reportclient.provider_tree import ProviderTree, key_of
 
 
@@ -77,14 +78,15 @@ def write_report(
         uuid = provider.uuid
         tree.adopt(uuid)  # it may be Nova's; other services' never get here
         if tree.get_provider_uuids(uuid) == [uuid]:
-            tree.remove(uuid)
+            tree.remove(uuid, missing=True)
         else:  # another service has a provider below it: it has to stay, without inventory
             tree.update_inventory(uuid, {})
     for source in report.silent:
         tree.silent(source)
     if must_wait:
         classes = sorted({name for move in transfers for name in move.classes})
-        raise ReshapeNeeded(f"{', '.join(classes)} moves to other providers of {nodename}")
+        ends = first_few(sorted({name for move in transfers for name in move.targets}))
+        raise ReshapeNeeded(f"{', '.join(classes)} moves with its allocations to {ends}")
     return problems
 
 
@@ -112,7 +114,8 @@ def _recognised(
     """Return the UUIDs of the reported children by name, of those to be created too.
 
     And this driver's and Nova's children to be removed, children first, since nothing reports them;
-    those of silent or incomplete sources stay.  Their names have the host's current name.
+    those that are incomplete, or of a silent or incomplete source, stay.  Their names have the
+    host's current name.
     """
     children = {}
     for uuid in reversed(tree.get_provider_uuids(root.uuid)[1:]):
@@ -130,7 +133,7 @@ def _recognised(
             uuids[name] = own if tree.exists(own) else renamed.get(name, own)
     incomplete, used = report.silent | report.incomplete, {*uuids.values()}
     left = (child for uuid, child in children.items() if uuid not in used)
-    return uuids, [child for child in left if not incomplete & sources_of(child.name)]
+    return uuids, [it for it in left if not incomplete & {it.name, *sources_of(it.name)}]
 
 
 def _writable(

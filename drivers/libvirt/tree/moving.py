@@ -1,8 +1,8 @@
 """Pure: what has to move together with its allocations, and what can be reported before that.
 
-Classes move that leave the root for its cells or devices, that were on cells which are gone, or on
-a device that has another provider now.  Everything else that is gone is left to the agent, which
-drains what is in use.
+Classes move that leave the root for its cells or devices, that were on cells which are gone or of
+which new cells have a part now, or on a device that has another provider now.  Everything else that
+is gone is left to the agent, which drains what is in use.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,16 +70,27 @@ class Moving:
         return [cell for cell in self.report.cells.values() if cell.name in self.reported]
 
     def _host_wide(self) -> Iterator[Move]:
-        """Yield the move between cells and root, by source."""
+        """Yield the move between cells and root, or from cells to other cells."""
         cells = self.report.cells.values()
         inventories = [cell.inventory for cell in cells] or [self.report.inventory]
         taken = frozenset(name for inventory in inventories for name in inventory)
         sources = {old.uuid: taken & old.inventory.keys() for old in self.gone}
         if cells:
             sources = {self.root.uuid: taken & self._leaving, **sources}
+            sources.update(dict.fromkeys(self._divided(), taken))
         moving = {uuid: classes for uuid, classes in sources.items() if classes}
         if moving:
             yield Move(moving, tuple(c.name for c in self._cells) if cells else (self.root.name,))
+
+    def _divided(self) -> Iterator[str]:
+        """Yield the UUIDs of cells that shrink while a cell that is still empty gets the class."""
+        existing = {cell.name: self._existing(cell.name) for cell in self._cells}
+        old = {name: it for name, it in existing.items() if it is not None and it.inventory}
+        gained = {key for cell in self._cells if cell.name not in old for key in cell.inventory}
+        for name, before in old.items():
+            now = self.reported[name].inventory
+            if any(_total(now, key) < _total(before.inventory, key) for key in gained):
+                yield before.uuid
 
     @property
     def _leaving(self) -> frozenset[str]:
@@ -113,6 +124,10 @@ class Moving:
             old.name in {child.name, *child.replaces}
             or (bool(child.replaces) and is_group_of(self.root.name, resource_class, old.name))
         )
+
+
+def _total(records: Records, resource_class: str) -> int:
+    return int(records.get(resource_class, {}).get("total", 0))
 
 
 def _keep_held(wanted: Records, current: Records, held: Iterable[str]) -> Records:

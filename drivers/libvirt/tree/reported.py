@@ -22,6 +22,9 @@ import os_traits
 from reportclient.model import ProviderData
 from reportclient.provider_tree import own_key, own_uuid
 
+LATE = 900.0
+"""Seconds after the boot, or after it was last present, in which what is missing may still come."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -70,8 +73,8 @@ class HostReport:
     ``notes`` are problems by their subject; ``warnings`` are about what works, but not well.
 
     ``silent`` sources have not answered since the start: what they asserted before stays, and what
-    the report has of them is as in Placement.  ``incomplete`` sources lack a part: none of their
-    providers is removed.
+    the report has of them is as in Placement.  ``incomplete`` has the sources that lack a
+    part, of whose providers none is removed, and the names of other providers that stay.
     """
 
     inventory: Records = field(default_factory=dict)

@@ -37,6 +37,11 @@ FULL = there(root(), device(8, SHARED))
 EMPTY = there(root())
 
 
+def kept_for(sake: str, uuid: str) -> str:
+    text = f"not reported any more, emptied and kept: another service {sake}; to remove it: "
+    return f"{text}openstack resource provider delete {uuid}"
+
+
 def with_fpga(provider: Provider) -> Provider:
     return replace(
         provider, inventory={**provider.inventory, "FPGA": Inventory(2).with_defaults(None)}
@@ -179,7 +184,7 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
     assert settled.desired.providers.keys() == {ROOT, DEVICE, second, third}
     assert not settled.desired.providers[DEVICE].inventory
     assert not settled.desired.providers[second].inventory
-    assert "not removed, nor its parent, which a driver removed" in settled.problems[0].text
+    assert f"created provider third ({third}) below it" in settled.problems[0].text
 
 
 def test_a_provider_goes_together_with_all_below_it() -> None:
@@ -288,18 +293,60 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 
 
 @pytest.mark.parametrize(("rows", "why"), [
-    ((), "not removed, nor its parent, which a driver removed: created by another service"),
+    ((), (DEVICE, "device", kept_for(f"created provider below ({THIRD}) below it", THIRD))),
     (
         ((TWO, THIRD, holding(provider=True)),),
-        "not removed, nor its parent, which a driver removed: driver two still reports it",
+        (
+            THIRD,
+            "below",
+            "not removed, nor its parent, which a driver removed: driver two still reports it",
+        ),
     ),
 ])  # fmt: skip
-def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> None:
+def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: tuple) -> None:
     below = Provider(THIRD, "below", DEVICE)
     statements = [says(ONE, root())] + ([says(TWO, below)] if rows else [])
     done = settled(there(root(), device(4), below), *statements, ledger=kept(*OURS, *rows))
     assert done.desired.get(DEVICE) == device() and THIRD in done.desired
-    assert told(done) == [(THIRD, "below", why)]
+    assert told(done) == [why]
+
+
+@pytest.mark.parametrize(("others", "sake"), [
+    ({"traits": frozenset({"CUSTOM_T"})}, "set trait CUSTOM_T"),
+    ({"aggregates": frozenset({THIRD})}, f"set aggregate {THIRD}"),
+    ({"inventory": device(4).inventory | {"PCPU": Inventory(1)}}, "set inventory of PCPU"),
+])  # fmt: skip
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_goes_is_emptied_and_stays_with_what_others_set(others, sake, keeps) -> None:
+    """Capacity first, then the rest; ``computectl retire`` takes all."""
+    theirs = replace(device(4), **others)
+    ours = holding("VCPU", "CUSTOM_OURS", provider=True)
+    now = replace(theirs, traits=theirs.traits | {"CUSTOM_OURS"})
+    left = {name: each for name, each in theirs.inventory.items() if name != "VCPU"}
+    steps = [replace(now, inventory=left), replace(theirs, inventory=left)] if keeps else [None]
+    for after in [*steps, steps[-1]]:
+        done = settled(
+            there(root(), *[now] * (now is not None)),
+            says(ONE, root()),
+            ledger=kept(*OURS[:1], (ONE, DEVICE, ours)),
+            policy=replace(OWN, keeps=keeps),
+        )
+        assert done.desired.get(DEVICE) == after
+        why = [(DEVICE, "device", kept_for(sake, DEVICE))]
+        assert told(done) == (why if keeps else []) and all(each.kept for each in done.problems)
+        assert done.ledger.leaving == (set() if now is None else {DEVICE})
+        now = after
+
+
+@pytest.mark.parametrize("missed", [True, False])
+def test_the_name_of_what_leaves_is_free_for_another(missed: bool) -> None:
+    new = Provider(OTHER, "device", ROOT)
+    says_missing = replace(says(ONE, root(), new), missing=frozenset({DEVICE}))
+    policy = replace(OWN, missed=frozenset({DEVICE} if missed else ()))
+    done = settled(there(root(), device(4)), says_missing, ledger=kept(*OURS), policy=policy)
+    outside = replace(device(4), name=f"device_removed_{DEVICE}", inventory={})
+    assert done.desired.get(OTHER) == new
+    assert done.desired.get(DEVICE) == (None if missed else outside)
 
 
 def test_of_two_records_of_a_class_the_first_drivers_counts() -> None:

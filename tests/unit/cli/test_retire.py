@@ -161,7 +161,7 @@ def test_a_guest_that_comes_meanwhile_keeps_its_provider_which_is_drained(tmp_pa
     guest = host.placement.stranger.put_allocation({disk: {"CUSTOM_DISK": 1}})
     result = removed(trackers, planned, host.progress.append)
     assert any(guest in str(each) for each in result.failed)
-    assert host.names() == {"host1", "disk1"}
+    assert host.names() == {"host1", "disk1", "disk2"}
     assert store.providers[disk].inventory["CUSTOM_DISK"]["reserved"] == 1
     (block,) = host.retire().blocks()
     assert guest in str(block)

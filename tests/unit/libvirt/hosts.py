@@ -34,7 +34,7 @@ ROOT = "c0ffee00-0000-4000-8000-000000000001"
 ARCH_TRAITS = frozenset(os_traits.get_traits("HW_ARCH_") + os_traits.get_traits("COMPUTE_ARCH_"))
 CPU_TRAITS = frozenset().union(
     *(
-        cpu_traits(topology.HostCpu(arch, "a model"), GuestCpuFeatures(frozenset(), True), True)
+        cpu_traits(topology.HostCpu(arch, "a model"), GuestCpuFeatures(frozenset(), True))
         for arch in ("x86_64", "aarch64", "ppc64le")
     )
 )

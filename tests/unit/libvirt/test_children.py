@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.tree.children import write_report
@@ -224,17 +227,6 @@ def test_cells_that_go_give_all_back_to_the_root(tree):
     assert names(flat) == []
 
 
-def test_a_cell_that_vanishes_hands_its_guests_to_the_others(tree):
-    there = wrote(tree, cells=cells(3))
-    guests = {
-        GUESTS[0]: held(numa2={"VCPU": 2, "MEMORY_MB": 7}),
-        GUESTS[1]: held(numa0={"VCPU": 8, "MEMORY_MB": 7}),
-    }
-    wrote(there, cells=cells(2), allocations=guests)
-    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2, "MEMORY_MB": 7}
-    assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 8, "MEMORY_MB": 7}
-
-
 def test_a_device_that_vanishes_does_not_hand_its_guests_to_its_like(tree):
     there = wrote(tree, device(0), device(1))
     guests = {GUESTS[0]: {"allocations": {}}}
@@ -252,3 +244,59 @@ def test_each_trait_that_is_known_is_named_as_there_or_not_there(tree):
     assert said.traits[ROOT] == {"HW_CPU_X86_AVX"}
     assert said.absent_traits[ROOT] == {"HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"}
     assert tree.data(NODE).traits == {"HW_CPU_X86_AVX", "CUSTOM_FOREIGN"}
+
+
+# -- cells that are divided otherwise: 32 CPUs, 64 GiB and 3,200 pages in each shape
+
+
+def shape(count):
+    amounts = {"VCPU": 32, "MEMORY_MB": 65536, "CUSTOM_HUGEPAGES_2M": 3200}
+    parts = {name: amount // (count or 1) for name, amount in amounts.items()}
+    records = {name: {"total": part, "max_unit": part} for name, part in parts.items()}
+    return HostReport({}, cells(count, records)) if count else HostReport(records)
+
+
+def used(allocations):
+    found = Counter()
+    for record in allocations.values():
+        for uuid, part in record["allocations"].items():
+            found.update({(uuid, name): amount for name, amount in part["resources"].items()})
+    return found
+
+
+def offered(tree, allocations):
+    """What anybody can have of each class."""
+    found, held = Counter(), used(allocations)
+    for uuid in tree.get_provider_uuids():
+        for name, record in tree.records(uuid).items():
+            found[name] += max(0, record.capacity - held[uuid, name])
+    return found
+
+
+@pytest.mark.parametrize("shapes", [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4), (4, 2), (4, 1), (4, 0)])
+@given(sizes=st.lists(st.tuples(st.integers(1, 8), st.booleans()), min_size=1, max_size=5))
+@example(sizes=[(24, False)])
+def test_what_guests_hold_is_offered_in_no_shape_of_the_cells(shapes, sizes):
+    """At once it is offered as it was; with a reshape, what is free is, and nothing else."""
+    before, after = map(shape, shapes)
+    tree, guests = new_tree(), {}
+    write_report(tree, NODE, before, None)
+    for number, (size, pages) in enumerate(sizes):
+        memory = {"CUSTOM_HUGEPAGES_2M": 100 * size} if pages else {"MEMORY_MB": 2048 * size}
+        wants, held = {"VCPU": size, **memory}, used(guests)
+        for uuid in tree.get_provider_uuids():
+            records = tree.records(uuid)
+            if records and all(records[n].capacity - held[uuid, n] >= a for n, a in wants.items()):
+                guests[GUESTS[number]] = {"allocations": {uuid: {"resources": wants}}}
+                break
+    free, amounts = offered(tree, guests), totals(guests)
+    now = ProviderTree(tree.freeze())
+    with pytest.raises(ReshapeNeeded):
+        write_report(now, NODE, after, None)
+    assert offered(now, guests) == free
+    now = ProviderTree(now.freeze())
+    write_report(now, NODE, after, guests)
+    assert totals(guests) == amounts and offered(now, guests) == free
+    later = ProviderTree(settled := now.freeze())
+    write_report(later, NODE, after, None)
+    assert later.freeze() is settled

@@ -158,6 +158,13 @@ def test_what_a_document_does_not_speak_of_is_not_told():
     assert "COMPUTE_FIRMWARE_UEFI" not in found and "COMPUTE_STORAGE_VIRTIO_FS" not in found
 
 
+def test_a_libvirt_that_lists_no_firmware_says_nothing_of_it():
+    old = full_document().replace("'firmware'", "'firm'")
+    assert "COMPUTE_FIRMWARE_UEFI" in told(full_document())
+    assert "COMPUTE_FIRMWARE_UEFI" not in told(old)
+    assert IGB not in told(old, versions=Versions(11_000_000, 0)), "QEMU's version is not known"
+
+
 def test_a_missing_document_leaves_what_depends_on_it_alone():
     found = told(full_document(), None)
     assert those(found, VIF) and not [name for name in found if name.startswith(BUSES)]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
+import pytest
+
+from drivers.api import ProviderTree
+from drivers.libvirt.tree.reported import LATE
+from tests.hosts import UP_FOR, FakeHost
+from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, guest, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirtError
-from tests.unit.libvirt.hosts import NODE, capabilities, cell, update
+from tests.unit.libvirt.hosts import NODE, capabilities, cell, new_tree, update
 
 A, B = "0000:84:00.0", "0000:85:00.0"
 PCI = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n'
@@ -144,3 +149,95 @@ def test_many_similar_devices_are_warned_of_once(binding, make, caplog):
     update(driver, update(driver))
     (warning,) = caplog.messages
     assert warning.startswith("8 similar providers of CUSTOM_PCI_144D_A80A ")
+
+
+# -- what comes late
+
+NICS = [f"0000:81:02.{n}" for n in range(4)]
+CARD = [
+    pci("0000:81:00.0", NIC, virtual=NICS),
+    *(pci(one, NIC_VF, physical="0000:81:00.0") for one in NICS),
+]
+BARE_CARD = [pci("0000:81:00.0", NIC, virtual=[])]
+SLICES = ["0000:84:00.4", "0000:84:00.5"]
+SLICED = [pci(A, GPU, virtual=SLICES), *(pci(v, GPU, physical=A, types={"t": 1}) for v in SLICES)]
+ON_VFS = PCI.replace("144d", "8086").replace("}", ', "product_id": "154c"}')
+GROUPED = ON_VFS + "group_devices = true\n"
+ON_PF = PCI.replace('"vendor_id": "144d"', '"address": "0000:81:00.0"')
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "bare", "words"),
+    [
+        (ON_VFS, CARD, BARE_CARD, "0000:81:00.0 has no VFs yet"),
+        (ON_PF, CARD, BARE_CARD, "0000:81:00.0 has no VFs yet"),
+        (GROUPED, CARD, BARE_CARD, "0000:81:00.0 has no VFs yet"),
+        (PCI, [pci(A)], [pci(A, iommu=False)], "has no IOMMU group yet"),
+        (MDEV, [pci(A, GPU, types={"t": 4})], [pci(A, GPU)], "has no mdev types yet"),
+        (MDEV, SLICED, [pci(A, GPU, virtual=[])], "has no VFs yet"),
+    ],
+    ids=["VFs", "VFs or the PF", "a group", "IOMMU groups", "mdev types", "VFs with mdev types"],
+)
+def test_devices_that_come_late_after_a_boot_stay_and_are_named(
+    binding, tmp_path, text, whole, bare, words
+):
+    now = [UP_FOR]
+    host = FakeHost(tmp_path, binding, clock=lambda: now[0], disk=1024**3)
+
+    def at(time, driver, tree, listed):
+        now[0], binding.answers["listAllDevices"] = time, [FakeDevice(each) for each in listed]
+        tree = update(driver, ProviderTree(tree.freeze()))
+        return tree, words in str(driver.degraded(NODE))
+
+    tree, _ = at(UP_FOR, host.driver(text), new_tree(), whole)
+    before, driver = tree.freeze(), host.driver(text)
+    assert len(names(tree)) > 0
+    tree, is_named = at(60.0, driver, tree, bare)  # after a reboot
+    assert tree.freeze() == before and is_named
+    tree, is_named = at(600.0, driver, tree, whole)
+    assert tree.freeze() == before and not is_named
+    tree, is_named = at(600.0 + LATE - 1, driver, tree, bare)
+    assert tree.freeze() == before and is_named
+    tree, is_named = at(600.0 + LATE + 301, driver, tree, bare)
+    assert tree.freeze() != before and not is_named
+    assert not at(60.0, host.driver(""), tree, bare)[0].get_provider_uuids(NODE)[1:]
+    host.close()
+
+
+def test_a_card_that_is_offered_otherwise_after_a_boot_is_offered_once(binding, tmp_path):
+    host = FakeHost(tmp_path, binding, clock=lambda: 60.0)
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A, GPU, types={"t": 4}))]
+    tree = update(host.driver(MDEV))
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A, GPU))]
+    whole = host.driver(PCI.replace("144d", GPU[0]) + "[devices]\nenabled_mdev_types = u\n")
+    assert names(update(whole, ProviderTree(tree.freeze()))) == {A}
+    host.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PCI, ""),
+        (PCI.replace("144d", "8086"), 'no device matches {"vendor_id": "8086"}'),
+        (PCI.replace("true", "false"), "is set, but not [pci] report_in_placement"),
+        (PCI.replace("true", "false").replace("}", ', "physical_network": "n"}'), ""),
+    ],
+)
+def test_a_device_spec_without_effect_is_named(binding, make, text, words):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    driver = make(text)
+    update(driver)
+    note = driver.degraded(NODE).get("[pci] device_spec", "")
+    assert words in note and bool(words) == bool(note)
+
+
+def test_encryption_is_not_known_while_the_kernels_module_is_not_loaded(binding, make, tmp_path):
+    binding.answers["getDomainCapabilities"] = sev()
+    tree = update(make(""))
+    (tmp_path / "sys/module/loop").mkdir(parents=True)
+    driver = make("")
+    assert names(update(driver, tree)) == {"amd_sev", "amd_sev_es"}
+    assert "kvm_amd" in driver.degraded(NODE)["kernel modules"]
+    binding.answers["getDomainCapabilities"] = sev(supported="no")
+    driver = make("")
+    assert names(update(driver, tree)) == set() and driver.degraded(NODE) == {}

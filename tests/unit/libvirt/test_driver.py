@@ -10,7 +10,9 @@ from drivers.abilities import Degradable, Lifecycle
 from drivers.api import DriverContext, DriverNotReady, ProviderTree, ReshapeNeeded
 from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.tree.reported import LATE
 from drivers.loader import GROUP, driver_from
+from tests.hosts import UP_FOR
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import NODE, capabilities, cell, new_tree, totals, update
 
@@ -98,6 +100,8 @@ def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree)
     del binding.refused["getMemoryStats"]
     with pytest.raises(ReshapeNeeded):
         update(driver, tree)
+    note = driver.degraded("host1")["reshape"]
+    assert note.startswith(f"MEMORY_MB, VCPU moves with its allocations to {NODE}_numa0; ")
     driver.update_provider_tree(tree, NODE, {})
     moved = tree.freeze()
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
@@ -152,6 +156,89 @@ def test_dedicated_cpus_that_sleep_are_counted_on_their_own_cells(make, binding,
     update(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == totals(tree, f"{NODE}_numa1")["PCPU"] == 2
     assert "NUMA" not in driver.degraded("host1")
+
+
+def test_hyperthreading_is_not_known_while_the_threads_of_cores_sleep(
+    make, binding, tree, tmp_path
+):
+    awake, asleep = (4, [True] * 4, 4), (4, [True, True, False, False], 2)
+    cores = capabilities(cell(0, [0, 2], siblings="0,2"), cell(1, [1, 3], siblings="1,3"))
+    binding.answers |= {"getCapabilities": cores, "getCPUMap": awake}
+    driver = make("[compute]\ncpu_dedicated_set = 2-3\n[libvirt]\ncpu_power_management = true\n")
+    assert update(driver, tree).has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+    cores = capabilities(cell(0, [0], siblings="0"), cell(1, [1], siblings="1"))
+    binding.answers |= {"getCapabilities": cores, "getCPUMap": asleep}
+    assert update(driver, tree).has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+    assert not update(driver).has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+    control = tmp_path / "sys/devices/system/cpu/smt/control"
+    control.parent.mkdir(parents=True)
+    control.write_text("forceoff\n")
+    assert not update(driver, tree).has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+
+
+@pytest.mark.parametrize("numa", ["off", "nested"])
+def test_hugepages_that_are_not_allocated_yet_after_a_boot_stay(
+    make, binding, tree, fake_host, numa
+):
+    now = [UP_FOR]
+    fake_host.clock = lambda: now[0]
+    driver = make(f"[libvirt]\nreport_hugepages = pages\nreport_numa = {numa}\n")
+    binding.answers["getCapabilities"] = capabilities(cell(0, [0, 1], 8192, {2048: 1024}))
+    before = update(driver, tree).freeze()
+    binding.answers["getCapabilities"] = capabilities(cell(0, [0, 1], 8192, {2048: 0}))
+    now[0] += LATE - 1
+    assert update(driver, tree).freeze() == before
+    now[0] += 1
+    name = NODE if numa == "off" else f"{NODE}_numa0"
+    assert totals(update(driver, tree), name).keys() & {"MEMORY_MB", "CUSTOM_HUGEPAGES_2M"} == {
+        "MEMORY_MB"
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("node:0,size:2048,count:8", None),
+        ("node:0,size:2048,count:9", "NUMA cell 0 has 8 such pages"),
+        ("node:0,size:1GB,count:1", "NUMA cell 0 has 0 such pages"),
+        ("node:3,size:2048,count:1", "NUMA cell 3 does not exist"),
+    ],
+)
+def test_reserved_pages_that_the_host_lacks_are_named(make, binding, tree, value, words):
+    binding.answers["getCapabilities"] = capabilities(cell(0, [0, 1], 8192, {2048: 8}))
+    driver = make(f"[DEFAULT]\nreserved_huge_pages = {value}\n")
+    update(driver, tree)
+    note = driver.degraded("host1").get("[DEFAULT] reserved_huge_pages")
+    assert note == (words and f"{value.replace('1GB', '1048576')}: {words}")
+
+
+def test_a_disk_that_is_not_mounted_yet_is_not_the_disk_below_it(make, tree, tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/fstab").write_text("# disks\n/dev/sdb /srv/vm\\040disks ext4 defaults 0 2\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    mounts = tmp_path / "proc/self/mountinfo"
+    mounts.write_text("1 0 8:1 / / rw - ext4 /dev/sda rw\n")
+    driver = make("[DEFAULT]\ninstances_path = /srv/vm disks/instances\n")
+    assert "DISK_GB" not in update(driver, tree).data(NODE).inventory
+    assert (
+        "/srv/vm disks, which /etc/fstab names, is not mounted" in driver.degraded("host1")["disk"]
+    )
+    mounts.write_text("2 1 8:17 / /srv/vm\\040disks rw - ext4 /dev/sdb rw\n")
+    assert "DISK_GB" in update(driver, tree).data(NODE).inventory
+
+
+def test_namespaces_that_come_late_after_a_boot_stay(make, tree, fake_host, tmp_path):
+    text, now = "[libvirt]\npmem_namespaces = BIG:ns0|ns1\n", [60.0]
+    fake_host.clock = lambda: now[0]
+    tree.update_inventory(NODE, {"CUSTOM_PMEM_NAMESPACE_BIG": {"total": 2}})
+    driver = make(text)
+    for number, words in ((0, "libnvdimm is not loaded"), (1, "no devdax namespace ns1 yet")):
+        assert totals(update(driver, tree))["CUSTOM_PMEM_NAMESPACE_BIG"] == 2
+        assert words in driver.degraded("host1")["persistent memory"]
+        device = tmp_path / f"sys/bus/nd/devices/namespace{number}.0"
+        device.mkdir(parents=True)
+        (device / "mode").write_text("dax\n")
+        (device / "alt_name").write_text(f"ns{number}\n")
 
 
 @pytest.mark.parametrize("numa", ["off", "nested"])

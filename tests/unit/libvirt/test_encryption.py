@@ -12,6 +12,7 @@ from drivers.libvirt.devices.encryption import (
     SEV,
     SEV_ES,
     SEV_SNP,
+    TDX,
     TDX_OPTION,
     EncryptionAnswer,
 )
@@ -86,7 +87,7 @@ TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></
         (31, 10, True, 10, ""),
         (31, 40, True, 31, "can run 31 such guests"),
         (None, 10, True, 10, ""),
-        (None, None, True, None, "none is reported"),
+        (None, None, True, None, "none is reported, or the last number stays"),
         (31, None, False, None, ""),
         (31, 10, False, None, "cpu_mode = host-passthrough"),
         (31, 0, True, None, ""),
@@ -98,6 +99,12 @@ def test_tdx_counts_the_keys_and_needs_the_hosts_cpu(keys, limit, passed, total,
     assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
     notes = report_of(new_tree(), seen, **settings).notes
     assert words in notes.get(TDX_OPTION, "") and bool(notes) == bool(words)
+
+
+def test_tdx_stays_while_the_kernel_does_not_say_how_many_keys_there_are():
+    tree = written(new_tree(), look(TDX_CAPABLE, keys=31), passes_cpu=True)
+    assert found(written(tree, look(TDX_CAPABLE), passes_cpu=True)) == found(tree)
+    assert found(written(tree, look(TDX_CAPABLE, [TDX]), passes_cpu=True)) == {}
 
 
 SNP = sev(15, 84).replace(

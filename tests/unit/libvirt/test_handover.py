@@ -6,9 +6,19 @@ import pytest
 
 from drivers.inventory import PCPU, VCPU, InventoryPolicy
 from reportclient.provider_tree import ProviderTree
-from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, totals, written
+from tests.unit.libvirt.hosts import (
+    NODE,
+    ROOT,
+    capabilities,
+    cell,
+    new_tree,
+    reading,
+    report_of,
+    totals,
+    written,
+)
 
-CELL = f"{NODE}_numa0"
+CELL, SECOND = f"{NODE}_numa0", f"{NODE}_numa1"
 ALL = frozenset(range(8))
 SHARED, DEDICATED = (InventoryPolicy(**{kind: ALL}) for kind in ("shared_cpus", "dedicated_cpus"))
 NESTED = {"report_numa": "nested"}
@@ -55,12 +65,25 @@ def test_cpus_in_use_on_the_root_are_not_offered_in_cells():
     assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
 
 
+def test_cpus_in_use_in_one_cell_are_not_offered_in_the_cells_that_it_becomes():
+    one = written(
+        new_tree(), reading(capabilities(cell(0, range(8), 8192))), policy=SHARED, **NESTED
+    )
+    held = {"a": {"allocations": {one.data(CELL).uuid: {"resources": {VCPU: 6, "MEMORY_MB": 64}}}}}
+    later = written(one, LOOK, held, policy=DEDICATED, **NESTED)
+    assert PCPU not in totals(later, CELL), "there the write is refused meanwhile"
+    waits = written(drained(later, VCPU), LOOK, policy=DEDICATED, **NESTED)
+    for tree in (later, waits):
+        assert totals(tree, SECOND) == {"MEMORY_MB": 4096}
+    assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), SECOND)[PCPU] == 4
+
+
 def test_a_cell_gives_up_its_own_shared_cpus_only():
     one = InventoryPolicy(shared_cpus=frozenset(range(4, 8)), dedicated_cpus=frozenset(range(4)))
     tree = written(new_tree(), LOOK, policy=SHARED, **NESTED)
     later = written(tree, LOOK, policy=one, **NESTED)
     assert totals(later, CELL)[PCPU] == 4 and VCPU not in totals(later, CELL)
-    assert totals(later, f"{NODE}_numa1")[VCPU] == 4
+    assert totals(later, SECOND)[VCPU] == 4
 
 
 def test_a_change_of_both_sets_that_leaves_some_shared_is_done_at_once():

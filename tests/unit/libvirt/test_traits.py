@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from drivers.libvirt.driver import CAPABILITIES, capabilities_from_conf
 from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.cpu_features import GuestCpuFeatures
+from drivers.libvirt.facts.cpus_and_memory import HYPERTHREADING
 from drivers.libvirt.facts.topology import HostCpu
 from tests.hosts import FakeHost, context
 from tests.unit.libvirt.hosts import ARCH_TRAITS, CPU_TRAITS
@@ -22,14 +23,14 @@ CPU_MAP = Path("/usr/share/libvirt/cpu_map/x86_features.xml")
 
 
 def traits(cpu: HostCpu, *names: str, complete: bool = True) -> dict[str, bool]:
-    return cpu_features.cpu_traits(cpu, GuestCpuFeatures(frozenset(names), complete), None)
+    return cpu_features.cpu_traits(cpu, GuestCpuFeatures(frozenset(names), complete))
 
 
 def test_every_trait_of_a_processor_is_known():
     """A trait that os-traits gains is noticed here, of any architecture.  Left out: what is
     no CPU feature bit (memory encryption, ASF) and belongs to others."""
     known = set(os_traits.get_traits("HW_CPU_"))
-    others = {"HW_CPU_X86_ASF", "HW_CPU_X86_INTEL_TDX", "HW_CPU_AMD_SEV"}
+    others = {HYPERTHREADING, "HW_CPU_X86_ASF", "HW_CPU_X86_INTEL_TDX", "HW_CPU_AMD_SEV"}
     others |= {name for name in known if name.startswith("HW_CPU_X86_AMD_SEV")}
     assert CPU_TRAITS == known - others
 
@@ -71,15 +72,12 @@ def test_what_may_only_be_missing_from_the_answer_makes_no_trait_go():
 
 def test_arm_and_power():
     assert traits(HostCpu("aarch64"), "sve")["HW_CPU_AARCH64_SVE"] is True
-    power = cpu_features.cpu_traits(HostCpu("ppc64le", "POWER9"), None, None)
+    power = cpu_features.cpu_traits(HostCpu("ppc64le", "POWER9"), None)
     assert power == {"HW_CPU_PPC64LE_POWER8": False, "HW_CPU_PPC64LE_POWER9": True}
 
 
-def test_an_unknown_cpu_has_no_traits_but_hyperthreading():
-    for threads in (True, False):
-        found = cpu_features.cpu_traits(HostCpu(), None, threads)
-        assert found == {"HW_CPU_HYPERTHREADING": threads}
-    assert cpu_features.cpu_traits(HostCpu(), None, None) == {}
+def test_an_unknown_cpu_has_no_traits():
+    assert cpu_features.cpu_traits(HostCpu(), None) == {}
     assert architecture.arch_traits(HostCpu(), Element("nothing")) == {}
 
 
@@ -99,10 +97,9 @@ some = st.none() | st.sampled_from(["x86_64", "i686", "aarch64", "ppc64le", "Int
 @given(
     st.builds(HostCpu, some, some, some),
     st.none() | st.builds(GuestCpuFeatures, st.frozensets(st.text(max_size=9)), st.booleans()),
-    st.none() | st.booleans(),
 )
-def test_no_host_makes_a_trait_that_is_not_owned(cpu, features, threads):
-    assert set(cpu_features.cpu_traits(cpu, features, threads)) <= CPU_TRAITS
+def test_no_host_makes_a_trait_that_is_not_owned(cpu, features):
+    assert set(cpu_features.cpu_traits(cpu, features)) <= CPU_TRAITS
 
 
 IMAGES = {"aki", "ami", "ari", "iso", "raw"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drivers.errors import ReshapeNeeded
@@ -156,11 +158,20 @@ def test_options_of_types(tmp_path):
     )
 
 
-def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
-    text = "[devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"
-    found = NodeDevices.from_context(context(tmp_path, text)).mdev
-    assert [kind.name for kind in found.types] == ["nvidia-35"]
-    assert "only nvidia-35 is used" in str(found.notes)
+def test_one_type_without_addresses_is_the_default_of_all_other_devices(tmp_path):
+    text = TWO.replace(", nvidia-36", ", nvidia-36, nvidia-37").replace("0000:86:00.0", B)
+    text = text.replace(f"{A}, {B}\n", "\n").split("[mdev_nvidia-37]")[0]
+    settings = NodeDevices.from_context(context(tmp_path, text)).mdev
+    assert [kind.name for kind in settings.types] == ["nvidia-35", "nvidia-36"]
+    assert "[mdev_nvidia-37] has no device_addresses: only nvidia-35 is" in str(settings.notes)
+    listed = [*gpus(4), pci("0000:87:00.0", GPU, types={"nvidia-35": 2, "nvidia-36": 1})]
+    tree = written(new_tree(), look(*listed), mdev=replace(settings, types=settings.types))
+    third = f"{NODE}_pci_0000_87_00_0"
+    limited = {NAMES[0]: {"VGPU": 3}, NAMES[1]: {"CUSTOM_BIG": 2}}
+    assert found(tree) == limited, "max_instances is for the whole host"
+    unlimited = tuple(replace(kind, max_instances=None) for kind in settings.types)
+    tree = written(tree, look(*listed), mdev=replace(settings, types=unlimited))
+    assert found(tree) == {**limited, NAMES[0]: {"VGPU": 4}, third: {"VGPU": 2}}
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     stranger.set_aggregates(nfs, {AGGREGATE})
     stranger.add_trait(nfs, SHARES_VIA_AGGREGATE)
     used = {root: {"VCPU": 3}, pf10: {"VGPU": 1}, nfs: {"DISK_GB": 10}}
-    stranger.put_allocation(used)
+    consumer = stranger.put_allocation(used)
     site = Site(api)
     status, text = site("/fleet/b10")
     page = Tree(text)
@@ -298,6 +298,8 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(
     )
     page = Tree(site("/fleet/b10")[1])
     assert "VGPU 1 1 1 0 1 -1 draining" in page.text
+    assert f"pf10: draining: in use by {consumer}. Next: to end it sooner" in page.text
+    assert f"allocation unset --provider {pf10} CONSUMER" in page.text
     assert "VCPU 2 0 1 2 3 -1 over capacity" in page.text
     assert "CUSTOM_X 1 1 1 0 0 0 drained" in page.text
     assert 'class="off">COMPUTE_STATUS_DISABLED' in text and "<b>vf" not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.registry import checks, errors, wire
 from agent.registry.errors import ReasonRefused
-from agent.registry.record import is_alive
+from agent.registry.record import is_alive, rivals
 from agent.switching.heartbeat import agent_address
 from tests.unit.registry.fakes import record
 
@@ -30,6 +31,30 @@ def test_up_means_recent_heartbeats_and_not_forced_down(
     fields: dict[str, object], alive: bool, up: bool
 ) -> None:
     assert (is_alive(record(**fields)), record(**fields).is_up()) == (alive, up)
+
+
+OURS = "host2 (boot 2, /var/lib/compute-agent)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_rival"),
+    [
+        ({"host": "host1", "address": "host1 (boot 1, /var/lib/compute-agent)"}, True),
+        ({"host": "host2", "address": "host2 (boot 1, /var/lib/compute-agent)"}, True),
+        ({"host": "host2", "address": "host2 (boot 1, /var/lib/compute-agent)", "roots": ()}, True),
+        ({"host": "host1", "address": "host1 (boot 1, /x)", "roots": ()}, False),
+        ({"host": "host1", "address": "host1 (boot 1, /x)", "silent_for": 61.0}, False),
+        ({"host": "host1", "address": OURS.replace("host2", "host1")}, False),
+        ({"host": "host2", "address": OURS}, False),
+    ],
+)
+def test_a_rival_is_up_elsewhere_with_the_root_or_the_host_name(
+    fields: dict[str, Any], is_rival: bool
+) -> None:
+    root = "c0ffee00-0000-4000-8000-000000000001"
+    other = record(**{"roots": (root,), "silent_for": 60.0, **fields})
+    denied = rivals([other], checks.Report("host2", OURS, roots=(root,)), 60.0)
+    assert denied.keys() == ({root} if is_rival else set())
 
 
 @pytest.mark.parametrize(

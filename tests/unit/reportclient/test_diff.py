@@ -79,20 +79,17 @@ def test_in_a_reshape_every_inventory_is_written_once() -> None:
         assert not [one for one in diff(tree(), tree(NEW_CARD), moved) if type(one) is SetInventory]
 
 
-def test_a_name_that_a_reshape_frees_is_freed_by_a_rename_not_a_delete() -> None:
-    """What the old provider holds is moved by the reshape, which needs both of them there."""
-    renamed = Provider(NEW, "old", ROOT, records(VGPU=4))
-    plan = diff(tree(OLD_CARD), tree(renamed), at(NEW, VGPU=1))
-    assert kinds(plan) == ["UpdateProvider", "CreateProvider", "Reshape", "DeleteProvider"]
-    assert plan.operations[0] == UpdateProvider(OLD, OLD, ROOT)
-
-
 @pytest.mark.parametrize("name", ["old", "OLD"])
-def test_without_a_reshape_a_name_is_freed_by_the_delete(name: str) -> None:
+@pytest.mark.parametrize("moved", [None, at(NEW, VGPU=1)], ids=["alone", "reshape"])
+def test_a_name_is_freed_by_a_rename_since_its_provider_may_be_in_use(
+    name: str, moved: dict[str, Any] | None
+) -> None:
     """A MariaDB takes no two names that differ only in case."""
     renamed = Provider(NEW, name, ROOT, records(VGPU=4))
-    plan = diff(tree(OLD_CARD), tree(renamed))
-    assert kinds(plan) == ["DeleteProvider", "CreateProvider", "SetInventory"]
+    first, *others = diff(tree(OLD_CARD), tree(renamed), moved)
+    assert first == UpdateProvider(OLD, f"old_removed_{OLD}", ROOT)
+    last = ["DeleteProvider", "SetInventory"] if moved is None else ["Reshape", "DeleteProvider"]
+    assert [type(each).__name__ for each in others] == ["CreateProvider", *last]
 
 
 def test_no_provider_with_a_child_that_stays_is_deleted_to_free_its_name() -> None:

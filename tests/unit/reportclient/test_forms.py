@@ -46,6 +46,7 @@ def placement() -> FakePlacement:
     placement.stranger.create_provider("host1", ROOT)
     placement.stranger.create_child(ROOT, "card", CHILD)
     placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
+    placement.stranger.set_traits(ROOT, {"COMPUTE_NODE"})
     placement.stranger.put_allocation({ROOT: {"VCPU": 2}}, CONSUMER)
     return placement
 
@@ -109,6 +110,10 @@ READ = table(
     in_tree     | {ITEM}                          | "host1" | [0] is 'host1', not a JSON object
     in_tree     | {ITEM}.uuid                     | -       | [0].uuid is missing
     in_tree     | {ITEM}.uuid                     | 5       | [0].uuid is 5, not a text
+    in_tree     | {ITEM}.uuid                     | "host1" | [0].uuid is 'host1', not a UUID
+    in_tree     | {ITEM}.root_provider_uuid       | "{CHILD}" | its root is {CHILD}, its parent None
+    in_tree     | resource_providers.1.parent_provider_uuid | null | its root is {ROOT}, its parent None
+    in_tree     | {ITEM}.generation               | -1      | [0].generation is -1, below 0
     in_tree     | {ITEM}.name                     | null    | [0].name is None, not a text
     in_tree     | {ITEM}.parent_provider_uuid     | -       | [0].parent_provider_uuid is missing
     in_tree     | {ITEM}.generation               | "one"   | is 'one', not a whole number
@@ -121,10 +126,13 @@ READ = table(
     inventories | inventories.VCPU.total          | "8"     | has to be a whole number, not '8'
     inventories | inventories.VCPU.allocation_ratio | 1e999 | .allocation_ratio is inf, not a number
     traits      | traits                          | ["A",5] | traits[1] is 5, not a text
+    traits      | traits.0                        | null    | traits[0] is None, not a text
+    traits      | traits.0                        | ""      | is '', not the name of a trait or resource class
     traits      | traits                          | "A"     | traits is 'A', not a list
     traits      | resource_provider_generation    | -       | resource_provider_generation is missing
     traits      | resource_provider_generation    | false   | is False, not a whole number
     aggregates  | aggregates                      | [[]]    | aggregates[0] is [], not a text
+    aggregates  | aggregates                      | ["one"] | aggregates[0] is 'one', not a UUID
     aggregates  |                                 | []      | is [], not a JSON object
     """
 )
@@ -241,6 +249,7 @@ ASKED = table(
     allocations | project_id                              | -    | project_id is missing
     usages      | usages                                  | []   | usages is [], not a JSON object
     usages      | usages.VCPU                             | "2"  | .VCPU is '2', not a whole number
+    usages      | usages.VCPU                             | -2   | .VCPU is -2, below 0
     traits      | traits                                  | [{{}}] | traits[0] is {{}}, not a text
     classes     | resource_classes.0                      | {{}} | resource_classes[0].name is missing
     provider    | {ITEM}.parent_provider_uuid             | -    | .parent_provider_uuid is missing

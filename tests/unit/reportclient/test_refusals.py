@@ -28,7 +28,6 @@ from reportclient.plan import (
 )
 from reportclient.refusals import (
     RESHAPE,
-    Refusal,
     Refusals,
     explain_errors,
     nothing_foreign,
@@ -45,17 +44,23 @@ TRAITS, OTHER = SetTraits(ROOT, frozenset({"HW_A"})), SetTraits(CARD, frozenset(
 def refusing(*refused: tuple[str, Operation, PlacementError]) -> Refusals:
     found = Refusals()
     errors = {s: err for s, _, err in refused}
-    found.remember({s: one for s, one, _ in refused}, errors, 0.0, Times())
+    outcome = Outcome(View(), refused={s: one for s, one, _ in refused})
+    found.remember(outcome, errors, 0.0, Times())
     return found
+
+
+def now(refusals: Refusals, *operations: Operation, at: float = 1.0) -> list[Operation]:
+    """What is sent at this time, in its order."""
+    return [each for plan in refusals.suppress(Plan(operations), HOST, at) for each in plan]
 
 
 def test_a_refused_operation_is_left_out_as_long_as_it_is_desired() -> None:
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     for _ in range(2):
-        assert refusals.suppress(Plan((TRAITS, OTHER))).operations == (OTHER,)
+        assert now(refusals, TRAITS, OTHER) == [OTHER]
     assert refusals.errors().keys() == {ROOT}
-    assert refusals.suppress(Plan((OTHER,))).operations == (OTHER,)
-    assert refusals.suppress(Plan((TRAITS,))).operations == (TRAITS,)
+    assert now(refusals, OTHER) == [OTHER]
+    assert now(refusals, TRAITS) == [TRAITS]
     created = CreateProvider(CARD, "card", ROOT)
     assert not refusing((CARD, created, AlreadyThere("x"))).errors()
 
@@ -72,31 +77,67 @@ def test_refused_operations_are_found_without_comparing_all_with_all() -> None:
 
     many = [Compared(str(number), frozenset()) for number in range(200)]
     refusals = refusing(*((each.uuid, each, Rejected("bad")) for each in many))
-    assert not refusals.suppress(Plan((*many,))).operations
-    assert len(compared) <= len(many)
+    assert not now(refusals, *many)
+    assert len(compared) <= 2 * len(many)
 
 
 def test_it_is_sent_again_after_a_verification() -> None:
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     refusals.failed_reshape = ValueError("not now")
-    refusals.forget()
-    assert refusals.suppress(Plan((TRAITS,))).operations == (TRAITS,)
-    assert refusals.reshape() is None and refusals.before.keys() == {ROOT}
+    refusals.resend()
+    assert now(refusals, TRAITS) == [TRAITS]
+    assert refusals.reshape() is None and refusals.errors().keys() == {ROOT}, "until it is done"
+    refusals.note(Outcome(View(), done=(TRAITS,)), 1.0, Times())
+    assert not refusals.errors()
 
 
 def test_a_refused_reshape_is_known_though_nobody_plans_it() -> None:
     error = Rejected("no room")
     refusals = refusing((RESHAPE, Reshape({}, {}), error))
-    refusals.suppress(Plan((OTHER,)))
+    now(refusals, OTHER)
     assert refusals.reshape() is error
 
 
-def test_errors_that_pass_are_forgotten_earlier_than_refusals() -> None:
-    refusals = refusing((ROOT, TRAITS, Conflict("x")), (CARD, OTHER, Rejected("y")))
-    refusals.by_subject[BELOW] = Refusal(SetTraits(BELOW, frozenset()), ServerFault("z"))
-    refusals.by_subject[RESHAPE] = Refusal(Reshape({}, {}), ServerFault("z"))
-    refusals.forget_faults()
-    assert refusals.errors().keys() == {CARD, RESHAPE}
+def test_a_reshape_without_an_answer_is_tried_again_and_races_anew() -> None:
+    refusals, reshape, away = Refusals(), Reshape({}, {}), Unreachable("away")
+    refusals.note(Outcome(View(), stopped_by=away, stopped_at=reshape), 0.0, Times())
+    assert refusals.reshape() is None and not refusals.failed_at(reshape)
+    assert now(refusals, reshape) == [reshape]
+    refusals.note(Outcome(View(), stopped_by=away, stopped_at=TRAITS), 0.0, Times())
+    assert refusals.failed_at(TRAITS) and now(refusals, TRAITS, OTHER) == [OTHER, TRAITS]
+
+
+def test_what_met_a_fault_is_sent_after_a_period_and_last() -> None:
+    """With what needs it; what was refused waits for a verification."""
+    fault, below = ServerFault("x"), CreateProvider("new", "new", CARD)
+    create = CreateProvider(CARD, "card", ROOT)
+    refusals = refusing((CARD, create, fault), (BELOW, DeleteProvider(BELOW), Rejected("y")))
+    plan = (create, below, DeleteProvider(BELOW), TRAITS)
+    assert now(refusals, *plan, at=59.0) == [below, TRAITS], "and below waits in apply"
+    assert now(refusals, *plan, at=60.0) == [TRAITS, create, below]
+    for at, due in ((60.0, 180.0), (180.0, 420.0)):
+        refusals.add(create, fault, at, Times())
+        assert create not in now(refusals, *plan, at=due - 1)
+        assert create in now(refusals, *plan, at=due)
+
+
+def test_a_deleted_provider_and_its_name_wait_for_what_failed() -> None:
+    below, taker = DeleteProvider(BELOW), CreateProvider("new", "Below", ROOT)
+    refusals = refusing((BELOW, below, Conflict("x")))
+    plan = (below, DeleteProvider(CARD), taker, TRAITS)
+    assert now(refusals, *plan, at=60.0) == [TRAITS, below, DeleteProvider(CARD), taker]
+
+
+def test_what_was_left_out_is_sent_before_what_failed() -> None:
+    met, left_out = SetTraits(ROOT, frozenset()), SetTraits(CARD, frozenset())
+    refusals, fault = Refusals(), Conflict("x")
+    refused = {ROOT: met, CARD: left_out}
+    outcome = Outcome(View(), refused=refused, unsent=frozenset({CARD}))
+    refusals.remember(outcome, dict.fromkeys(refused, fault), 0.0, Times())
+    assert now(refusals, met, left_out, OTHER, at=60.0)[-2:] == [left_out, met]
+    assert refusals.errors() == {ROOT: fault}
+    refusals.note(Outcome(View(), done=(SetTraits(BELOW, frozenset()),)), 1.0, Times())
+    assert now(refusals, met, left_out) == [left_out], "Placement works again"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +151,7 @@ def test_errors_that_pass_are_forgotten_earlier_than_refusals() -> None:
 )
 def test_what_needs_a_refused_operation_is_left_out(operation: Operation, blocks: bool) -> None:
     refusals = refusing((CARD, operation, Rejected("x")))
-    assert refusals.blocking().keys() == ({CARD} if blocks else set())
+    assert refusals.blocking(1.0).keys() == ({CARD} if blocks else set())
 
 
 def records(**reserved: int) -> dict[str, Inventory]:
@@ -172,7 +213,7 @@ def test_only_what_is_in_use_is_drained() -> None:
     assert not refusals.draining()
     gone, used = SetInventory("gone", {}), SetInventory(BELOW, {})
     errors = dict.fromkeys(("gone", BELOW), InUse("guests"))
-    refusals.remember({"gone": gone, BELOW: used}, errors, 0.0, Times())
+    refusals.remember(Outcome(View(), refused={"gone": gone, BELOW: used}), errors, 0.0, Times())
     assert [each.uuid for each in refusals.drains(HOST, [], nothing_foreign)] == [BELOW]
 
 

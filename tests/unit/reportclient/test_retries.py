@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from reportclient.errors import Conflict
+from reportclient.errors import Conflict, NotFound, WrongForm
 from reportclient.root import ATTEMPTS, FIRST_PAUSE, Root
 from reportclient.schedule import Times
 from tests.stranger import FakePlacement
@@ -31,3 +33,15 @@ def test_a_conflict_is_tried_again_after_a_pause_but_not_for_ever(conflicts: int
     assert (result == "done") is (conflicts < ATTEMPTS)
     longest = [FIRST_PAUSE * 2**number for number in range(len(pauses))]
     assert all(0 <= pause <= limit for pause, limit in zip(pauses, longest, strict=True))
+
+
+@pytest.mark.parametrize("err", [Conflict("x"), NotFound("x"), KeyError("x"), WrongForm("x")])
+def test_after_an_attempt_that_nobody_planned_for_the_tree_is_read(err: Exception) -> None:
+    root = Root(ROOT, FakePlacement(), Times(pause=lambda _: None))
+
+    def once(_api: object) -> None:
+        root.view = replace(root.view, certain=True)
+        raise err
+
+    assert root.attempt(0.0, once)[0] is err
+    assert root.is_due(1.0) and not root.view.certain

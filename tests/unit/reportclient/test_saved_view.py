@@ -29,6 +29,7 @@ VIEW = View(
     Names(frozenset({"CUSTOM_A"}), frozenset({"VCPU"})),
     frozenset(),
     {ROOT: {"DISK_GB": 2}},
+    {ROOT: 1.5},
 )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent.reporting.changes import kind, summary
-from agent.reporting.reports import Report
+from agent.reporting.reports import Occasion, Report
 from reportclient.model import Inventory
 from reportclient.plan import (
     CreateProvider,
@@ -24,6 +26,7 @@ from reportclient.plan import (
 
 NAMES = {uuid: f"host1_{uuid}" for uuid in "abcdef"}
 STOCK = {"VGPU": Inventory(4)}
+FAILED = {"a": OSError("x")}
 
 
 def create(*uuids: str) -> list[Operation]:
@@ -54,6 +57,13 @@ def set_traits(*uuids: str) -> list[Operation]:
         (
             [UpdateProvider("a", "host1_a", None), UpdateProvider("b", "host1_b", "c", moved=True)],
             "moved 1 provider (host1_b), renamed 1 provider (host1_a)",
+        ),
+        (  # freed by its UUID, since names are exchanged
+            [
+                UpdateProvider("a", "a", None, old_name="old"),
+                UpdateProvider("a", "host1_a", None, old_name="a"),
+            ],
+            "renamed 1 provider (old → host1_a)",
         ),
         (
             [*create("a"), Reshape({"a": STOCK, "b": {}}, {})],
@@ -90,6 +100,42 @@ def test_a_report_is_one_sentence() -> None:
     written = Report("host1", plan=plan, done=done, calls=2)
     assert written.sentence() == "set 1 inventory (host1_a) in 2 calls to Placement"
     assert Report("host1", calls=1).sentence() == "nothing to change, 1 call to Placement"
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        ({"driver_errors": FAILED}, "nothing was reported by driver a, 1 call to Placement"),
+        (
+            {"driver_errors": FAILED, "done": tuple(create("a"))},
+            "created 1 provider (host1_a) in 1 call to Placement; nothing was reported by driver a",
+        ),
+        ({"error": OSError("x")}, "nothing was reported, 1 call to Placement"),
+        (
+            {"error": OSError("x"), "done": tuple(create("a"))},
+            "created 1 provider (host1_a) in 1 call to Placement; then an error ended the period",
+        ),
+        # Such a driver has reported, though not what it would move.
+        (
+            {"driver_errors": FAILED, "reshape_pending": ("a",)},
+            "nothing was changed, 1 call to Placement",
+        ),
+        ({"failed": {"a": OSError("x")}}, "nothing was changed, 1 call to Placement"),
+        (
+            {"failed": {"a": OSError("x")}, "draining": frozenset("a")},
+            "nothing to change, 1 call to Placement",
+        ),
+        # A switch calls no driver; it has the conditions of the last period.
+        (
+            {"driver_errors": FAILED, "occasion": Occasion.SWITCH},
+            "nothing was changed, 1 call to Placement",
+        ),
+    ],
+)
+def test_nothing_to_change_is_said_only_if_all_was_reported(
+    report: dict[str, Any], text: str
+) -> None:
+    assert Report("host1", plan=Plan(names=NAMES), calls=1, **report).sentence() == text
 
 
 def test_programs_get_a_kind_in_the_form_of_other_labels() -> None:

@@ -44,15 +44,18 @@ def stored() -> dict[str, Any]:
 
 def test_a_file_says_what_its_agent_said() -> None:
     status = from_json(stored())
-    assert status.service == ServiceFacts(True, "new disks", None, "serving", attached=False)
+    placement = "http://placement.example (internal, RegionOne)"
+    expected = ServiceFacts(True, "new disks", None, "serving", placement=placement)
+    assert status.service == expected
     (node,) = status.nodes
     assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
     drawn = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
     for text in (
         "disabled (new disks)",
+        "Placement: http://placement.example (internal, RegionOne)",
         "no disk",
-        "in use by 8d1d",
+        "in use by 8d1d (for 2 h)",
         "do it: restart compute-agent",
     ):
         assert text in drawn
@@ -121,7 +124,8 @@ OTHERWISE: dict[type, dict[str, Any]] = {
     | {"agent_version": "2.0", "service": ServiceFacts(rpc="waiting"), "checks": ()}
     | {"since": 50.0, "first_due": 300.0},
     ServiceFacts: {"disabled": True, "reason": "why", "registry": "gone", "rpc": "waiting"}
-    | {"attached": True, "hypervisor": "libvirtd is gone", "roots": ("c0ffee",)},
+    | {"attached": True, "hypervisor": "libvirtd is gone", "roots": ("c0ffee",)}
+    | {"placement": "http://placement"},
     NodeStatus: {"node": "m", "ok": False, "last_ok": 50.0, "occasion": "switch", "seconds": 3.0}
     | {
         "calls": 7,

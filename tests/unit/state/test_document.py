@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.state import files
-from agent.state.document import Damaged, Document, Later
+from agent.state.document import Damaged, Document, Later, machine_id
 from tests.full_disk import full_disk
 
 FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
@@ -32,7 +33,66 @@ def test_what_was_saved_is_plain_json_with_a_checksum_and_read_again(tmp_path: P
     assert document(tmp_path).read(same) == FIELDS
     found = json.loads(one.path.read_text())
     assert found.pop("sha256")
+    file, machine = found.pop("file"), found.pop("machine")
     assert found == {"version": 1, **FIELDS}
+    assert file[0] == one.path.stat().st_ino
+    assert machine == machine_id() and machine not in Path("/etc/machine-id").read_text()
+
+
+def recreate(path: Path) -> None:
+    """Its inode is soon another file's."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+
+
+def copy_over(path: Path) -> None:
+    """As ``cp`` of a backup does, into the file that was written since."""
+    backup = path.read_bytes()
+    document(path.parent).save({**FIELDS, "name": "since"})
+    path.write_bytes(backup)
+
+
+def touch_and_move(path: Path) -> None:
+    os.utime(path, (1, 1))
+    path.rename(path.with_name("away")).rename(path)
+
+
+@pytest.mark.parametrize(
+    ("happens", "copied"), [(recreate, True), (copy_over, True), (touch_and_move, False)]
+)
+def test_a_file_that_was_copied_or_restored_is_known_until_it_is_saved(
+    tmp_path: Path, happens: Callable[[Path], None], copied: bool
+) -> None:
+    document(tmp_path).save(FIELDS)
+    happens(tmp_path / "kept.json")
+    one = document(tmp_path)
+    with pytest.raises(Damaged, match="was copied") if copied else nullcontext():
+        one.read(same, no_copy=True)
+    assert one.read(same) == FIELDS and not one.of_other_machine
+    one.save(FIELDS)
+    assert document(tmp_path).read(same, no_copy=True) == FIELDS
+
+
+ONE, OTHER = b"3d1219c7c4c5404aaa1f6d2a48adfda4\n", b"00112233445566778899aabbccddeeff\n"
+UNKNOWN = (b"", b"uninitialized\n", b"\xff")
+
+
+@pytest.mark.parametrize("before", [ONE, *UNKNOWN])
+@pytest.mark.parametrize("now", [ONE, OTHER, *UNKNOWN])
+def test_an_unknown_machine_is_no_other_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, now: bytes
+) -> None:
+    machine = tmp_path / "machine-id"
+    monkeypatch.setattr("agent.state.document.MACHINE_ID", machine)
+    machine.write_bytes(before)
+    document(tmp_path).save(FIELDS)
+    machine.write_bytes(now)
+    one = document(tmp_path)
+    one.read(same)
+    assert one.of_other_machine is ((before, now) == (ONE, OTHER))
+    one.save(FIELDS)
+    assert not one.of_other_machine and json.loads(one.path.read_text())["machine"] == machine_id()
 
 
 @pytest.mark.parametrize("bits", [1, 2])
