@@ -12,7 +12,7 @@ from agent.config import ConfigError, check_values, mutate, parse, refuse_unknow
 from agent.metrics import opts as metrics_opts
 from agent.opts import DEFAULT
 from agent.registry.checks import is_host
-from agent.registry.opts import GROUP, REGISTRY, RegistryConfigError, settings
+from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
 from agent.state.files import describe_error, replace
 from compute_registry.broker_users import commands
@@ -47,6 +47,7 @@ def load_config(
     """
     conf = cfg.ConfigOpts()
     conf.register_opts(REGISTRY, GROUP)
+    conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts([option for option in DEFAULT if option.name in SHARED])
     placement.register_opts(conf, mutable=False)
     conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)

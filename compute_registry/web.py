@@ -8,6 +8,7 @@ from wsgiref.types import WSGIApplication
 
 import waitress
 from flask import Flask, Response, request
+from keystonemiddleware import audit
 from oslo_middleware.request_id import RequestId
 from werkzeug.exceptions import HTTPException, InternalServerError, MethodNotAllowed, NotFound
 
@@ -44,16 +45,19 @@ class RequestIds(RequestId):
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Flask:
     """Return the API and the page behind ``[registry] auth_strategy``.
 
-    :raises RegistryConfigError: policy or [placement] can't be used.
+    :raises RegistryConfigError: policy, audit map or [placement] can't be used.
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
     app = registry_app(control, allowed, _placement(conf))
-    served: WSGIApplication = app.wsgi_app
+    flask_app: WSGIApplication = app.wsgi_app
+    served = flask_app
+    if conf.audit.enabled:
+        served = split(is_page, flask_app, with_audit(flask_app, conf))
     if keystone:
         checked = TokenChecks(served, conf, partial(refused, app))
         to_api = split(is_page, keystone_login(checked, conf), checked)
-        served = split(is_discovery, served, to_api)
+        served = split(is_discovery, flask_app, to_api)
     app.wsgi_app = RequestIds(served)  # type: ignore[method-assign]
     return app
 
@@ -119,6 +123,26 @@ def _placement(conf: Any) -> PlacementReads:
     except AuthenticationFailed as err:
         raise RegistryConfigError(with_agents_step(err)) from err
     return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
+
+
+def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
+    """Return the application with a CADF event for each request and answer, by keystonemiddleware.
+
+    :raises RegistryConfigError: the audit map can't be used.
+    """
+    file = conf.audit.audit_map_file
+    try:
+        audited: WSGIApplication = audit.AuditMiddleware(
+            application,
+            oslo_config_config=conf,
+            audit_map_file=file,
+            ignore_req_list=conf.audit.ignore_req_list,
+            service_name="compute-registry",
+            log_name=f"{__name__}.audit",
+        )
+    except Exception as err:
+        raise RegistryConfigError(f"[audit] audit_map_file {file}: {err}") from err
+    return audited
 
 
 def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:

@@ -13,9 +13,11 @@ REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
         "access",
         default="direct",
-        choices=["direct", "rpc"],
-        help="Where compute-agent and computectl find the service records. direct: service.json "
-        "in state_path, for a single host; rpc: compute-registry over transport_url, for fleets.",
+        choices=[
+            ("direct", "no registry: service.json in state_path, for a single host"),
+            ("rpc", "call compute-registry over transport_url, for fleets"),
+        ],
+        help="Where compute-agent and computectl find the service records.",
     ),
     cfg.StrOpt(
         "connection",
@@ -81,9 +83,31 @@ REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
         "auth_strategy",
         default="keystone",
-        choices=["keystone", "noauth"],
-        help="Authentication over HTTP. keystone: a token, checked as [keystone_authtoken] says, "
-        "by the rules of [oslo_policy] policy_file; noauth: every request is allowed, for tests.",
+        choices=[
+            ("keystone", "a token, by [keystone_authtoken] and the rules of [oslo_policy]"),
+            ("noauth", "every request is allowed; for tests and the loopback"),
+        ],
+        help="Authentication over HTTP.",
+    ),
+]
+AUDIT_GROUP = "audit"
+AUDIT: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Emit a CADF event for each REST request and its answer, by keystonemiddleware; "
+        "[audit_middleware_notifications] sets the destination. Without events, the log still "
+        "has each change with its caller.",
+    ),
+    cfg.StrOpt(
+        "audit_map_file",
+        default="/etc/compute-registry/api_audit_map.conf",
+        help="File that maps the API's paths to the names in these events.",
+    ),
+    cfg.StrOpt(
+        "ignore_req_list",
+        default="",
+        help="HTTP methods for which no event is emitted, such as GET,HEAD.",
     ),
 ]
 
@@ -132,4 +156,5 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``[(group, [options])]`` for the sample configuration."""
-    return [(GROUP, REGISTRY), (metrics_opts.GROUP, metrics_opts.MONITORING)]
+    monitoring = (metrics_opts.GROUP, metrics_opts.MONITORING)
+    return [(GROUP, REGISTRY), (AUDIT_GROUP, AUDIT), monitoring]
