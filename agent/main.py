@@ -94,6 +94,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
+    config.hide_secrets(conf)
     LOG.info("compute-agent %s", version())
     settings = config.settings(conf)
     directory = StateDirectory.locked(settings.state_path)
@@ -106,7 +107,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
     config.refuse_unknown(conf)  # drivers register their options when they are loaded
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else adapter_from_conf(conf)
-    for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
+    config.hide_secrets(conf)  # once drivers and auth_type have their options
+    for warning in config.open_secrets(conf):
         LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
     api: API = agent_api(adapter, conf, systemd.feed)
