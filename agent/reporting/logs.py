@@ -188,9 +188,13 @@ class Lines(logging.Formatter):
         return text.replace(f": {summary}", "", 1)
 
 
-REPEATING = ("oslo.messaging._drivers.impl_rabbit", "compute_agent.registry.refused")
+REPEATING = (
+    *("oslo.messaging._drivers.impl_rabbit", "oslo_messaging._drivers.amqpdriver"),
+    *("oslo_messaging.rpc.dispatcher", "oslo_messaging.rpc.server"),
+    "compute_agent.registry.refused",
+)
 """Loggers that write a line each second while the broker is unreachable, and a line for each
-message or call that is refused."""
+message or call that is refused, or whose answer has nowhere to go."""
 REPEAT_EVERY = 300.0
 """Seconds between two such lines with the same reason."""
 REASONS = 20

@@ -113,9 +113,7 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        rpc = NO_RPC
-        if self.server is not None:
-            rpc = SERVING if self.server.is_connected() else "waiting for the message broker"
+        rpc = NO_RPC if self.server is None else self.server.problem() or SERVING
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,

@@ -64,8 +64,8 @@ class Server:
         self.calls.append("stop")
         return self.idle
 
-    def is_connected(self) -> bool:
-        return self.connected
+    def problem(self) -> str:
+        return "" if self.connected else "no broker"
 
 
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
@@ -221,7 +221,7 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs", (ROOT,))
     assert made.facts() == full
     made.heartbeat.name_conflict, server.connected = "taken", False
-    assert made.facts() == replace(full, registry="taken", rpc="waiting for the message broker")
+    assert made.facts() == replace(full, registry="taken", rpc="no broker")
 
 
 def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
