@@ -40,6 +40,7 @@ from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, StateDirectory
 from agent.switching.switching import host_status, switching
+from agent.threads import NoThread, started
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
@@ -64,6 +65,7 @@ EXITS: tuple[tuple[type[Exception], int], ...] = (
     (IdentityError, UNUSABLE),
     (InUse, FAILED),
     (RegistryError, FAILED),
+    (NoThread, FAILED),
     (AuthenticationFailed, UNUSABLE),
     (Unreachable, FAILED),
     (PlacementError, UNUSABLE),
@@ -245,7 +247,7 @@ def _call_later(seconds: float, work: Callable[[], object]) -> None:
     """Call ``work`` after so many seconds, if the process still runs."""
     timer = threading.Timer(seconds, work)
     timer.daemon = True
-    timer.start()
+    started(timer)
 
 
 def _stop(reload: Reload) -> None:
@@ -268,4 +270,4 @@ def _stop(reload: Reload) -> None:
         os._exit(0)
 
     _call_later(within, exit_overdue)
-    threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True).start()
+    started(threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True))

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent import version
-from agent.loop import in_thread
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import Registry, ServiceRecord
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
+from agent.threads import keep_running
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
@@ -65,8 +65,8 @@ class Heartbeat:
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
-    beside: Callable[[Callable[[], None], str], object] = in_thread
-    """Starts a function in a thread of this name."""
+    run: Callable[[Callable[[], None], str, threading.Event], object] = keep_running
+    """Runs a function in a thread of this name until an event."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
@@ -86,15 +86,15 @@ class Heartbeat:
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason that the record has if this agent's last write succeeded."""
-    _ended: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Start the thread."""
-        self.beside(self._run, "heartbeat")
+        """Start the thread.  :raises agent.threads.NoThread: it can't be started."""
+        self.run(self._run, "heartbeat", self._ended)
 
     def stop(self) -> None:
         """Send no further heartbeat; a running one ends with the process."""
-        self._ended = True
+        self._ended.set()
         self.wake.set()
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
@@ -150,7 +150,7 @@ class Heartbeat:
         self.status.registry_answers()
 
     def _run(self) -> None:
-        while not self._ended:
+        while not self._ended.is_set():
             self.wake.clear()
             self.beat()
             # Random, so that hosts that were started together spread out.

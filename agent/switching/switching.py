@@ -93,8 +93,8 @@ class Switching:
         attached = self.service.nodes.rules.attached
         if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
             return
+        self.server.start()  # where no thread can be started, again at the next look
         self._answers = True
-        self.server.start()
 
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""

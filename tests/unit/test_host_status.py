@@ -716,7 +716,7 @@ def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.heartbeat.random.uniform", lambda low, high: low + high)
     world.heartbeat.every = 30.0
     world.heartbeat.wake = SimpleNamespace(wait=wait, set=lambda: None, clear=lambda: None)
-    world.heartbeat.beside = lambda work, name: work()
+    world.heartbeat.run = lambda work, *_: work()
     world.heartbeat.start()
     assert waits == [30.0 * (0.8 + 1.2)]
 
