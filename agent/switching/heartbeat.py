@@ -71,6 +71,8 @@ class Heartbeat:
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set to send the next heartbeat now."""
+    down_after: float = 60.0
+    """Seconds without a heartbeat after which the registry counts an agent as down."""
     name_conflict: str | None = None
     """The error that names another agent with this host name, if there is one."""
     on_done: Callable[[float, str | None], object] = lambda *_: None
@@ -82,6 +84,8 @@ class Heartbeat:
     """RPC version and roots of the last heartbeat that the registry answered."""
     _replaces: str = ""
     """When the agent that this one took over from was last heard."""
+    _waits_until: float = 0.0
+    """When another agent with this name can't be an earlier one of this host any more."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
@@ -123,10 +127,7 @@ class Heartbeat:
         try:
             answered = self._exchange()
         except HostTaken as err:
-            if self.name_conflict is None:
-                LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
-            self.name_conflict = str(err)
-            self.answered.set()
+            self._note_conflict(str(err), began)
         except RegistryError as err:
             self._is_lost(err)
         except Exception as err:
@@ -139,6 +140,19 @@ class Heartbeat:
                 self._note_answer()
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
+
+    def _note_conflict(self, error: str, now: float) -> None:
+        """Note another agent; until it would count as down, it may be this host's of before a boot."""
+        if self.name_conflict is None:
+            self._waits_until = now + self.down_after
+        level = logging.ERROR
+        if now < self._waits_until:
+            level, wait = logging.WARNING, f"waiting up to {self.down_after:g} s"
+            error = f"{wait} for an earlier agent to count as down: {error}"
+        if error != self.name_conflict:
+            LOG.log(level, "%s", error)
+        self.name_conflict = error
+        self.answered.set()
 
     def _note_answer(self) -> None:
         if self.name_conflict is not None:

@@ -102,6 +102,7 @@ class Switching:
         if self.server is not None:
             self.server.permit = _permit(settings)
         if not self.status.alone:
+            self.heartbeat.down_after = settings.registry.down_after
             every = settings.registry.report_interval
             self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
@@ -166,6 +167,7 @@ def switching(
         # Without a version in its record this host is not called.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
+        down_after=settings.registry.down_after,
         attached=attached,
     )
     # In attach mode nova-compute, which owns the root, answers calls to this host.
