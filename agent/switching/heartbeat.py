@@ -142,7 +142,7 @@ class Heartbeat:
         self.on_done(time.monotonic() - began, error)
 
     def _note_conflict(self, error: str, now: float) -> None:
-        """Note another agent; until it would count as down, it may be this host's of before a boot."""
+        """Note another agent; until it counts as down, it may be this host's of before a boot."""
         if self.name_conflict is None:
             self._waits_until = now + self.down_after
         level = logging.ERROR
