@@ -23,7 +23,7 @@ from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import open_secrets, option_place
+from agent.config import hide_secrets, open_secrets, option_place
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -74,6 +74,7 @@ def main(args: Sequence[str] | None = None) -> None:
             print(*config.for_hosts(conf, sys.stdin.read().split()), sep="\n")  # noqa: T201
             return
         logs.start(conf, config.PROG)
+        hide_secrets(conf)
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
@@ -149,7 +150,8 @@ class _Process:
                 self._serve_rpc(store, transport, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, stack)
-            for warning in open_secrets(self.conf):  # Keystone's options are registered now
+            hide_secrets(self.conf)  # Keystone's options are registered now
+            for warning in open_secrets(self.conf):
                 LOG.warning("%s", warning)
             LOG.info("Serving the service records in %s", database.safe_url)
             self.systemd.ready(f"serving {database.safe_url}")

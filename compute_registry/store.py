@@ -146,9 +146,8 @@ class SqlRegistry:
         record = self._run(lambda sql: self._report(sql, report))
         if record.address != report.address:
             raise errors.HostTaken(
-                f"host name {report.host} is in use by the agent at {record.address}; this agent, "
-                f"at {report.address}, is served once that one is silent for {self.down_after:g} s,"
-                " as after a reboot; if both run, set another [DEFAULT] host for one of them"
+                f"host name {report.host} is in use by the agent at {record.address}, this one is "
+                f"at {report.address}: if both run, set another [DEFAULT] host for one of them"
             )
         return replace(record, hosts=self._number_up())
 

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -16,21 +16,17 @@ from agent.bus.errors import (
     FAILED,
     OK,
     REFUSED,
-    WAITED,
     MessagingError,
     NotPermitted,
     Permit,
+    TransportUnavailable,
 )
-from agent.bus.listener import (
-    REFUSED_LOG,
-    has_waited,
-    is_connected,
-    mark_waiting_calls,
-    refuse_malformed,
-    wait_for_messages,
-)
+from agent.bus.incoming import LARGEST
+from agent.bus.listener import REFUSED_LOG, Arrivals, describe
 from agent.loop import in_thread
 from agent.retrying import until_it_works
+from agent.threads import keep_running
+from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
@@ -38,6 +34,8 @@ LOG = logging.getLogger("compute_agent.registry")
 LONGEST_PAUSE = 60.0
 """Seconds between two attempts to start a server that the broker refuses, at most."""
 
+AWAY = "waiting for the message broker"
+"""The problem of a server that is not connected."""
 UNKNOWN = "unknown"
 """Stands for each unknown method, so that senders can't create metric labels."""
 CallListener = Callable[[str, str, float], object]
@@ -61,58 +59,78 @@ class RpcServer:
     at_once: frozenset[str] = frozenset()
     """Methods that wait for nothing: they run in the thread that receives the calls, and their
     answers are not sent."""
+    largest: int = LARGEST
+    """Bytes of a call; larger ones are dropped before they are parsed."""
     permit: Permit | None = None
     """Refuses calls that their senders may not make, and signs answers."""
     on_answered: CallListener = lambda *_: None
     outcome_of: Callable[[Any], str] = lambda _: OK
     """Return the outcome of a call from its answer."""
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _server: Any = None
+    _server: "_Server | None" = None
+    _problem: str = ""
 
     def start(self) -> None:
-        """Start in a thread, which waits for the broker."""
-        in_thread(self._start, f"start RPC {self.target.topic}")
+        """Start in a thread, which waits for the broker.
+
+        :raises agent.threads.NoThread: no thread can be started.
+        """
+        keep_running(self._start, f"start RPC {self.target.topic}", self._stopping)
 
     def _start(self) -> None:
         """Try until it works: an operator may correct credentials at the broker."""
-        topic = self.target.topic
-        log = partial(LOG.warning, "Can't serve RPC calls on topic %s, retrying: %s", topic)
-        self._server = until_it_works(self._started, self._stopping, log, LONGEST_PAUSE)
+        self._server = until_it_works(self._started, self._stopping, self._note, LONGEST_PAUSE)
         if self._server is not None:
             self.serving.set()
-            LOG.info("Serving RPC calls on topic %s", topic)
+            LOG.info("Serving RPC calls on topic %s", self.target.topic)
             self.on_serving()
 
-    def _started(self) -> Any:
-        server = messaging.oslo_messaging.get_rpc_server(
+    def _note(self, error: str) -> None:
+        self._problem = error
+        LOG.warning("Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, error)
+
+    def _started(self) -> "_Server":
+        server: _Server = messaging.oslo_messaging.get_rpc_server(
             self.transport,
             self.target,
             list(self.endpoints),
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
             server_cls=partial(_Server, rpc=self),
         )
-        server.start()
+        try:
+            server.start()
+        except Exception as err:
+            if server.listener is not None:
+                server.listener.cleanup()
+            raise TransportUnavailable(describe(err)) from err
         return server
+
+    def problem(self) -> str:
+        """Return why no calls arrive; empty if they do, as far as this side knows."""
+        if not self.serving.is_set() or self._server is None or self._server.arrivals is None:
+            return self._problem or AWAY
+        return self._server.arrivals.problem or (
+            "" if self._server.arrivals.is_connected() else AWAY
+        )
 
     def is_connected(self) -> bool:
         """Return whether calls arrive: the server has started and is connected to the broker."""
-        return self.serving.is_set() and is_connected(self._server.listener)
+        return not self.problem()
 
     def stop(self, within: float = 5.0) -> bool:
         """Finish running calls; return whether they ended within ``within`` seconds."""
         self._stopping.set()
         if self._server is None or not self.serving.is_set():
             return True
-        stopped = in_thread(self._stop, f"stop RPC {self.target.topic}")
+        stopped = in_thread(self._server.finish, f"stop RPC {self.target.topic}")
         return stopped in wait([stopped], within).done
-
-    def _stop(self) -> None:
-        self._server.stop()
-        self._server.wait()
 
 
 class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
-    """oslo.messaging's server, which also marks calls that waited before it listened."""
+    """oslo.messaging's server, which checks each call before the broker sends many more.
+
+    Its own pool of threads would be dead for ever once no thread could be started for a while.
+    """
 
     def __init__(
         self,
@@ -124,27 +142,50 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         rpc: RpcServer,
     ) -> None:
         super().__init__(transport, target, _Dispatcher(calls, rpc), executor)
-        self._at_once = rpc.at_once
+        self._rpc = rpc
+        size = self.conf.executor_thread_pool_size
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {target.topic}")
+        self._slots = threading.Semaphore(2 * size)
+        """Calls that run or wait for a thread; meanwhile more of them wait at the broker."""
+        self.arrivals: Arrivals | None = None
 
     def _on_incoming(self, incoming: Any) -> None:
-        """Run the call, or have it run; an exception here would stop the listener for a second."""
-        name = incoming[0].message["method"]
+        """Check the call, and have it run; an exception here would stop the listener."""
+        (call,) = incoming
+        self.dispatcher.check(call)
+        name = call.message["method"]
         try:
-            if name in self._at_once:
-                self.dispatcher.dispatch(incoming[0])
+            if name in self._rpc.at_once:
+                self.dispatcher.dispatch(call)
             else:
-                super()._on_incoming(incoming)
+                self._slots.acquire()
+                self._threads.submit(self._run, incoming)
         except messaging.dispatcher.ExpectedException:
             LOG.debug("Nobody awaits an answer to %s", name)
-        except Exception:
-            LOG.exception("A call of %s was not answered", name)
+        except Exception:  # noqa: BLE001  such as no thread for it: the next one runs it
+            REFUSED_LOG.exception("A call of %s was not answered", name)
+
+    def _run(self, incoming: Any) -> None:
+        try:
+            self._process_incoming(incoming)
+        finally:
+            self._slots.release()
+
+    def finish(self) -> None:
+        """Take no more calls, and end those that run."""
+        self.stop()
+        self._threads.shutdown()
+        self.wait()
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
-        refuse_malformed(listener)
-        wait_for_messages(listener)
-        mark_waiting_calls(listener, f"{self._target.topic}.{self._target.server}")
+        queue = f"{self._target.topic}.{self._target.server}"
+        self.arrivals = Arrivals(listener, queue, self._rpc.largest)
         return listener
+
+
+_METHOD, _REFUSAL = "_checked_method", "_refusal"
+"""Keys that :meth:`_Dispatcher.check` adds to a message: the method, and why it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,24 +195,40 @@ class _Dispatcher:
     calls: Any
     rpc: RpcServer
 
-    def dispatch(self, incoming: Any) -> Any:
-        """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
-        began, outcome, method = time.monotonic(), FAILED, None
-        name, arguments = incoming.message["method"], incoming.message.get("args", {})
+    def check(self, incoming: Any) -> None:
+        """Find the method, and refuse a wrong call before the next one is read.  Never raises.
+
+        A call that was refused is kept without its arguments, which can be large.
+        """
+        message, method = incoming.message, None
+        name, arguments = message.get("method"), message.get("args", {})
         try:
-            if has_waited(incoming):
-                incoming.ctxt = {**incoming.ctxt, WAITED: True}
-            method = self._method(incoming.message)
+            method = self._method(message)
             try:
                 _signature(method).bind({}, **arguments)
             except TypeError as err:
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
+            message[_METHOD] = method
+        except _WRONG_CALLS as err:
+            incoming.message = {"method": name, _METHOD: method, _REFUSAL: without_frames(err)}
+        except Exception:  # noqa: BLE001  the listener goes on
+            REFUSED_LOG.exception("A call of %r could not be checked", name)
+            refusal = NotPermitted("the call could not be checked")
+            incoming.message = {"method": name, _METHOD: method, _REFUSAL: refusal}
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
+        began, outcome, message = time.monotonic(), FAILED, incoming.message
+        name, method = message["method"], message[_METHOD]
+        try:
+            if (refusal := message.get(_REFUSAL)) is not None:
+                raise refusal
             if incoming.client_timeout:  # the caller expects signs of life while it waits
                 answer = self.calls.dispatch(incoming)
             else:
-                answer = method(incoming.ctxt, **arguments)
+                answer = method(incoming.ctxt, **message.get("args", {}))
             outcome = self.rpc.outcome_of(answer)
             if self.rpc.permit is not None:
                 answer = self.rpc.permit.signed(incoming.ctxt, answer)
@@ -192,12 +249,12 @@ class _Dispatcher:
 
         :raises RPCDispatcherError: there is none, or of another namespace or version.
         """
-        name, version = message["method"], message.get("version", "1.0")
+        name, version = message["method"], message.get("version") or "1.0"
         compatible = [
             endpoint
             for endpoint in self.calls.endpoints
-            if self.calls._is_namespace(endpoint.target, message.get("namespace"))  # noqa: SLF001
-            and self.calls._is_compatible(endpoint.target, version)  # noqa: SLF001
+            if message.get("namespace") in endpoint.target.accepted_namespaces
+            and _serves(endpoint.target.version, version)
         ]
         for endpoint in compatible:
             method = getattr(endpoint, name, None)
@@ -206,6 +263,13 @@ class _Dispatcher:
         if compatible:
             raise messaging.dispatcher.NoSuchMethod(name)
         raise messaging.dispatcher.UnsupportedVersion(version, method=name)
+
+
+def _serves(own: str, wanted: str) -> bool:
+    """Return whether an endpoint of a version answers calls of another one."""
+    major, *minor = map(int, own.split("."))
+    wanted_major, *least = map(int, wanted.split("."))
+    return major == wanted_major and [*minor, 0] >= least
 
 
 @lru_cache(64)

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent import version
-from agent.loop import in_thread
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, verdict
+from agent.threads import keep_running
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
@@ -65,8 +65,8 @@ class Heartbeat:
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
-    beside: Callable[[Callable[[], None], str], object] = in_thread
-    """Starts a function in a thread of this name."""
+    run: Callable[[Callable[[], None], str, threading.Event], object] = keep_running
+    """Runs a function in a thread of this name until an event."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
@@ -76,7 +76,7 @@ class Heartbeat:
     on_done: Callable[[float, str | None], object] = lambda *_: None
     """Called after each heartbeat, in its thread, with its seconds and why it failed, if so."""
     down_after: float = DOWN_AFTER
-    """Seconds without a heartbeat after which another host counts as down."""
+    """Seconds without a heartbeat after which the registry counts an agent as down."""
     granted: frozenset[str] = frozenset()
     """The UUIDs of the roots that the registry has for this host."""
     denied: Mapping[str, str] = field(default_factory=dict)
@@ -88,19 +88,21 @@ class Heartbeat:
     """RPC version and roots of the last heartbeat that the registry answered."""
     _replaces: str = ""
     """When the agent that this one took over from was last heard."""
+    _waits_until: float = 0.0
+    """When another agent with this name can't be an earlier one of this host any more."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason that the record has if this agent's last write succeeded."""
-    _ended: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Start the thread."""
-        self.beside(self._run, "heartbeat")
+        """Start the thread.  :raises agent.threads.NoThread: it can't be started."""
+        self.run(self._run, "heartbeat", self._ended)
 
     def stop(self) -> None:
         """Send no further heartbeat; a running one ends with the process."""
-        self._ended = True
+        self._ended.set()
         self.wake.set()
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
@@ -148,10 +150,7 @@ class Heartbeat:
         try:
             answered = self._exchange()
         except HostTaken as err:
-            if self.name_conflict is None:
-                LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
-            self.name_conflict, self.granted = str(err), frozenset()
-            self.answered.set()
+            self._note_conflict(str(err), began)
         except RegistryError as err:
             self._is_lost(err)
         except Exception as err:
@@ -165,6 +164,19 @@ class Heartbeat:
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
 
+    def _note_conflict(self, error: str, now: float) -> None:
+        """Note another agent; until it counts as down, it may be this host's of before a boot."""
+        if self.name_conflict is None:
+            self._waits_until = now + self.down_after
+        level = logging.ERROR
+        if now < self._waits_until:
+            level, wait = logging.WARNING, f"waiting up to {self.down_after:g} s"
+            error = f"{wait} for an earlier agent to count as down: {error}"
+        if error != self.name_conflict:
+            LOG.log(level, "%s", error)
+        self.name_conflict, self.granted = error, frozenset()
+        self.answered.set()
+
     def _note_answer(self) -> None:
         if self.name_conflict is not None:
             LOG.info("No other agent has the name of this host any more")
@@ -175,7 +187,7 @@ class Heartbeat:
         self.status.registry_answers()
 
     def _run(self) -> None:
-        while not self._ended:
+        while not self._ended.is_set():
             self.wake.clear()
             self.beat()
             # Random, so that hosts that were started together spread out.

@@ -18,6 +18,8 @@ from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 
 LOG = logging.getLogger("compute_agent.registry")
 
+LARGEST = 256 * 2**10
+"""Bytes of a call; the context of one of Nova's has some thousand."""
 ANSWER_WITHIN = 45.0
 """Seconds; callers without ``call_monitor_timeout`` give up after 60."""
 REGISTRY_WITHIN = 2.0
@@ -100,4 +102,4 @@ def rpc_server(
     """Return the RPC server of this host, not started."""
     target = Target(exchange=exchange, topic=TOPIC, server=host)
     endpoints = [ComputeEndpoint(status, version=version) for version in (VERSION_6, VERSION_5)]
-    return RpcServer(transport, target, endpoints, permit=permit)
+    return RpcServer(transport, target, endpoints, largest=LARGEST, permit=permit)

@@ -93,8 +93,8 @@ class Switching:
         attached = self.service.nodes.rules.attached
         if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
             return
+        self.server.start()  # where no thread can be started, again at the next look
         self._answers = True
-        self.server.start()
 
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
@@ -102,6 +102,7 @@ class Switching:
         if self.server is not None:
             self.server.permit = _permit(settings)
         if not self.status.alone:
+            self.heartbeat.down_after = settings.registry.down_after
             every = settings.registry.report_interval
             self.heartbeat.follow(partial(self.connect, settings.registry), every)
 
@@ -113,9 +114,7 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        rpc = NO_RPC
-        if self.server is not None:
-            rpc = SERVING if self.server.is_connected() else "waiting for the message broker"
+        rpc = NO_RPC if self.server is None else self.server.problem() or SERVING
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,

@@ -16,7 +16,7 @@ from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.reporting.logs import REASONS
-from tests.malformed import enveloped, messages
+from tests.malformed import BYTES, enveloped, messages
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, recording_agent
 
@@ -66,6 +66,8 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     dropped = [line for line in registry.log.splitlines() if "Dropped a message" in line]
     reasons = {line.partition("Dropped a message: ")[2] for line in dropped}
     assert len(dropped) == len(reasons) <= REASONS + 1, "each reason once"
+    assert registry.log.count("doesn't exist, drop reply") <= 1
+    assert registry.log.count("Traceback") <= len(BYTES), "of those that are not parsed"
     assert server.stop(60)
 
 

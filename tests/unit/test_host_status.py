@@ -670,15 +670,25 @@ def test_a_first_record_says_nothing_the_trait_in_placement_does(
     assert world.placement is has_trait and len(world.registry.writes) == has_trait
 
 
-def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
+def test_a_taken_name_is_an_error_once_an_earlier_agent_would_be_down(
+    world, caplog, monkeypatch
+) -> None:
+    """After a boot or a reinstallation the registry still has this host's own earlier agent."""
+    now = 1000.0
+    monkeypatch.setattr("agent.switching.heartbeat.time", Mock(monotonic=lambda: now))
     world.registry.name_conflict = True
     taken = "host1 runs at there, this one at here"
-    for _ in range(2):
+    waits = f"waiting up to 60 s for an earlier agent to count as down: {taken}"
+    for now, error in ((1000.0, waits), (1059.0, waits), (1060.0, taken), (1070.0, taken)):  # noqa: B007
         world.beat()
-        assert world.heartbeat.name_conflict == taken and caplog.messages == [taken]
+        assert world.heartbeat.name_conflict == error
+    assert [(it.levelname, it.getMessage()) for it in caplog.records] == [
+        ("WARNING", waits),
+        ("ERROR", taken),
+    ]
     world.registry.name_conflict = False
     world.beat()
-    assert caplog.messages[1:] == ["No other agent has the name of this host any more"]
+    assert caplog.messages[2:] == ["No other agent has the name of this host any more"]
 
 
 def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch, caplog) -> None:
@@ -695,7 +705,7 @@ def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch
         assert caplog.messages.count("A heartbeat failed") == 1
     world.heartbeat.roots, world.registry.name_conflict = roots, True
     world.beat()
-    taken, wrong = "host1 runs at there, this one at here", "division by zero"
+    taken, wrong = world.heartbeat.name_conflict, "division by zero"
     assert [seconds for seconds, _ in done] == [2.5, 1.0, 0.5, 0.5, 1.0]
     assert [why for _, why in done] == [None, "nobody answers", wrong, wrong, taken]
 
@@ -735,7 +745,7 @@ def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.heartbeat.random.uniform", lambda low, high: low + high)
     world.heartbeat.every = 30.0
     world.heartbeat.wake = SimpleNamespace(wait=wait, set=lambda: None, clear=lambda: None)
-    world.heartbeat.beside = lambda work, name: work()
+    world.heartbeat.run = lambda work, *_: work()
     world.heartbeat.start()
     assert waits == [30.0 * (0.8 + 1.2)]
 

@@ -64,8 +64,8 @@ class Server:
         self.calls.append("stop")
         return self.idle
 
-    def is_connected(self) -> bool:
-        return self.connected
+    def problem(self) -> str:
+        return "" if self.connected else "no broker"
 
 
 def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Settings:
@@ -84,7 +84,7 @@ def parts(used: Settings, transport: object = None) -> Switching:
     nodes: Any = OneRoot(used.rules)
     service = Service(HOST, nodes, Systemd(), lambda: False, status)
     made = switching(used, status, service, transport)
-    made.heartbeat.beside = lambda *_: made.heartbeat.beat()
+    made.heartbeat.run = lambda *_: made.heartbeat.beat()
     return made
 
 
@@ -136,7 +136,7 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
 ) -> None:
     monkeypatch.setattr(module, "STATUS_WITHIN", 0.0)
     made = parts(settings(tmp_path))
-    made.heartbeat.beside = lambda *_: None
+    made.heartbeat.run = lambda *_: None
     made.start()
     assert "Starting without an answer of the registry" in caplog.text
 
@@ -204,7 +204,7 @@ def test_the_server_runs_unless_nova_compute_answers_for_the_host(
     assert ("Attach mode" in caplog.text) is attached
     assert "answer of the registry" not in caplog.text
     made.stop()
-    made.heartbeat.beside = lambda work, _: work()
+    made.heartbeat.run = lambda work, *_: work()
     made.heartbeat.start()  # ends at once
     assert server.calls[-1] == "stop" and "still running" not in caplog.text
     server.idle = False
@@ -221,7 +221,7 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs", (ROOT,))
     assert made.facts() == full
     made.heartbeat.name_conflict, server.connected = "taken", False
-    assert made.facts() == replace(full, registry="taken", rpc="waiting for the message broker")
+    assert made.facts() == replace(full, registry="taken", rpc="no broker")
 
 
 def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
