@@ -224,10 +224,13 @@ def with_moved_classes(ledger: Ledger, observed: Snapshot, answers: Statements) 
     service's.
     """
     before = {uuid: provider.inventory.keys() for uuid, provider in observed.providers.items()}
+    now = dict[str, frozenset[str]]()
     for statement in answers.statements:
-        classes = {uuid: each.holding.classes for uuid, each in statement.assertions.items()}
-        added = NOTHING.union(*(now - before.get(uuid, NOTHING) for uuid, now in classes.items()))
+        for uuid, (holding, _) in statement.assertions.items():
+            now[uuid] = now.get(uuid, NOTHING) | holding.classes
+    added = NOTHING.union(*(classes - before.get(uuid, NOTHING) for uuid, classes in now.items()))
+    for statement in answers.statements:
         for uuid in statement.inventoried & before.keys():
-            if moved := added.intersection(before[uuid] - classes.get(uuid, NOTHING)):
+            if moved := added.intersection(before[uuid] - now.get(uuid, NOTHING)):
                 ledger = ledger.adding(statement.manager, uuid, Holding(classes=moved))
     return ledger

@@ -326,7 +326,7 @@ class Tracker:
         drivers = () if self.released else self.drivers
         queries = DriverQueries(drivers, self.node, view, ledger, policy, hidden, self.last)
         answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
-        if answer.allocations is not None and not ledger.begun:
+        if answer.allocations is not None and not (ledger.begun or policy.takes_over):
             moved_classes = with_moved_classes(ledger, view.snapshot, answer.statements)
             queries = replace(queries, ledger=moved_classes)
 

@@ -76,6 +76,7 @@ def test_a_device_in_use_that_is_unplugged_is_drained(host):
     host.binding.answers["getMemoryStats"] = {"total": 4096 * 1024}
     report = agent.period()
     assert report.ok and who in str(report.texts(Severity.INFO))
+    agent.period()
     assert set(providers(host.placement)) == {NODE, on(DISKS[0]), on(DISKS[2])}
     assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
     assert record(host, NODE, "MEMORY_MB")["total"] == 4096
@@ -236,6 +237,7 @@ def test_a_device_reported_by_nova_is_drained_and_removed(host):
     novas(host, f"{NODE}_pci_0000_95_00_0", {"VGPU": {"total": 4}}, "OWNER_CYBORG")
     who = guest(host, **{on("0000:98:00.0"): {NVME: 1}})
     agent = host.start(DEVICES)
+    agent.period()
     agent.period()
     found = set(providers(host.placement))
     assert not {on("0000:99:00.0"), f"{NODE}_pci_0000_97_00_0"} & found

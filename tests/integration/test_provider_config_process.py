@@ -72,12 +72,12 @@ def test_sighup_applies_good_files_and_keeps_the_last_good_ones(
 ) -> None:
     path = write(agent, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
     agent.start()
-    agent.until_logged("to Placement")
+    agent.until_logged("to Placement", times=2)
     assert custom(agent, placement) == {"CUSTOM_GOLD", "CUSTOM_OF_THE_SCRIPT"}
 
     write(agent, entry(EVERY_ROOT, "CUSTOM_SILVER"), entry("name: gpu", CUSTOM_SLOT=1))
     agent.send(signal.SIGHUP)
-    agent.until_logged("to Placement", times=2)
+    agent.until_logged("to Placement", times=3)
     assert custom(agent, placement) == {"CUSTOM_SILVER", "CUSTOM_OF_THE_SCRIPT"}
     assert set(placement.stranger.inventory(root(agent))) == {"VCPU"}
 
