@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ import pytest
 
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.signing import host_key, signed
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import Changed, RegistryUnavailable
 from compute_registry import web
 from compute_registry.store import SqlRegistry
 from tests import registries
@@ -106,6 +108,46 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
         assert_it_fails(client)
         own_broker.start()
         assert until(lambda: client.get_service("host1"), 60).host == "host1"
+
+
+def test_an_operator_gets_through_while_a_host_changes_its_record(
+    broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
+) -> None:
+    keys, stop = (
+        functools.partial(signed, [host_key("master", "host1")], "host1"),
+        threading.Event(),
+    )
+    client = RegistryClient.over(transport(broker.url), 60, sign=keys)
+
+    def change() -> int:
+        for number in itertools.count():
+            if stop.is_set():
+                return number
+            seen = client.get_service("host1")
+            version = {"expected_version": seen.version, "new_version": seen.version + 1}
+            with suppress(Changed):
+                client.set_status(StatusChange("host1", disabled=not seen.disabled, **version))
+        raise AssertionError
+
+    def computectl(*words: str) -> str:
+        start = "from computectl.app import main; main()"
+        command = [sys.executable, "-c", start, "--config-file", str(registry.config), "service"]
+        said = subprocess.run([*command, *words, "host1"], stdout=subprocess.PIPE, text=True)
+        return said.stdout.partition("\n")[0]
+
+    more = "access = rpc\nmaster_key = master"
+    with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as registry:
+        until(lambda: client.heartbeat(Report("host1", "a", None, [])))
+        with ThreadPoolExecutor() as pool:
+            changes = pool.submit(change)
+            try:
+                for _ in range(3):
+                    assert computectl("force-down") == "host1 is forced down"
+                    assert computectl("disable") == "host1 is disabled in its service record"
+                    assert computectl("force-down", "--unset") == "host1 is no longer forced down"
+            finally:
+                stop.set()
+        assert changes.result() > 20
 
 
 def assert_it_fails(client: RegistryClient) -> None:
