@@ -12,28 +12,28 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_610,
+    "agent": 1_673,
     "agent/bus": 999,
     "agent/metrics": 585,
-    "agent/nodes": 854,
-    "agent/ownership": 1_222,
-    "agent/period": 1_011,
-    "agent/provider_config": 528,
-    "agent/registry": 1_184,
-    "agent/reporting": 1_155,
-    "agent/state": 680,
-    "agent/switching": 1_173,
-    "compute_registry": 3_149,
-    "computectl": 4_671,
+    "agent/nodes": 879,
+    "agent/ownership": 1_347,
+    "agent/period": 1_031,
+    "agent/provider_config": 524,
+    "agent/registry": 1_218,
+    "agent/reporting": 1_253,
+    "agent/state": 737,
+    "agent/switching": 1_205,
+    "compute_registry": 3_170,
+    "computectl": 4_818,
     "driverkit": 1_797,
-    "drivers": 2_302,
-    "drivers/libvirt": 5_347,
-    "reportclient": 7_350,
+    "drivers": 2_349,
+    "drivers/libvirt": 5_572,
+    "reportclient": 7_709,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "28 files and 130 functions", "36 files and 237 functions"
+QUIET, CHANGED = "29 files and 137 functions", "37 files and 252 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 
