@@ -61,7 +61,9 @@ class Heartbeats:
             changed = self.store.keep_alive(beats) if beats or self.connected() else []
             for host, version, disabled in changed:
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
-                self.agents.repeat_host_enabled(host, not disabled, version)
+                self.agents.set_host_enabled(
+                    host, not disabled, record_version=version, answered=False
+                )
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:

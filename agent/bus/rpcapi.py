@@ -55,8 +55,9 @@ class ComputeAgentAPI:
         *,
         record_version: int | None = None,
         about: Mapping[str, Any] = {},
-    ) -> str:
-        """Return the host's answer, ``'enabled'`` or ``'disabled'``.
+        answered: bool = True,
+    ) -> str | None:
+        """Return the host's answer, ``'enabled'`` or ``'disabled'``; ``None`` if not ``answered``.
 
         ``record_version``: the version of the service record that has this status already; an
         agent that has seen a later version ignores the call.  ``about``: caller and reason for
@@ -69,20 +70,7 @@ class ComputeAgentAPI:
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}
-        answer: str = self.rpc.call(
-            "set_host_enabled", server=host, context=context, enabled=enabled
+        answer: str | None = self.rpc.call(
+            "set_host_enabled", server=host, context=context, answered=answered, enabled=enabled
         )
         return answer
-
-    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
-        """Send the call of this version of the record again, and await no answer.
-
-        :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
-        """
-        self.rpc.call(
-            "set_host_enabled",
-            server=host,
-            context={RECORD_VERSION: record_version},
-            answered=False,
-            enabled=enabled,
-        )

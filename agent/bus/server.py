@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from agent.bus import messaging
@@ -90,13 +90,7 @@ class RpcServer:
         LOG.warning("Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, error)
 
     def _started(self) -> "_Server":
-        server: _Server = messaging.oslo_messaging.get_rpc_server(
-            self.transport,
-            self.target,
-            list(self.endpoints),
-            access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
-            server_cls=partial(_Server, rpc=self),
-        )
+        server = _Server(self)
         try:
             server.start()
         except Exception as err:
@@ -132,19 +126,11 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
     Its own pool of threads would be dead for ever once no thread could be started for a while.
     """
 
-    def __init__(
-        self,
-        transport: Any,
-        target: Any,
-        calls: Any,
-        executor: Any = None,
-        *,
-        rpc: RpcServer,
-    ) -> None:
-        super().__init__(transport, target, _Dispatcher(calls, rpc), executor)
+    def __init__(self, rpc: RpcServer) -> None:
+        super().__init__(rpc.transport, rpc.target, _Dispatcher(rpc))
         self._rpc = rpc
         size = self.conf.executor_thread_pool_size
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {target.topic}")
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {rpc.target.topic}")
         self._slots = threading.Semaphore(2 * size)
         """Calls that run or wait for a thread; meanwhile more of them wait at the broker."""
         self.arrivals: Arrivals | None = None
@@ -188,12 +174,12 @@ _METHOD, _REFUSAL = "_checked_method", "_refusal"
 """Keys that :meth:`_Dispatcher.check` adds to a message: the method, and why it is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Dispatcher:
+class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # it has no types
     """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
-    calls: Any
-    rpc: RpcServer
+    def __init__(self, rpc: RpcServer) -> None:
+        super().__init__(list(rpc.endpoints), None)
+        self.rpc = rpc
 
     def check(self, incoming: Any) -> None:
         """Find the method, and refuse a wrong call before the next one is read.  Never raises.
@@ -226,7 +212,7 @@ class _Dispatcher:
             if (refusal := message.get(_REFUSAL)) is not None:
                 raise refusal
             if incoming.client_timeout:  # the caller expects signs of life while it waits
-                answer = self.calls.dispatch(incoming)
+                answer = super().dispatch(incoming)
             else:
                 answer = method(incoming.ctxt, **message.get("args", {}))
             outcome = self.rpc.outcome_of(answer)
@@ -252,7 +238,7 @@ class _Dispatcher:
         name, version = message["method"], message.get("version") or "1.0"
         compatible = [
             endpoint
-            for endpoint in self.calls.endpoints
+            for endpoint in self.endpoints
             if message.get("namespace") in endpoint.target.accepted_namespaces
             and _serves(endpoint.target.version, version)
         ]

@@ -30,17 +30,9 @@ class ComputeEndpoint:
     """The RPC endpoint of this host for one major version; it runs in the RPC server's threads."""
 
     # Each name without an underscore can be called over RPC.
-    def __init__(
-        self,
-        status: HostStatus,
-        answer_within: float = ANSWER_WITHIN,
-        registry_within: float = REGISTRY_WITHIN,
-        version: str = VERSION_6,
-    ) -> None:
+    def __init__(self, status: HostStatus, version: str = VERSION_6) -> None:
         self.target = Target(version=version)
         self._status = status
-        self._answer_within = answer_within
-        self._registry_within = registry_within
 
     def set_host_enabled(self, context: dict[str, Any], enabled: bool) -> str:
         """Disable or enable this host, and return its status: ``'enabled'`` or ``'disabled'``.
@@ -73,12 +65,12 @@ class ComputeEndpoint:
             written = self._status.recheck()
         else:
             written = self._status.switch(disabled=not enabled, version=version)
-        self._status.in_step(self._registry_within)
+        self._status.in_step(REGISTRY_WITHIN)
         if version is not None or waited:
             enabled = not self._status.disabled
         answer = "enabled" if enabled else "disabled"
         try:
-            written.result(self._answer_within)
+            written.result(ANSWER_WITHIN)
         except TimeoutError:
             LOG.warning(
                 "Answering %r: a period is running, COMPUTE_STATUS_DISABLED is written after it",

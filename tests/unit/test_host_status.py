@@ -26,6 +26,7 @@ from agent.reporting.reports import Report
 from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.state.lock import lock_file
+from agent.switching import rpc
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import (
     HostStatus,
@@ -169,7 +170,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(rpc, "REGISTRY_WITHIN", 0.0)
     world = World(tmp_path)
     world.beat()
     world.status.adopt_trait(has_trait=False)
@@ -889,7 +891,7 @@ def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> N
 
 @pytest.mark.parametrize(("version", "enabled"), [(VERSION_6, True), (VERSION_5, False)])
 def test_the_endpoint_answers_when_it_is_written(world, version, enabled) -> None:
-    called = ComputeEndpoint(world.status, registry_within=0, version=version)
+    called = ComputeEndpoint(world.status, version=version)
     assert called.target.version == version
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
@@ -990,7 +992,7 @@ def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, co
 def _called(world, enabled, version=None, context=None):
     said = {"record_version": version} if version is not None else context
     answers: queue.Queue[str] = queue.Queue()
-    called = ComputeEndpoint(world.status, registry_within=0)
+    called = ComputeEndpoint(world.status)
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
     thread.start()
     while thread.is_alive():
@@ -1003,11 +1005,12 @@ def _called(world, enabled, version=None, context=None):
     ("stops", "why"), [(False, "a period is running"), (True, "the agent stops")]
 )
 def test_the_endpoint_answers_though_the_loop_is_busy_or_the_agent_stops(
-    world, caplog, stops: bool, why: str
+    world, caplog, monkeypatch, stops: bool, why: str
 ) -> None:
+    monkeypatch.setattr(rpc, "ANSWER_WITHIN", 0.05)
     if stops:
         world.loop.stop()
-    endpoint = ComputeEndpoint(world.status, answer_within=0.05, registry_within=0)
+    endpoint = ComputeEndpoint(world.status)
     assert endpoint.set_host_enabled({}, False) == "disabled"
     assert saved_status(status_document(world.directory)).disabled is True
     assert f"Answering 'disabled': {why}" in caplog.text

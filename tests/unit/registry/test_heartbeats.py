@@ -26,7 +26,10 @@ class Agents:
         self.called: list[tuple[str, bool, int]] = []
         self.fails: Exception | None = None
 
-    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int, answered: bool
+    ) -> None:
+        assert not answered
         self.called.append((host, enabled, record_version))
         if self.fails is not None:
             raise self.fails
