@@ -216,14 +216,11 @@ class Loop:
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
             _run_logged(work)
-        while not (self.stopping or self.commands.empty()):
-            posted = [self.commands.get()]
-            while not self.commands.empty():
-                posted.append(self.commands.get())
-            for job in posted:
+        while posted := self.commands.qsize():
+            for _ in range(posted):
                 if self.stopping:
-                    job.done.cancel()
-                job.run()
+                    return  # run cancels the others
+                self.commands.get().run()
             if self._next_period_at() <= self.clock():
                 return
 

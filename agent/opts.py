@@ -60,11 +60,7 @@ DEFAULT: list[cfg.Opt] = [
         "RPC calls that disable and enable this host. Left out: no RPC; without a registry only "
         "computectl disables and enables it.",
     ),
-    cfg.StrOpt(
-        "control_exchange",
-        default="nova",
-        help="Exchange of the RPC calls to this host.",
-    ),
+    cfg.StrOpt("control_exchange", default="nova", help="Exchange of the RPC calls to this host."),
     cfg.IntOpt(
         "graceful_shutdown_timeout",
         default=60,
@@ -181,9 +177,7 @@ PLACEMENT: list[cfg.Opt] = [
 
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.BoolOpt(
-        "once",
-        default=False,
-        help="Run one period, then exit: 0 if all was reported, 1 if not.",
+        "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
     ),
     cfg.BoolOpt(
         "dev",

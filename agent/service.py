@@ -143,8 +143,7 @@ class Service:
         ``reports`` are those of writing the trait.
         """
         self.notify_drivers(self.status.disabled if self.status is not None else None)
-        if self._last:
-            last = self._last
+        if last := self._last:
             self._publish(
                 [last[new.node].with_switch(new) if new.node in last else new for new in reports]
             )

@@ -204,10 +204,7 @@ def _service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
         return [
-            (
-                "attach mode: the owner of the root provider enables and disables this host",
-                None,
-            )
+            ("attach mode: the owner of the root provider enables and disables this host", None)
         ]
     statuses: Mapping[bool | None, StyledText] = {
         True: ("disabled", "yellow"),

@@ -80,9 +80,7 @@ class ShowTree(DrawnOrListed[Trees]):
             help="show traits and aggregates",
         ),
         argument(
-            "--dot",
-            action="store_true",
-            help="print the trees in the DOT language, for Graphviz",
+            "--dot", action="store_true", help="print the trees in the DOT language, for Graphviz"
         ),
         argument(
             "--afresh",

@@ -9,7 +9,7 @@ from typing import Any
 from drivers.driver import ComputeDriver, DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.model import SHARES_VIA_AGGREGATE as SHARES
-from reportclient.model import SILICON, Allocations, Provider, canonical_uuid
+from reportclient.model import SILICON, Allocations, canonical_uuid
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree, own_uuid
 
@@ -166,61 +166,53 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str
     shared = [uuid for it in devices if it.sharing for uuid in it.aggregates]
     # If the node is not listed, nothing on it is of this source.
     named[node] = next((it for it in devices if it.name == node), Device(node))
-    held = _held_silicon(tree, named, own) if any(it.silicon for it in devices) else {}
-    waiting: dict[str, str] = {}
     for name, device in named.items():
-        records, silicon = device.records(), _silicon(device)
-        if silicon in held:
-            records = _at_most(tree.base.get(tree.data(name).uuid), device)
-            if records != device.records():
+        # An inventory of the root that the driver never had may be nova-compute's.
+        if device.inventory or name != node or root in own:
+            tree.update_inventory(name, device.records())
+        traits = [*device.traits, *([SHARES] if device.sharing else []), *_silicon(device)]
+        tree.set_own_traits(name, traits)
+        tree.set_own_aggregates(name, [*device.aggregates, *(shared if name == node else [])])
+    return _hold_silicon(tree, named, own) if any(it.silicon for it in devices) else {}
+
+
+def _silicon(device: Device) -> list[str]:
+    """Return the trait of a device's silicon, if it has one."""
+    name = re.sub("[^A-Z0-9_]", "_", str(device.silicon).upper())
+    return [] if device.silicon is None else [SILICON + name]
+
+
+def _hold_silicon(
+    tree: ProviderTree, devices: Mapping[str, Device], own: Collection[str]
+) -> dict[str, str]:
+    """Offer no more of a silicon of which Placement has a part that is not listed, or with less.
+
+    Return what waits, by provider.
+    """
+    held: dict[str, str] = {}
+    for before in filter(None, map(tree.base.get, sorted(own))):
+        now = tree.provider(before.uuid) or replace(before, inventory={})
+        for name, record in before.inventory.items():
+            if name not in now.inventory or record.total > now.inventory[name].total:
+                traits = before.traits | now.traits
+                held |= {trait: before.name for trait in traits if trait.startswith(SILICON)}
+    waiting: dict[str, str] = {}
+    for name, device in devices.items():
+        for silicon in held.keys() & _silicon(device):
+            part = tree.base.get(tree.data(name).uuid)
+            records = {key: tree.records(name)[key] for key in device.inventory}
+            limited = {
+                key: replace(it, total=min(it.total, most), reserved=min(it.reserved or 0, most))
+                for key, it in records.items()
+                if part and key in part.inventory and (most := part.inventory[key].total)
+            }
+            if limited != records:
+                tree.update_inventory(name, limited)
                 waiting[name] = (
                     f"waits for {held[silicon]}, a part of the same silicon {device.silicon} that "
                     "is not listed any more, or with less: offered once no guest holds that"
                 )
-        # An inventory of the root that the driver never had may be nova-compute's.
-        if device.inventory or name != node or root in own:
-            tree.update_inventory(name, records)
-        traits = [*device.traits, *([SHARES] if device.sharing else []), *filter(None, [silicon])]
-        tree.set_own_traits(name, traits)
-        tree.set_own_aggregates(name, [*device.aggregates, *(shared if name == node else [])])
     return waiting
-
-
-def _silicon(device: Device) -> str:
-    """Return the trait of a device's silicon; empty without one."""
-    name = re.sub("[^A-Z0-9_]", "_", str(device.silicon).upper())
-    return "" if device.silicon is None else SILICON + name
-
-
-def _held_silicon(
-    tree: ProviderTree, devices: Mapping[str, Device], own: Collection[str]
-) -> dict[str, str]:
-    """Return the traits of silicon of which Placement has more than is listed.
-
-    With each, the name of the provider that has it.
-    """
-    listed = {tree.data(name).uuid: it for name, it in devices.items()}
-    held: dict[str, str] = {}
-    for before in filter(None, map(tree.base.get, sorted(own))):
-        device = listed.get(before.uuid, Device(before.name))
-        records, traits = device.records(), {*before.traits, _silicon(device)}
-        if any(it.total > _total(records.get(name)) for name, it in before.inventory.items()):
-            held |= {trait: before.name for trait in traits if trait.startswith(SILICON)}
-    return held
-
-
-def _at_most(before: Provider | None, device: Device) -> dict[str, Any]:
-    """Return a device's records with no class, and no larger total, than Placement has."""
-    totals = {name: it.total for name, it in before.inventory.items()} if before else {}
-    records = {name: it for name, it in device.records().items() if name in totals}
-    for name, it in records.items():
-        records[name] = {**it, "total": min(_total(it), totals[name])}
-    return replace(device, inventory=records).records()
-
-
-def _total(record: object) -> int:
-    total = record.get("total") if isinstance(record, Mapping) else None
-    return total if isinstance(total, int) else 0
 
 
 def _place(

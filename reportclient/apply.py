@@ -48,7 +48,6 @@ from reportclient.plan import (
 )
 from reportclient.reader import members_of, other_hosts, read_part
 from reportclient.reshape import used_providers
-from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 Request: TypeAlias = tuple[str, str, dict[str, Any] | None]
@@ -60,7 +59,7 @@ FAULTS = 3
 """Number of operations in a row that may meet an error of ``PASSING`` before the rest waits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """The outcome of a plan.
 
@@ -74,12 +73,12 @@ class Outcome:
 
     view: View
     done: tuple[Operation, ...] = ()
-    failed: Mapping[str, PlacementError] = field(default_factory=dict)
-    refused: Mapping[str, Operation] = field(default_factory=dict)
+    failed: dict[str, PlacementError] = field(default_factory=dict)
+    refused: dict[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
-    unsent: frozenset[str] = frozenset()
+    unsent: set[str] = field(default_factory=set)
 
 
 def never() -> bool:
@@ -111,13 +110,15 @@ def apply(  # noqa: PLR0913  all but three are keywords
     if not plan:
         return Outcome(view)
     width = at_once if len(plan) >= MIN_PARALLEL else 1
+    outcome = Outcome(view, failed=dict(failed))
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(ViewEdit(view), api, pool, patience, tried, failed=dict(failed))
+        run = _Run(outcome, ViewEdit(view), api, pool, patience, tried)
         for batch in batches(plan, width):
-            if run.stopped_by is not None or stop():
+            if outcome.stopped_by is not None or stop():
                 break
             run.attempt(batch)
-    return run.outcome(plan.desired, certain=view.certain)
+    outcome.view = run.edit.freeze(plan.desired, certain=view.certain and not run.unsure)
+    return outcome
 
 
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
@@ -148,31 +149,24 @@ Result: TypeAlias = dict[str, Any] | PlacementError
 
 @dataclass(slots=True)
 class _Run:
+    outcome: Outcome
     edit: ViewEdit
     api: API
     pool: ThreadPoolExecutor
     patience: int
     tried: Callable[[Operation, Request], bool]
-    done: list[Operation] = field(default_factory=list)
-    failed: dict[str, PlacementError] = field(default_factory=dict)
-    refused: dict[str, Operation] = field(default_factory=dict)
-    stopped_by: PlacementError | None = None
-    stopped_at: Operation | None = None
-    bulk_refused: bool = False
     unsure: bool = False
     in_a_row: list[PlacementError] = field(default_factory=list)
     """The errors of ``PASSING`` since an operation was acknowledged."""
-    unsent: set[str] = field(default_factory=set)
-    created: set[str] = field(default_factory=set)
 
     def attempt(self, batch: list[Operation]) -> None:
-        if self.bulk_refused:
+        if self.outcome.bulk_refused:
             batch = [single for operation in batch for single in _singly(operation)]
         reduced = (self._without_failed(operation) for operation in batch)
         sendable = [operation for operation in reduced if not self._is_blocked(operation)]
         if len(self.in_a_row) >= self.patience:
             for single in (single for operation in sendable for single in _singly(operation)):
-                self.unsent.add(subject_of(single))
+                self.outcome.unsent.add(subject_of(single))
                 self._refuse(single, self.in_a_row[0])
             return
         if len(sendable) == 1:
@@ -203,20 +197,16 @@ class _Run:
 
         Below microversion 1.19 that moves no generation, so only reading them shows it.
         """
-        provider = self.edit.tree.provider(uuid)
-        if provider is None or uuid in self.created:
-            return
-        if read_part(uuid, "aggregates", self.api)[0] != provider.aggregates:
+        provider = self.outcome.view.snapshot.get(uuid)  # not one that this plan has created
+        if provider and read_part(uuid, "aggregates", self.api)[0] != provider.aggregates:
             self.edit.generations.pop(uuid, None)  # has it read again
             raise Conflict(f"the aggregates of provider {provider.name} ({uuid}) were changed")
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
         if isinstance(result, dict):
             self.edit.ack(operation, result)  # the only line that changes the view
-            self.done.append(operation)
+            self.outcome.done += (operation,)
             self.in_a_row.clear()
-            if isinstance(operation, CreateProvider):
-                self.created.add(operation.uuid)
             return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
@@ -225,7 +215,7 @@ class _Run:
             self.unsure |= not (is_silence(result) and (result.unsent or harmless))
         races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
         if is_silence(result) or (isinstance(result, races) and self._ends_plan(operation, result)):
-            self.stopped_by, self.stopped_at = result, operation
+            self.outcome.stopped_by, self.outcome.stopped_at = result, operation
         elif isinstance(operation, SetInventories):
             self._send_singly(operation, result)
         else:
@@ -240,27 +230,15 @@ class _Run:
         return not self.in_a_row and (tells or not self.tried(operation, request))
 
     def _refuse(self, operation: Operation, err: PlacementError) -> None:
-        self.failed[subject_of(operation)] = err
-        self.refused[subject_of(operation)] = operation
+        self.outcome.failed[subject_of(operation)] = err
+        self.outcome.refused[subject_of(operation)] = operation
 
     def _send_singly(self, bulk: SetInventories, err: PlacementError) -> None:
         """Send a refused bulk write as single writes, so that only the bad inventories fail."""
-        self.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
+        self.outcome.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
         for single in _singly(bulk):
-            if self.stopped_by is None:
+            if self.outcome.stopped_by is None:
                 self.attempt([single])
-
-    def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
-        return Outcome(
-            self.edit.freeze(desired, certain=certain and not self.unsure),
-            tuple(self.done),
-            self.failed,
-            self.refused,
-            self.stopped_by,
-            self.stopped_at,
-            self.bulk_refused,
-            frozenset(self.unsent),
-        )
 
     def _without_failed(self, operation: Operation) -> Operation:
         if not isinstance(operation, SetInventories):
@@ -275,26 +253,27 @@ class _Run:
             needs = self.edit.children(operation.uuid)
         for needed in needs:
             exists = isinstance(operation, Reshape) and needed in self.edit.generations
-            if needed in self.failed and not exists:
+            if needed in self.outcome.failed and not exists:
                 self._leave_out(operation, needed)
         nothing_left = isinstance(operation, SetInventories) and not operation.inventories
-        return nothing_left or subject in self.failed
+        return nothing_left or subject in self.outcome.failed
 
     def _leave_out(self, operation: Operation, needed: str) -> None:
         """Record that an operation is not sent because ``needed`` failed."""
-        subject, why = subject_of(operation), self.failed[needed]
+        failed, subject = self.outcome.failed, subject_of(operation)
+        why = failed[needed]
         if not isinstance(operation, Reshape):
-            self.failed.setdefault(subject, why)
-        elif subject not in self.failed:
-            match self.refused.get(needed):
+            failed.setdefault(subject, why)
+        elif subject not in failed:
+            match self.outcome.refused.get(needed):
                 case CreateProvider(name=name):
                     missing = f"provider {name} ({needed})"
                 case _:
                     missing = needed
             text = f"reshape not sent: {missing} could not be created: {why.args[0]}"
-            self.failed[subject] = NotSent(text, request_id=why.request_id)
+            failed[subject] = NotSent(text, request_id=why.request_id)
             if not isinstance(why, Unreachable):
-                self.refused[subject] = operation
+                self.outcome.refused[subject] = operation
 
 
 def refuse_if_shared(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
@@ -34,6 +34,7 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 Change = Callable[[ProviderTree], None]
+T = TypeVar("T")
 
 
 class NotOwned(PlacementError):
@@ -139,7 +140,11 @@ class Client:
         :raises reportclient.errors.PlacementError: reading failed.
         """
         tracked = self._root(root)
-        self._read(tracked, request_id)
+        try:
+            self._attempt(tracked, lambda _: None, request_id)
+        except Exception:
+            tracked.view = tracked.view.stale()
+            raise
         tree = tracked.view.edit()
         if not tree.exists(root):
             if name is None:
@@ -293,32 +298,27 @@ class Client:
             raise NotFound(f"Placement has no provider {provider}")
         return str(listed["root_provider_uuid"])
 
-    def _read(self, tracked: _Tree, request_id: str | None) -> None:
+    def _attempt(
+        self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
+    ) -> tuple[T, Counting]:
+        """Read the tree if that is due, and call ``function``; raise what it raises."""
         now = self._clock()
-        api = self._tagged(request_id)
-        result, _ = tracked.attempt(
-            now, lambda counting: tracked.refresh(counting, now), api, urgent=True
-        )
-        if isinstance(result, Exception):
-            tracked.view = tracked.view.stale()
-            raise result
 
-    def _tagged(self, request_id: str | None) -> API | None:
-        return self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
+        def read_first(api: Counting) -> T:
+            tracked.refresh(api, now)
+            return function(api)
+
+        tagged = self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
+        result, api = tracked.attempt(now, read_first, tagged, urgent=True)
+        if isinstance(result, Exception):
+            raise result
+        return result, api
 
     def _attempt_write(
         self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
-        now = self._clock()
         tracked.refusals = Refusals()  # the caller decides when to retry
-
-        def read_first(api: Counting) -> Result:
-            tracked.refresh(api, now)
-            return write(api)
-
-        result, api = tracked.attempt(now, read_first, self._tagged(request_id), urgent=True)
-        if isinstance(result, Exception):
-            raise result
+        result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
             for refusal in result.failed.values():

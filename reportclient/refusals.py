@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from reportclient.apply import DRAIN, Outcome, needs_of, subject_of
@@ -32,6 +33,7 @@ from reportclient.errors import (
     Shared,
     Unreachable,
     is_silence,
+    without_frames,
 )
 from reportclient.http import API
 from reportclient.model import SILICON, Inventory, Provider
@@ -165,7 +167,9 @@ class Refusals:
         refusal = self.earlier(operation)
         return refusal is not None and now < refusal.due
 
-    def suppress(self, plan: Plan, snapshot: Snapshot, now: float) -> tuple[Plan, Plan]:
+    def suppress(
+        self, plan: Plan, snapshot: Snapshot, now: float
+    ) -> tuple[list[Operation], list[Operation]]:
         """Return the operations that may be sent now, and those among them that go last.
 
         What failed before goes last, what was left out then before it, each with what needs it.
@@ -176,16 +180,13 @@ class Refusals:
         wanted.update({RESHAPE} if self.reshape() is not None else ())
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        ranks = self._ranks(left, snapshot)
-        first = tuple(each for each, rank in zip(left, ranks, strict=True) if rank == 0)
-        late = tuple(
-            each for last in (1, 2) for each, rank in zip(left, ranks, strict=True) if rank == last
-        )
-        return replace(plan, operations=first), replace(plan, operations=late)
+        ranked = sorted(zip(self._ranks(left, snapshot), left, strict=True), key=itemgetter(0))
+        first = [each for rank, each in ranked if rank == 0]
+        return first, [each for rank, each in ranked if rank > 0]
 
     def without_exceeded(
         self, operations: Iterable[Operation], view: View, now: float, times: Times, api: API
-    ) -> tuple[Operation, ...]:
+    ) -> list[Operation]:
         """Return the operations but inventories of which consumers hold too much; remember those.
 
         They leave less of a class than consumers hold while another class of the same thing grows,
@@ -196,27 +197,21 @@ class Refusals:
         """
         left: list[Operation] = []
         for operation in operations:
-            err: PlacementError | None
             try:
-                err = _exceeded(operation, view.snapshot, api)
-            except PlacementError as failure:
-                if is_silence(failure):
-                    raise
-                err = failure
-            if err is None:
+                _refuse_exceeded(operation, view.snapshot, api)
                 left.append(operation)
-            else:
-                self.add(operation, err, now, times)
-        return (*left,)
+            except PlacementError as err:
+                if is_silence(err):
+                    raise
+                self.add(operation, without_frames(err), now, times)
+        return left
 
     def due_drains(self, drains: Plan, now: float) -> Plan:
         """Return those of :meth:`drains` that may be sent now; forget any others that failed."""
         wanted = {subject_of(each) for each in drains}
-        self.by_subject = {
-            key: value
-            for key, value in self.by_subject.items()
-            if key in wanted or not key.startswith(DRAIN)
-        }
+        for key in [*self.by_subject]:
+            if key.startswith(DRAIN) and key not in wanted:
+                del self.by_subject[key]
         return Plan(tuple(each for each in drains if not self.waits(each, now)))
 
     def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[int]:
@@ -337,19 +332,18 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory 
     return SetInventory(provider.uuid, inventory, drains=before)
 
 
-def _exceeded(operation: Operation, snapshot: Snapshot, api: API) -> InUse | None:
-    """Return the error of an inventory as in ``without_exceeded``, or ``None``."""
+def _refuse_exceeded(operation: Operation, snapshot: Snapshot, api: API) -> None:
+    """Raise ``InUse`` for an inventory as in ``without_exceeded``."""
     if not isinstance(operation, SetInventory) or operation.uuid not in snapshot:
-        return None
+        return
     provider, wanted = snapshot.providers[operation.uuid], operation.inventory
     now = provider.inventory
     shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
     grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
     if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
-        return None
-    users = _users_by_class(operation, api, shrunk)
-    err = InUse(_draining(operation, provider, users), classes=frozenset(users))
-    return err if users else None
+        return
+    if users := _users_by_class(operation, api, shrunk):
+        raise InUse(_draining(operation, provider, users), classes=frozenset(users))
 
 
 _PARTS = {"VCPU": "CPU", "PCPU": "CPU", "MEMORY_MB": "page"}

@@ -224,16 +224,14 @@ class Root:
         if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
             self._verify_deleted([*first, *late], api)
         first, late = (
-            replace(
-                part,
-                operations=refusals.without_exceeded(part, self.view, api.now, self.times, api),
-            )
+            refusals.without_exceeded(part, self.view, api.now, self.times, api)
             for part in (first, late)
         )
         # After a conflict inventories are written one by one, so that only one meets it again.
-        plan = with_bulk_writes(first, self.bulk.chunk if api.tries == 1 else 0, self.bulk.least)
+        chunk = self.bulk.chunk if api.tries == 1 else 0
+        bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
         sent = apply(
-            replace(plan, operations=(*plan, *late)),
+            replace(plan, operations=(*bulk, *late)),
             self.view,
             api,
             stop=stop,

@@ -61,10 +61,7 @@ class Numbers:
             "placement_request_seconds", "Seconds of requests to Placement.", ["method", "route"]
         )
         self.driver_times = seconds(
-            "driver_call_seconds",
-            "Seconds of driver calls.",
-            ["driver", "method"],
-            buckets=LONG,
+            "driver_call_seconds", "Seconds of driver calls.", ["driver", "method"], buckets=LONG
         )
         self.driver_failures = counter(
             "driver_call_failures",
@@ -134,10 +131,7 @@ _OF_A_NODE: Mapping[str, tuple[str, Callable[[NodeStatus], float | None]]] = {
         "Time of the last period in which the node was fully reported.",
         lambda node: node.last_ok,
     ),
-    "reshapes_pending": (
-        "Drivers with a pending reshape.",
-        lambda node: len(node.reshape_pending),
-    ),
+    "reshapes_pending": ("Drivers with a pending reshape.", lambda node: len(node.reshape_pending)),
     "draining": (
         "Providers and inventories to be removed, which guests still use.",
         lambda node: len(node.texts(Severity.INFO)),
@@ -165,29 +159,20 @@ class Facts(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges; called in the thread of the request."""
         status = self.status() or AgentStatus("", 0, None, 0.0, None, ())
-        yield from self._of_service(status)
-        yield from self._of_nodes(status)
-        queue = self.loop.commands.qsize()
-        yield _gauge(
-            "loop_queue_length", "Jobs that wait for the agent's main loop.", [((), queue)]
-        )
-
-    def _of_service(self, status: AgentStatus) -> Iterator[Metric]:
-        facts = status.service
+        disabled = None if status.service.disabled is None else float(status.service.disabled)
+        for name, text, number in (
+            ("interval_seconds", "Seconds between two periods.", status.interval),
+            ("disabled", "1 if this host is disabled: it takes no new guests.", disabled),
+            (
+                "loop_queue_length",
+                "Jobs that wait for the agent's main loop.",
+                self.loop.commands.qsize(),
+            ),
+        ):
+            yield _gauge(name, text, [((), number)])
         yield _gauge("build_info", "The agent's version.", [((version(),), 1)], "version")
-        yield _gauge("interval_seconds", "Seconds between two periods.", [((), status.interval)])
-        disabled = None if facts.disabled is None else float(facts.disabled)
-        yield _gauge(
-            "disabled", "1 if this host is disabled: it takes no new guests.", [((), disabled)]
-        )
-        yield _gauge(
-            "check_ok",
-            "1 if the check of /readyz passes, else 0.",
-            [((check.name,), float(check.ok)) for check in status.checks],
-            "check",
-        )
-
-    def _of_nodes(self, status: AgentStatus) -> Iterator[Metric]:
+        passed = [((check.name,), float(check.ok)) for check in status.checks]
+        yield _gauge("check_ok", "1 if the check of /readyz passes, else 0.", passed, "check")
         for name, (text, value) in _OF_A_NODE.items():
             yield _gauge(name, text, [((it.node,), value(it)) for it in status.nodes], "node")
         took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}

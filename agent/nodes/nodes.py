@@ -92,6 +92,7 @@ class Nodes:
     ) -> "Nodes":
         """Return the nodes of the drivers; provider files are not read yet."""
         path = settings.state_path
+        files = ProviderFiles.from_location(settings.provider_config, path, writing=writing)
         return cls(
             compute_id,
             drivers,
@@ -100,9 +101,7 @@ class Nodes:
             BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
             path,
             table=NodeTable.in_directory(path, writing=writing),
-            provider_files=ProviderFiles.from_location(
-                settings.provider_config, path, writing=writing
-            ),
+            provider_files=files,
             writing=writing,
         )
 
@@ -156,12 +155,11 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's, reported
             return [self._failed(err)]
         self.breaker.close()
-        return taken + self._each(
-            trackers,
-            lambda tracker: tracker.switch(
-                now, disabled=disabled or tracker.node in self.lost, again=again
-            ),
-        )
+
+        def switch(tracker: Tracker) -> Report:
+            return tracker.switch(now, disabled=disabled or tracker.node in self.lost, again=again)
+
+        return taken + self._each(trackers, switch)
 
     def _writable(self, trackers: Sequence[Tracker]) -> tuple[list[Tracker], list[Report]]:
         """Return the trackers whose roots this host may write to, and the reports of the others.
@@ -172,12 +170,9 @@ class Nodes:
         denied = self.denied_of(roots) if roots else {}
         if denied is None:
             denied = {root: why for root in roots if (why := self._copied(root))}
-        taken = [
-            Report(tracker.node, error=RootTaken(denied[tracker.uuid]))
-            for tracker in trackers
-            if tracker.uuid in denied
-        ]
-        return [tracker for tracker in trackers if tracker.uuid not in denied], taken
+        taken = [tracker for tracker in trackers if tracker.uuid in denied]
+        reports = [Report(it.node, error=RootTaken(denied[it.uuid])) for it in taken]
+        return [tracker for tracker in trackers if tracker.uuid not in denied], reports
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
@@ -205,12 +200,10 @@ class Nodes:
         ``None`` before Placement was read, and in attach mode.
         """
         roots = [tracker.view.snapshot.get(uuid) for uuid, tracker in self.trackers.items()]
-        if self.rules.attached or not roots or None in roots:
+        known = [root for root in roots if root is not None]
+        if self.rules.attached or not roots or known != roots:
             return None
-        return any(
-            root is not None and DISABLED in root.traits and root.name not in self.lost
-            for root in roots
-        )
+        return any(DISABLED in root.traits and root.name not in self.lost for root in known)
 
     def _failed(self, err: BaseException) -> Report:
         """Return the report if the nodes can't be named."""
@@ -273,8 +266,7 @@ class Nodes:
         node = name or (uuid if provider is None else provider.name)
         ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
-            saved_view = root.view
-            root.view = View(drained=saved_view.drained, drained_since=saved_view.drained_since)
+            root.view = View(drained=root.view.drained, drained_since=root.view.drained_since)
         tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
         tracker.new_state = self._new_state
         tag = tag_of(self.compute_id)
@@ -386,9 +378,7 @@ class Nodes:
         if not self._searched and self.state_path is not None:
             tracked_uuids = {*before, *self.trackers, *self.vanished}
             saved = [uuid for uuid in saved_roots(self.state_path) if uuid not in tracked_uuids]
-            vanished += [
-                self.saved_trackers.get(uuid) or self._create_tracker(uuid) for uuid in saved
-            ]
+            vanished += (self.saved_trackers.get(it) or self._create_tracker(it) for it in saved)
             self.saved_trackers = {}
         self._searched = True
         for tracker in vanished:
@@ -406,7 +396,8 @@ class Nodes:
         if wait is None:
             LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
-        node = Vanished(tracker, tag_of(self.compute_id), now, wait)
+        tracker.service_tag, tracker.released = tag_of(self.compute_id), True
+        node = Vanished(tracker, now, wait, Report(tracker.node))
         if tracker.uuid in tracker.view.snapshot:
             node.announce(now)
         self.vanished[tracker.uuid] = node
@@ -414,12 +405,11 @@ class Nodes:
 
     def _check_vanished(self, now: float) -> list[Report]:
         """Check the vanished nodes that are due; return what there is to report of all of them."""
-        due, taken = self._writable(
-            [node.tracker for node in self.vanished.values() if now >= node.due]
-        )
+        trackers = [node.tracker for node in self.vanished.values() if now >= node.due]
+        due, taken = self._writable(trackers)
         reports = self._each(due, lambda tracker: self.vanished[tracker.uuid].check(now))
         checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
-        reports = [checked.get(uuid) or node.report() for uuid, node in self.vanished.items()]
+        reports = [checked.get(uuid, node.last) for uuid, node in self.vanished.items()]
         for uuid, node in list(self.vanished.items()):
             if node.settled:
                 del self.vanished[uuid]

@@ -12,7 +12,6 @@ one that does so later creates the provider again.
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
@@ -25,16 +24,15 @@ LOG = logging.getLogger("compute_agent.placement")
 class Vanished:
     """A vanished node.
 
-    ``tag`` is this service's.  ``due`` is the time of the next check (monotonic), ``wait`` the
-    seconds between two checks, ``settled`` whether nothing is left to do, ``last`` the last check.
+    ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
+    ``last`` the last one, ``settled`` whether nothing is left to do.
     """
 
     tracker: Tracker
-    tag: str
     due: float
     wait: float
+    last: Report
     settled: bool = False
-    last: Report | None = None
 
     def announce(self, now: float) -> None:
         """Log when the node's provider will be removed, and wait until then."""
@@ -49,10 +47,8 @@ class Vanished:
     def check(self, now: float) -> Report:
         """Take the next step of removing the node's providers.  Errors are in the report."""
         self.due, tracker = now + self.wait, self.tracker
-        tracker.service_tag, tracker.released = self.tag, True
-        tracker.missed = tracker.ledger.leaving
         tracker.root.schedule.verify_at = 0.0  # read first: another service may report it
-        report = tracker.attempt(now, partial(self._check, now=now))
+        report = tracker.attempt(now, self._check)
         if report.done:
             self.due = now
         if tracker.view.certain and tracker.uuid not in tracker.view.snapshot and report.done:
@@ -60,26 +56,22 @@ class Vanished:
         self.last = replace(report, calls=0, done=())
         return report
 
-    def report(self) -> Report:
-        """Return the report of a vanished node that is not checked now."""
-        return self.last or Report(self.tracker.node)
-
     def settle(self, why: str) -> None:
         """Mark the node as settled; ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
         self.settled = True
 
-    def _check(self, api: Counting, now: float) -> Report:
+    def _check(self, api: Counting) -> Report:
         tracker = self.tracker
         was_known = tracker.uuid in tracker.view.snapshot
-        tracker.root.refresh(api, now)
+        tracker.root.refresh(api, api.now)
         root = tracker.view.snapshot.get(tracker.uuid)
         if root is None:
             self.settle("Placement has no provider of it")
-        elif self.tag not in root.traits:
+        elif tracker.service_tag not in root.traits:
             self.settle("its provider has this service's tag no more: another one reports it")
         elif was_known:
-            return tracker.once(api, now)
+            return tracker.once(api)
         else:
-            self.announce(now)
+            self.announce(api.now)
         return Report(tracker.node)

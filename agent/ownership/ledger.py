@@ -16,6 +16,7 @@ A deleted provider that is below this host's root again is recognized by its UUI
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import islice
 from operator import or_, sub
 from typing import NamedTuple
@@ -54,8 +55,8 @@ class Holding(NamedTuple):
 
     def joined(self, other: "Holding") -> "Holding":
         """Return the claims of both."""
-        if other in (self, NONE):
-            return self
+        if NONE in (self, other):
+            return other if self == NONE else self
         return Holding(self[0] or other[0], *map(or_, self[1:], other[1:]))
 
     def without(self, other: "Holding") -> "Holding":
@@ -86,10 +87,7 @@ def everything_on(provider: Provider) -> Holding:
 
 def joined(holdings: Iterable[Holding]) -> Holding:
     """Return the claims of all holdings."""
-    result = NONE
-    for holding in holdings:
-        result = holding if result is NONE else result.joined(holding)
-    return result
+    return reduce(Holding.joined, holdings, NONE)
 
 
 Holders = Mapping[str, Holding]
@@ -211,13 +209,9 @@ class Ledger:
             elif (absent := old.holding.without(old.holding.within(provider))) != NONE:
                 removed[uuid] = Removed(now, absent)
         for uuid in (uuid for uuid in self.changed_since(before) if uuid != theirs):
-            held = joined(
-                held
-                for manager, held in before.holdings_on(uuid).items()
-                if manager not in (AGENT, STATUS)
-            )
-            earlier = removed.pop(uuid, None)
-            gone = held if earlier is None else held.joined(earlier.holding)
+            row = before.holdings_on(uuid).items()
+            held = joined(held for manager, held in row if driver_of(manager) != AGENT)
+            gone = held.joined(removed.pop(uuid, Removed(None, NONE)).holding)
             gone = gone.without(gone.within(view.snapshot.get(uuid)))
             gone = gone.without(joined(self.holdings_on(uuid).values()))
             if gone != NONE:

@@ -21,17 +21,13 @@ KEPT_NAME_LENGTH = 150
 
 def name_outside(provider: Provider) -> str:
     """Return the name of a provider that leaves; its own name is free for others."""
-    mark = _mark(provider.uuid)
+    mark = f"_removed_{provider.uuid}"
     return provider.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
 
 
 def is_marked(provider: Provider) -> bool:
     """Return whether the provider has its name outside."""
-    return provider.name.endswith(_mark(provider.uuid))
-
-
-def _mark(uuid: str) -> str:
-    return f"_removed_{uuid}"
+    return provider.name == name_outside(provider)
 
 
 def free_names(changes: Changes, later: Collection[str]) -> None:

@@ -144,7 +144,7 @@ class Policy:
     """Whether a provider that leaves stays for the sake of what others have put there."""
     service_tag: str = ""
 
-    def allowed(  # noqa: C901, PLR0911, PLR0912  one limit after the other
+    def allowed(  # noqa: C901, PLR0912  one limit after the other
         self, manager: str, assertion: Assertion, observed: Snapshot, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
         """Return the part of an assertion that counts, and a reason for each part that does not."""
@@ -161,24 +161,21 @@ class Policy:
                 return None, []
         if driver_of(manager) != AGENT:
             if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
-                manager_name = manager_text(manager)
-                problems.append(
-                    f"{DISABLED} of {manager_name} ignored: only the agent sets this trait"
-                )
+                who = manager_text(manager)
+                problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
             never = {DISABLED, MANAGED_BY_NOVA} if self.attached else {DISABLED}
             holding = holding._replace(traits=holding.traits - never)
         if before is None:
-            if wanted.parent_uuid is None and uuid != self.root:
-                if self.attached:
-                    text = "not created: [compute] root_provider = attach allows no other root"
-                    return None, [*problems, f"{text} provider"]
-                if not wanted.shares:
+            is_second = wanted.parent_uuid is None and uuid != self.root
+            if is_second and (self.attached or not wanted.shares):
+                text = "not created: [compute] root_provider = attach allows no other root provider"
+                if not self.attached:
                     text = (
                         "not created: a second root provider has to be a sharing provider; make it "
                         "a child of the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and "
                         "an aggregate"
                     )
-                    return None, [*problems, text]
+                return None, [*problems, text]
             return Assertion(holding, wanted), problems
         if manager == FILES:  # a trait that another service has set stays that service's
             holding = holding._replace(traits=holding.traits - (before.traits - held.traits))
@@ -187,7 +184,8 @@ class Policy:
         if uuid in self.foreign:
             foreign = "not changed: sharing provider of another service"
         elif self.attached and not is_ours:
-            return self._beside_owner(manager, assertion, before, ledger, problems)
+            counts, more = self._beside_owner(manager, assertion, before, ledger)
+            return counts, problems + more
         elif ledger.begun and not is_root and not is_ours:  # without a ledger it is not known
             foreign = (
                 "not changed: created by another service (to take it over: computectl adopt "
@@ -198,21 +196,14 @@ class Policy:
         return assertion, problems
 
     def _beside_owner(
-        self,
-        manager: str,
-        assertion: Assertion,
-        before: Provider,
-        ledger: Ledger,
-        problems: list[str],
+        self, manager: str, assertion: Assertion, before: Provider, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
         """Return what may be claimed on another service's root: traits that it has not set."""
-        holding, wanted = assertion
+        (holding, wanted), problems = assertion, list[str]()
         other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
         if other:
-            names = ", ".join(other)
-            problems.append(
-                f"{names} not reported: another service owns this root and its inventory"
-            )
+            text = "not reported: another service owns this root and its inventory"
+            problems.append(f"{', '.join(other)} {text}")
         if holding.aggregates - before.aggregates:
             problems.append("aggregates not changed: another service owns this root")
         if before.uuid != self.root or manager == FILES:

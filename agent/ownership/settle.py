@@ -94,10 +94,8 @@ class Settled:
     def is_set(self, statements: Statements, uuid: str, name: str) -> bool:
         """Return whether a manager's statement decides a class of a provider (UUID)."""
         return any(
-            uuid in each.assertions
-            and name in each.assertions[uuid].holding.classes
-            and name in self.ledger.holding_of(uuid, each.manager).classes
-            for each in statements.statements
+            name in held.classes and name in self.ledger.holding_of(uuid, manager).classes
+            for manager, (held, _) in statements.on(uuid)
         )
 
 
@@ -115,7 +113,9 @@ class Inputs:
     """Whether the claims of all configured managers are known, so that denials can be checked."""
 
 
-def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy) -> Settled:
+def settle(  # noqa: C901, PLR0912  one step after the other
+    observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy
+) -> Settled:
     """Return the desired snapshot, the new ledger and the problems.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
@@ -146,26 +146,37 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
     later = frozenset(uuid for uuid in leaving if settled[uuid].stays)
     free_names(changes, later)
     staying, undone = correct_places(observed, policy, changes, leaving - later)
-    kept = {uuid: each.kept for uuid, each in settled.items() if each.kept}
+    kept, sakes = dict[str, str](), list[tuple[str, str, str]]()
+    for uuid, each in settled.items():
+        kinds = zip(("inventory of", "trait", "aggregate"), each.others[1:], strict=True)
+        if theirs := [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]:
+            sakes.append((uuid, f"set {' and '.join(theirs)}", uuid))
     for uuid in staying:
-        provider, after = observed.providers[uuid], settled[uuid].after
+        provider, now = observed.providers[uuid], settled[uuid].after
         below = [observed.providers[child] for child in observed.children(uuid)]
         stay = [child for child in below if child.uuid not in leaving]
-        if after is not None and (not stay or after.inventory != provider.inventory):
-            changes[uuid] = replace(provider, inventory=after.inventory)
+        if now is not None and (not stay or now.inventory != provider.inventory):
+            changes[uuid] = replace(provider, inventory=now.inventory)
         for child in stay:
             row = before.holdings_on(child.uuid)
             owner = next((manager for manager, held in row.items() if held.provider), None)
-            sake = f"another service created provider {child.name} ({child.uuid}) below it"
-            sake += _command(child.uuid, policy)
             if owner is not None:
                 text = "not removed, nor its parent, which a driver removed: "
                 text += f"{manager_text(owner)} still reports it"
                 problems[Problem(child.uuid, child.name, text)] = None
-            elif provider.shares:
-                changes[uuid], kept[uuid] = provider, f"draining, and kept: {sake}"
             else:
-                problems[_kept(provider, sake)] = None
+                changes[uuid] = provider if provider.shares else changes[uuid]
+                what = f"created provider {child.name} ({child.uuid}) below it"
+                sakes.append((uuid, what, child.uuid))
+    how = "to remove it, stop nova-compute, then" if policy.attached else "to remove it:"
+    for uuid, what, to_delete in sakes:
+        provider = observed.providers[uuid]
+        sake = f"another service {what}; {how} openstack resource provider delete {to_delete}"
+        if provider.shares:
+            kept[uuid] = f"draining, and kept: {sake}"
+        else:
+            text = f"not reported any more, emptied and kept: {sake}"
+            problems[Problem(uuid, provider.name, text, kept=True)] = None
     for provider, text in undone:
         problems[Problem(provider.uuid, provider.name, text)] = None
     for statement in answers.statements:
@@ -177,25 +188,9 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
                 )
                 problems[Problem(uuid, observed.providers[uuid].name, text)] = None
 
-    return Settled(
-        observed.with_changes(changes),
-        _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving),
-        tuple(problems),
-        before,
-        {denial: manager for each in settled.values() for denial, manager in each.denials.items()},
-        kept,
-    )
-
-
-def _kept(provider: Provider, sake: str) -> Problem:
-    text = f"not reported any more, emptied and kept: {sake}"
-    return Problem(provider.uuid, provider.name, text, kept=True)
-
-
-def _command(to_delete: str, policy: Policy) -> str:
-    """Return the command after which a provider that leaves is kept no longer."""
-    how = "to remove it, stop nova-compute, then" if policy.attached else "to remove it:"
-    return f"; {how} openstack resource provider delete {to_delete}"
+    after = _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving)
+    denials = dict(chain(*(each.denials.items() for each in settled.values())))
+    return Settled(observed.with_changes(changes), after, tuple(problems), before, denials, kept)
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
@@ -206,11 +201,8 @@ def _unchanged(inputs: Inputs) -> set[str]:
     observed, rows = inputs.observed.providers, inputs.ledger.holders
     unchanged, others = set[str](), set[str]()
     for statement in inputs.answers.statements:
-        others.update(
-            uuid
-            for uuid, absent in statement.denied.items()
-            if absent.within(observed.get(uuid)) != NONE
-        )
+        denied = statement.denied.items()
+        others.update(uuid for uuid, it in denied if it.within(observed.get(uuid)) != NONE)
         for uuid, (holding, provider) in statement.assertions.items():
             row = rows.get(uuid, {})
             same = provider is observed.get(uuid) and row.get(statement.manager) == holding
@@ -225,11 +217,7 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders], leaving: frozenset
     if root is not None:
         row = before.holdings_on(root.uuid)
         claims = [held for manager, held in row.items() if manager in inputs.silent]
-        claims += [
-            statement.assertions[root.uuid].holding
-            for statement in statements
-            if root.uuid in statement.assertions
-        ]
+        claims += [asserted.holding for _, asserted in inputs.answers.on(root.uuid)]
         seen = before.seen_on(root).seen & joined(claims).traits
     changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
     if before.begun and not changed and (seen, leaving) == (before.seen, before.leaving):
@@ -249,10 +237,10 @@ class SettledProvider(NamedTuple):
     """Whether it is to be removed."""
     problems: list[Problem]
     denials: Mapping[Denial, str]
-    stays: bool = False
+    stays: bool
     """Whether it is not removed yet."""
-    kept: str = ""
-    """Why a sharing provider is only drained."""
+    others: Holding
+    """What of others keeps it although it leaves."""
 
 
 def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after the other
@@ -265,14 +253,12 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
     # What is asserted of it, who is silent, and what is released.
     assertions: list[tuple[str, Assertion]] = []
-    for statement in answers.statements:
-        if uuid in statement.assertions:
-            manager, assertion = statement.manager, statement.assertions[uuid]
-            allowed, reasons = policy.allowed(manager, assertion, inputs.observed, inputs.ledger)
-            name = (before or assertion.provider).name
-            problems += [Problem(uuid, name, reason) for reason in reasons]
-            if allowed is not None:
-                assertions.append((manager, allowed))
+    for manager, assertion in answers.on(uuid):
+        allowed, reasons = policy.allowed(manager, assertion, inputs.observed, inputs.ledger)
+        name = (before or assertion.provider).name
+        problems += [Problem(uuid, name, reason) for reason in reasons]
+        if allowed is not None:
+            assertions.append((manager, allowed))
     is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
     silent = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
     silent_claims = joined(held for manager, held in held_before.items() if manager in silent)
@@ -282,11 +268,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
     # Its name and parent: a silent owner's, else those of the first manager that asserts it.
     places = {manager: each.provider for manager, each in assertions if each.holding.provider}
-    silent_owners = (
-        m for m, held in held_before.items() if held.provider and m in silent - STAND_INS
-    )
-    if before is not None and (silent_owner := next(silent_owners, None)) is not None:
-        places = {silent_owner: before, **places}
+    owners = [m for m, held in held_before.items() if held.provider and m in silent - STAND_INS]
+    if owners and before is not None:
+        places = {owners[0]: before, **places}
     owner, place = next(iter(places.items()), ("", before))
     after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
     if place is not None:
@@ -313,14 +297,12 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
         for manager, assertion in assertions:
             for name in assertion.holding.classes:
                 record = assertion.provider.inventory[name]
-                class_owner = class_owners.get(name, manager)
-                yields = class_owner in inputs.silent and answers.takes_precedence(
-                    manager, class_owner
-                )
-                is_taken = class_owner != manager and not yields
+                holder = class_owners.get(name, manager)
+                yields = holder in inputs.silent and answers.takes_precedence(manager, holder)
+                is_taken = holder != manager and not yields
                 is_held = any(name in held.classes for held in held_before.values())
                 is_foreign = name in subject.inventory and not is_held
-                if is_taken and driver_of(manager) == driver_of(class_owner):
+                if is_taken and driver_of(manager) == driver_of(holder):
                     continue
                 if manager == FILES and (is_taken or is_foreign):
                     lines = (each.places.get((uuid, name)) for each in answers.statements)
@@ -332,9 +314,8 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
                 elif is_taken:
                     if record.with_defaults(inventory[name]) != inventory[name]:
                         add_problem(
-                            f"{name} of {manager_text(manager)} ignored: "
-                            f"{manager_text(class_owner)}, which is before it in compute_driver, "
-                            "reports another inventory"
+                            f"{name} of {manager_text(manager)} ignored: {manager_text(holder)}, "
+                            "which is before it in compute_driver, reports another inventory"
                         )
                 else:
                     observed = subject.inventory.get(name)
@@ -342,14 +323,10 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
 
         # Its traits and aggregates, which managers share.
         denied, denials = _denied(inputs, uuid)
-        after = Provider(
-            uuid,
-            place.name,
-            place.parent_uuid,
-            inventory,
-            (subject.traits - released.traits | asserted.traits) - denied.traits,
-            (subject.aggregates - released.aggregates | asserted.aggregates) - denied.aggregates,
-        )
+        traits = (subject.traits - released.traits | asserted.traits) - denied.traits
+        aggregates = subject.aggregates - released.aggregates | asserted.aggregates
+        aggregates -= denied.aggregates
+        after = Provider(uuid, place.name, place.parent_uuid, inventory, traits, aggregates)
 
     # It leaves once its claim is released, but not while silent managers claim anything of it.
     leaves = before is not None and released.provider
@@ -357,16 +334,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     if leaves and not answers.waiting:
         silent_holders = held_before.keys() & silent - STAND_INS
         leaves = all(driver_of(manager) == AGENT for manager in silent_holders)
-    stays, kept = False, ""
+    stays, others = False, NONE
     if leaves and before is not None and after is not None:
         after, stays, others = _leaving(inputs, before, after, asserted)
-        kinds = zip(("inventory of", "trait", "aggregate"), others[1:], strict=True)
-        theirs = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
-        sake = f"another service set {' and '.join(theirs)}{_command(uuid, policy)}"
-        if others != NONE and before.shares:
-            kept = f"draining, and kept: {sake}"
-        elif others != NONE:
-            problems.append(_kept(before, sake))
 
     # Who holds it from now on.  Released claims stay until Placement no longer has them.
     now: dict[str, Holding] = {}
@@ -386,10 +356,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
             is_missed = before is None and still_claimed.provider
             left = (held if is_missed else held.within(before)).without(still_claimed)
         now[manager] = now.get(manager, NONE).joined(left)
-    holders_now = {
-        manager: held for manager, held in now.items() if held != NONE and manager != OWN_UUID
-    }
-    return SettledProvider(after, holders_now, leaves, problems, denials, stays, kept)
+    now.pop(OWN_UUID, None)
+    holders_now = {manager: held for manager, held in now.items() if held != NONE}
+    return SettledProvider(after, holders_now, leaves, problems, denials, stays, others)
 
 
 def _leaving(
@@ -426,11 +395,8 @@ def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
         if names != NONE and driver_of(manager) != AGENT:
             if not (inputs.may_deny and is_ours and inputs.policy.may_drop(uuid)):
                 continue
-            asserted = (
-                other.assertions[uuid].holding
-                for other in inputs.answers.statements
-                if other.manager != manager and uuid in other.assertions
-            )
+            others = [each for who, each in inputs.answers.on(uuid) if who != manager]
+            asserted = (other.holding for other in others)
             silent = (row[holder] for holder in row.keys() & inputs.silent - {manager})
             agents = Holding(traits=inputs.policy.agent_traits)
             names = names.within(inputs.observed.get(uuid))

@@ -64,6 +64,10 @@ class Statements:
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
+    def on(self, uuid: str) -> list[tuple[str, Assertion]]:
+        """Return the managers with an assertion on a provider, each with it."""
+        return [(s.manager, s.assertions[uuid]) for s in self.statements if uuid in s.assertions]
+
     def takes_precedence(self, manager: str, other: str) -> bool:
         """Return whether a manager gets an exclusive claim that another, silent one has."""
         names = (*self.order, FILES)
@@ -125,9 +129,7 @@ def driver_statements(
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     managers = {source: f"{driver}/{source}" if source else driver for source in copied}
-    silent = frozenset(
-        managers[source] for source, claims in copied.items() if source and claims.silent
-    )
+    silent = frozenset(managers[it] for it, claims in copied.items() if it and claims.silent)
     statements = []
     for source, claims in copied.items():
         manager = managers[source]
@@ -155,7 +157,11 @@ def driver_statements(
                 assertions[uuid] = Assertion(holding, provider)
             else:
                 assertions.pop(uuid, None)
-        absent_traits, absent_aggregates = claims.absent_traits, claims.absent_aggregates
+        traits, aggregates = claims.absent_traits, claims.absent_aggregates
+        denied = {
+            uuid: Holding(False, NOTHING, traits.get(uuid, NOTHING), aggregates.get(uuid, NOTHING))
+            for uuid in traits.keys() | aggregates.keys()
+        }
         statements.append(
             Statement(
                 manager,
@@ -165,13 +171,7 @@ def driver_statements(
                 inventoried=frozenset(claims.classes),
                 adopted=frozenset(claims.adopted),
                 missing=frozenset(claims.missing),
-                denied={
-                    uuid: Holding(
-                        traits=absent_traits.get(uuid, NOTHING),
-                        aggregates=absent_aggregates.get(uuid, NOTHING),
-                    )
-                    for uuid in absent_traits.keys() | absent_aggregates.keys()
-                },
+                denied=denied,
             )
         )
     return now._replace(statements=tuple(statements), silent=silent)

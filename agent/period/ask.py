@@ -80,11 +80,8 @@ class DriverAnswers:
         """
         before, after = self.allocations_before, self.allocations
         assert before is not None and after is not None
-        foreign = {
-            uuid: provider.name
-            for uuid, provider in observed.providers.items()
-            if not policy.may_move(uuid, settled.before)
-        }
+        ledger, providers = settled.before, observed.providers.items()
+        foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, ledger)}
         affected = Affected.between(observed, settled.desired)
         return moved_allocations(before, after, affected, foreign)
 
@@ -183,16 +180,12 @@ class DriverQueries:
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
-        whole, ledger = tree.freeze(), self.ledger
+        whole, ledger, result_of = tree.freeze(), self.ledger, self.last.result_of
         if collected.statements:
             so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
-            settled = self.last.result_of(
-                f"before {manager}", settle, whole, ledger, so_far, self.policy
-            )
+            settled = result_of(f"before {manager}", settle, whole, ledger, so_far, self.policy)
             whole, ledger = settled.desired, settled.ledger
-        shown = self.last.result_of(
-            f"shown to {manager}", snapshot_for_driver, manager, whole, ledger
-        )
+        shown = result_of(f"shown to {manager}", snapshot_for_driver, manager, whole, ledger)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
         def reported_by(source: str) -> frozenset[str]:
@@ -216,18 +209,12 @@ class DriverQueries:
 def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
     """Return ``whole`` without classes, traits and aggregates that only other managers claim."""
     # What nova-compute had, and what an operator adopted, is shown to every driver.
-    own_managers = {
-        manager
-        for manager in ledger.managers()
-        if driver_of(manager) == driver or manager in (NOVA_COMPUTE, ADOPTED)
-    }
-    differ = {
-        uuid: row
-        for uuid, row in ledger.holders.items()
-        if not own_managers.issuperset(row) and uuid in whole
-    }
+    every = (NOVA_COMPUTE, ADOPTED)
+    own_managers = {it for it in ledger.managers() if driver_of(it) == driver or it in every}
     changed = {}
-    for uuid, row in differ.items():
+    for uuid, row in ledger.holders.items():
+        if own_managers.issuperset(row) or uuid not in whole:
+            continue
         provider = whole.providers[uuid]
         own = joined(held for manager, held in row.items() if manager in own_managers)
         others = joined(held for manager, held in row.items() if manager not in own_managers)

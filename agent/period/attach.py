@@ -47,9 +47,8 @@ def root_awaited(name: str) -> RootAwaited:
 def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
     """Return the agent's own statement: COMPUTE_MANAGED_PCI_DEVICE is on no provider of its own."""
     ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
-    return Statement(
-        AGENT, denied=dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
-    )
+    denied = Holding(traits=frozenset({MANAGED_BY_NOVA}))
+    return Statement(AGENT, denied=dict.fromkeys(ours, denied))
 
 
 @dataclass(slots=True)
@@ -65,16 +64,12 @@ class LeavingChildren:
         They are outside the tree, with all below them, or below the root but empty and with the
         mark in their name.
         """
-        return frozenset(
-            below.uuid
-            for child in observed.walk()
-            if is_marked(child)
-            and (
-                child.parent_uuid is None
-                or (not child.inventory and not list(observed.children(child.uuid)))
-            )
-            for below in observed.walk(child.uuid)
-        )
+        hidden = set[str]()
+        for child in filter(is_marked, observed.walk()):
+            is_empty = not child.inventory and not list(observed.children(child.uuid))
+            if child.parent_uuid is None or is_empty:
+                hidden.update(below.uuid for below in observed.walk(child.uuid))
+        return frozenset(hidden)
 
     def with_next_steps(
         self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
@@ -85,8 +80,7 @@ class LeavingChildren:
         acknowledged.  ``now`` is in seconds of a monotonic clock, ``wait`` the seconds after which
         no copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
         """
-        outside = [child.uuid for child in children_outside(observed)]
-        self.since = {uuid: self.since.get(uuid, now) for uuid in outside}
+        self.since = {it.uuid: self.since.get(it.uuid, now) for it in children_outside(observed)}
         for child in [child for child in observed.walk() if child.uuid not in desired]:
             parent, is_leaf = child.parent_uuid, not list(observed.children(child.uuid))
             if not child.inventory and not child.aggregates and wait is not None and is_leaf:

@@ -124,8 +124,7 @@ class Tracker:
 
         ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
-        self.missed = self.ledger.leaving  # in each try of this period
-        report = self.attempt(now, lambda api: self.once(api, now, disabled, stop))
+        report = self.attempt(now, lambda api: self.once(api, disabled, stop))
         if report.error is None:
             self.reads.clear()
         freed, self.freed = self.freed, ()
@@ -159,6 +158,7 @@ class Tracker:
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
     ) -> Report:
         """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
+        self.missed = self.ledger.leaving  # in each try
         result, api = self.root.attempt(now, once, urgent=urgent)
         if isinstance(result, PlacementError):
             report = Report(self.node, error=result)
@@ -197,55 +197,39 @@ class Tracker:
         return decision
 
     def once(
-        self,
-        api: Counting,
-        now: float,
-        disabled: bool | None = None,
-        stop: Callable[[], bool] = never,
+        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
     ) -> Report:
         """Return the report of one try of a period: see :meth:`period`."""
         attached = self.rules.attached
         api.needs = attach.NEEDS if attached else None
-        self._refresh(api, now)
+        self._refresh(api, api.now)
         before, ledger = self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(attach.delete_orphans(before), api)
             return Report(self.node, error=attach.root_awaited(self.node))
-        decide = partial(self._decide, api, now, disabled)
+        decide = partial(self._decide, api, api.now, disabled)
         decision = decide()
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = decide(repeats_only=True)
         try:
-            outcome = self.root.write(
-                decision.plan, api, stop=stop, foreign=self.ledger.foreign_classes
-            )
+            foreign = self.ledger.foreign_classes
+            outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             if attached:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-        self._note_removed(decision.denials, before, now)
+        gap, denials = self.rules.verify_every or VERIFY_EVERY, decision.denials
+        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, api.now, gap):
+            text = "Node %s: removed %s from provider %s: %s reports it absent"
+            provider, manager = before.providers[uuid], manager_text(denials[uuid, name])
+            LOG.info(text, self.node, name, provider.name, manager)
         report = self._report(decision, outcome)
         if report.error is None and RESHAPE not in report.failed:
             at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
-
-    def _note_removed(self, denials: Mapping[Denial, str], before: Snapshot, now: float) -> None:
-        """Log each name that was removed since a driver reports it absent.
-
-        ``before`` is from before the write.
-        """
-        gap = self.rules.verify_every or VERIFY_EVERY
-        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, now, gap):
-            LOG.info(
-                "Node %s: removed %s from provider %s: %s reports it absent",
-                self.node,
-                name,
-                before.providers[uuid].name,
-                manager_text(denials[uuid, name]),
-            )
 
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
         if self.rules.attached:
@@ -314,7 +298,7 @@ class Tracker:
         ``disabled`` is the service status, ``None`` if unknown.  With ``repeats_only`` nothing new
         is claimed.
         """
-        view, rules = self.view, self.rules
+        view, rules, refusals = self.view, self.rules, self.root.refusals
         ledger = self.ledger.with_restored(view, self.uuid)
         policy = self._policy(ledger, now, repeats_only=repeats_only)
         may_reshape = frozenset(loaded.name for loaded in self.drivers)
@@ -353,9 +337,7 @@ class Tracker:
             decision = Decision(answer, plan, settled.denials)
         self.ledger = ledger
         for name in answer.reshape_pending:
-            self.root.refusals.failed_reshape = answer.errors.get(
-                name, self.root.refusals.failed_reshape
-            )
+            refusals.failed_reshape = answer.errors.get(name, refusals.failed_reshape)
         return decision
 
     def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
@@ -413,12 +395,11 @@ class Tracker:
         else:
             described = observed
             if entries.all():  # they describe providers that drivers may only be about to create
-                described = self.last.result_of(
-                    "drivers", settle, observed, ledger, statements, policy
-                ).desired
-            files = asserted(entries, described, policy, ledger)
-            self.provider_files.record_met(self.uuid, files.met)
-            statements, problems = statements.with_answer((files.statement,)), files.problems
+                made = self.last.result_of("drivers", settle, observed, ledger, statements, policy)
+                described = made.desired
+            statement, problems, met = asserted(entries, described, policy, ledger)
+            self.provider_files.record_met(self.uuid, met)
+            statements = statements.with_answer((statement,))
         if policy.attached:
             extended = with_unrecorded_claims(ledger, observed, answer.statements, policy)
             own = [attach.agent_statement(observed, extended)]

@@ -86,9 +86,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     able -= {CAPABILITY_TRAITS.get(f"supports_image_type_{kind}") for kind in images_excluded}
     owned, before = frozenset(owners), observed.get(host.uuid)
     present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
-    others = frozenset[str]()
-    if service_tag and before:
-        others = tags_of_others(before.traits, service_tag)
+    others = tags_of_others(before.traits if service_tag and before else (), service_tag)
     assertions = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
     observed_roots = (observed.providers[uuid] for uuid in observed.children(None))
     roots = [provider for provider in observed_roots if identifying_traits(owned) & provider.traits]

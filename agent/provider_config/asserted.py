@@ -4,7 +4,8 @@ Provider files are a manager like a driver: drivers do not see what the files ad
 inventory takes precedence, and what is removed from the files is released.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, Holding, Ledger
 from agent.ownership.policy import Policy
@@ -14,13 +15,12 @@ from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Asserted:
+class Asserted(NamedTuple):
     """The files' statement; ``met`` are the keys of entries whose provider exists."""
 
-    statement: Statement = field(default_factory=lambda: Statement(FILES))
-    problems: tuple[Problem, ...] = ()
-    met: frozenset[Key] = frozenset()
+    statement: Statement
+    problems: tuple[Problem, ...]
+    met: frozenset[Key]
 
 
 def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:

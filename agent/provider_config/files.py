@@ -40,11 +40,9 @@ def read_files(location: Path, *, required: bool) -> tuple[Texts, tuple[Diagnost
         names = sorted(path.name for path in location.iterdir())
     except NotADirectoryError:
         return (_text(location),), ()
-    except FileNotFoundError as err:
-        if required:
-            raise BadFile([_unreadable(location, err)]) from err
-        return (), ()
     except OSError as err:
+        if isinstance(err, FileNotFoundError) and not required:
+            return (), ()
         raise BadFile([_unreadable(location, err)]) from err
     texts: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
@@ -131,22 +129,18 @@ class ProviderFiles:
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
         self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
         if texts or self.saved.path.exists():
-            self.saved.save_or_warn(
-                {"files": texts}, "after a restart there is no valid copy to fall back to"
-            )
+            otherwise = "after a restart there is no valid copy to fall back to"
+            self.saved.save_or_warn({"files": texts}, otherwise)
 
     def degraded(self) -> dict[str, str]:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""
         if not self.diagnostics:
             return {}
-        use = (
-            "no provider file is applied"
-            if self.entries is None
-            else "the last valid files stay in use"
-        )
-        return {
-            PART: f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
-        }
+        use = "the last valid files stay in use"
+        if self.entries is None:
+            use = "no provider file is applied"
+        text = f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
+        return {PART: text}
 
     # -- entries whose provider does not exist
 

@@ -1,7 +1,7 @@
 """Operations in words, for log, status and plan, and the names of their kinds.  Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -124,7 +124,7 @@ def sentence(operation: ops.Operation, before: Snapshot, names: Mapping[str, str
     return plain("; ".join(texts))
 
 
-def describe(  # noqa: C901, PLR0912  a case a kind
+def describe(  # noqa: C901  a case a kind
     operation: ops.Operation, before: Snapshot, names: Mapping[str, str]
 ) -> Iterator[Change]:
     """Yield the changes that an operation makes to ``before``, Placement's state.
@@ -149,25 +149,20 @@ def describe(  # noqa: C901, PLR0912  a case a kind
             text = " and ".join(_updated(operation, before, names))
             yield Change("move" if moved else "rename", "provider", uuid, text)
         case ops.SetTraits(uuid, traits):
-            had = _had(uuid, before).traits
-            text = _added_and_removed("trait", folded(traits - had), folded(had - traits))
+            text = _added_and_removed("trait", _had(uuid, before).traits, traits)
             text = f"{text} on {name_of(uuid, before, names)}"
             yield Change("set", "traits", uuid, text)
         case ops.SetAggregates(uuid, aggregates):
-            had = _had(uuid, before).aggregates
-            new, gone = sorted(aggregates - had), sorted(had - aggregates)
-            text = _added_and_removed("aggregate", new, gone)
+            text = _added_and_removed("aggregate", _had(uuid, before).aggregates, aggregates)
             text = f"{text} on {name_of(uuid, before, names)}"
             yield Change("set", "aggregates", uuid, text)
         case ops.SetInventory(uuid, inventory):
             yield Change("set", "inventory", uuid, _inventory(uuid, inventory, before, names))
-        case ops.SetInventories(inventories):
+        case ops.SetInventories(inventories) | ops.Reshape(inventories):
+            is_reshape = isinstance(operation, ops.Reshape)
+            group = ("reshape", "provider") if is_reshape else ("set", "inventory")
             for uuid, inventory in inventories.items():
-                yield Change("set", "inventory", uuid, _inventory(uuid, inventory, before, names))
-        case ops.Reshape(inventories):
-            for uuid, inventory in inventories.items():
-                text = _inventory(uuid, inventory, before, names)
-                yield Change("reshape", "provider", uuid, text)
+                yield Change(*group, uuid, _inventory(uuid, inventory, before, names))
         case _:
             assert_never(operation)
 
@@ -195,15 +190,12 @@ def _facts(provider: Provider | None) -> dict[tuple[str, str], str]:
     """Return what can change of a provider, by noun and name, as text after the name."""
     if provider is None:
         return {}
-    return {
-        ("the name", ""): provider.name,
-        ("the parent", ""): provider.parent_uuid or "none",
-        **{("traits", name): "" for name in provider.traits},
-        **{("aggregates", name): "" for name in provider.aggregates},
-        **{
-            ("inventory", n): f" ({', '.join(amounts(it))})" for n, it in provider.inventory.items()
-        },
-    }
+    facts = {("the name", ""): provider.name, ("the parent", ""): provider.parent_uuid or "none"}
+    facts |= {("traits", name): "" for name in provider.traits}
+    facts |= {("aggregates", name): "" for name in provider.aggregates}
+    for name, record in provider.inventory.items():
+        facts["inventory", name] = f" ({', '.join(amounts(record))})"
+    return facts
 
 
 def name_of(uuid: str, before: Snapshot, names: Mapping[str, str]) -> str:
@@ -236,10 +228,10 @@ def _updated(
         yield f"move provider {operation.name} {source} {target}"
 
 
-def _added_and_removed(noun: str, added: Iterable[str], removed: Iterable[str]) -> str:
+def _added_and_removed(noun: str, had: frozenset[str], new: frozenset[str]) -> str:
     """Return changes as ``add traits X, Y; remove trait Z``."""
     phrases = []
-    for verb, names in (("add", list(added)), ("remove", list(removed))):
+    for verb, names in (("add", folded(new - had)), ("remove", folded(had - new))):
         if names:
             plural = "s" if len(names) > 1 or "{" in names[0] else ""
             phrases.append(f"{verb} {noun}{plural} {', '.join(names)}")

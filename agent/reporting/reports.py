@@ -115,6 +115,10 @@ def drains(
         yield Condition(text, name, Severity.INFO, step, since.get(uuid))
 
 
+_OF_A_SWITCH = ("occasion", "seconds", "done", "undone", "calls", "tries", "error")
+"""Fields of a report that are about its own requests only."""
+
+
 class Occasion(StrEnum):
     """The kind of a report."""
 
@@ -165,18 +169,9 @@ class Report:
 
     def with_switch(self, switch: "Report") -> "Report":
         """Return the report of a later switch with the conditions of this one, a period's."""
-        return replace(
-            self,
-            occasion=switch.occasion,
-            seconds=switch.seconds,
-            done=switch.done,
-            undone=switch.undone,
-            calls=switch.calls,
-            tries=switch.tries,
-            error=switch.error,
-            failed={**self.failed, **switch.failed},
-            draining=self.draining - switch.failed.keys(),
-        )
+        its = {name: getattr(switch, name) for name in _OF_A_SWITCH}
+        failed, draining = {**self.failed, **switch.failed}, self.draining - switch.failed.keys()
+        return replace(self, **its, failed=failed, draining=draining)
 
     @property
     def ok(self) -> bool:
@@ -198,18 +193,16 @@ class Report:
             for problem in self.plan.problems
         }
         for name, err in self.driver_errors.items():
-            step = "what it reported before stays in Placement"
-            subject, kind = f"driver {name}", Severity.ERROR
-            conditions[subject] = Condition(error_text(err), subject, kind, step)
+            subject, step = f"driver {name}", "what it reported before stays in Placement"
+            conditions[subject] = Condition(error_text(err), subject, next_step=step)
         for uuid, failure in self.failed.items():
             subject = self.plan.names.get(uuid, uuid)
             text = with_agents_step(failure, self.node if subject == self.node else "")
-            condition = Condition(text, subject)
+            conditions[f"failed {uuid}"] = Condition(text, subject)
             if uuid in self.draining:
                 step = "" if isinstance(failure, Shared) else ends_drain(uuid)
-                since = self.draining_since.get(uuid)
-                condition = Condition(text, subject, Severity.INFO, step, since)
-            conditions[f"failed {uuid}"] = condition
+                drain = Condition(text, subject, Severity.INFO, step, self.draining_since.get(uuid))
+                conditions[f"failed {uuid}"] = drain
         for part, reason in self.degraded.items():
             conditions[f"degraded {part}"] = Condition(reason, part)
         for part, reason in self.ill.items():

@@ -272,15 +272,13 @@ def from_json(data: Any) -> AgentStatus:
     """
     if isinstance(data["version"], int) and data["version"] > VERSION:
         raise LaterVersion(data["version"])
-    if data["version"] != VERSION:
-        raise ValueError(f"it has version {data['version']!r}, not {VERSION}")
     numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
-    if not numbers or not isinstance(data["interval"], int | float | None):
-        raise ValueError("pid, updated or interval is not a number")
+    objects = all(isinstance(node["took"], dict) for node in data["nodes"])
+    well = numbers and objects and isinstance(data["interval"], int | float | None)
+    if data["version"] != VERSION or not well:
+        raise ValueError(f"it has version {data['version']!r}, not {VERSION}, or wrong types")
     nodes, service = [], data["service"]
     for node in data["nodes"]:
-        if not isinstance(node["took"], dict):
-            raise TypeError("took is not an object")
         conditions = tuple(
             _record(Condition, each, severity=Severity(each["severity"]))
             for each in node["conditions"]

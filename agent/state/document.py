@@ -120,11 +120,10 @@ class Document:
         try:
             self.save(fields)
         except OSError as err:
+            why = files.describe_error(err)
             if not self.problem:
-                LOG.warning(
-                    "%s can't be written (%s): %s", self.path, files.describe_error(err), otherwise
-                )
-            self.problem = f"{self.path} can't be written: {files.describe_error(err)}"
+                LOG.warning("%s can't be written (%s): %s", self.path, why, otherwise)
+            self.problem = f"{self.path} can't be written: {why}"
         else:
             if not self._refused:  # a later version's file stays, and lacks what is known now
                 self.problem = ""

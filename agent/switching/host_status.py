@@ -161,7 +161,7 @@ class HostStatus:
                 saved = self._read_saved()
             except Unusable:  # a later change of the status reports it
                 return
-            if saved is None or _version(saved) < _version(self.current):
+            if saved is None or (saved.record_version or 0) < (self.current.record_version or 0):
                 self._keep(self.current)  # it was lost, or the disk was full
             elif saved != self.current:
                 self.current, self.document.problem = saved, ""
@@ -347,10 +347,6 @@ class HostStatus:
         self._retry_is_set = False
         if self.waiting is not None:
             self._write_trait(again=True)
-
-
-def _version(status: ServiceStatus) -> int:
-    return status.record_version or 0
 
 
 def _write_error(report: Report) -> str | None:

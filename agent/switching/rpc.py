@@ -72,15 +72,11 @@ class ComputeEndpoint:
         try:
             written.result(ANSWER_WITHIN)
         except TimeoutError:
-            LOG.warning(
-                "Answering %r: a period is running, COMPUTE_STATUS_DISABLED is written after it",
-                answer,
-            )
+            why = "a period is running, COMPUTE_STATUS_DISABLED is written after it"
+            LOG.warning("Answering %r: %s", answer, why)
         except CancelledError:
-            LOG.warning(
-                "Answering %r: the agent stops, COMPUTE_STATUS_DISABLED is written after its start",
-                answer,
-            )
+            why = "the agent stops, COMPUTE_STATUS_DISABLED is written after its start"
+            LOG.warning("Answering %r: %s", answer, why)
         return answer
 
 

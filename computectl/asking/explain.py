@@ -18,11 +18,7 @@ from computectl.asking.constraints import (
 )
 from computectl.shared.commands import Columns
 from computectl.shared.screen import Line, Screen, in_columns
-from reportclient.candidates import (
-    AllocationCandidates,
-    ResourceRequest,
-    to_query_string,
-)
+from reportclient.candidates import AllocationCandidates, ResourceRequest, to_query_string
 from reportclient.candidates.asking import allocation_candidates
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory

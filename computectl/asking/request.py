@@ -85,11 +85,7 @@ _OPTIONS = (
         "FILE",
         "a YAML file with the request: Placement's parameters as keys, and `groups`; - is stdin",
     ),
-    (
-        "limit",
-        "N",
-        f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
-    ),
+    ("limit", "N", f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler"),
 )
 """Kinds of options, each with its value and help."""
 

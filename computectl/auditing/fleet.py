@@ -113,10 +113,7 @@ class FleetAudit:
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _orphans(
-        self,
-        records: list[ServiceRecord],
-        hosts: Mapping[str, Listed],
-        ours: Iterable[Listed],
+        self, records: list[ServiceRecord], hosts: Mapping[str, Listed], ours: Iterable[Listed]
     ) -> None:
         reported = {root for record in records for root in record.roots}
         left = [item for item in ours if item["uuid"] not in reported]

@@ -30,11 +30,7 @@ CHILD, LAST, LINE, NONE = "├─ ", "└─ ", "│  ", "   "
 
 
 def draw_tree(
-    snapshot: Snapshot,
-    root: str,
-    *,
-    usage: Usage | None = None,
-    screen: Screen | None = None,
+    snapshot: Snapshot, root: str, *, usage: Usage | None = None, screen: Screen | None = None
 ) -> str:
     """Draw the tree of ``root`` and the sharing providers associated with it.
 

@@ -12,14 +12,12 @@ from drivers.inventory import cpu_set
 
 LONGEST_NUMBER = 18
 """Digits of the largest number that is accepted."""
-_BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
-    name: size
+_BYTES = {"b": 1, "bytes": 1} | {
+    unit: size
     for power, letter in enumerate("KMGTPE", 1)
-    for name, size in (
+    for unit, size in (
         (f"{letter}B", 1000**power),
-        (f"{letter}iB", 1024**power),
-        (letter, 1024**power),
-        (letter.lower(), 1024**power),
+        *((name, 1024**power) for name in (f"{letter}iB", letter, letter.lower())),
     )
 }
 

@@ -162,12 +162,9 @@ class Store:
         return name.casefold() if self.ignores_case else name
 
     def create(self, uuid: str, name: str, parent: str | None) -> Row:
-        if not name or len(name) > 200:
-            raise Rejected("a name has 1 to 200 characters")
         if parent == uuid:
             raise Rejected("parent provider UUID cannot be same as UUID")
-        if parent is not None and parent not in self.providers:
-            raise Conflict("parent provider UUID does not exist")
+        self._check_place(name, parent)
         if uuid in self.providers:
             raise AlreadyThere(f"Conflicting resource provider uuid: {uuid} already exists.")
         self._refuse_taken(name)
@@ -176,12 +173,11 @@ class Store:
 
     def update(self, uuid: str, name: str, parent: str | None, *, may_move: bool) -> Row:
         row = self.provider(uuid)
-        if not name or len(name) > 200:
-            raise Rejected("a name has 1 to 200 characters")
-        if parent != row.parent:
-            self._check_move(row, parent, may_move=may_move)
-        elif parent is not None and parent not in self.providers:
-            raise Conflict("parent provider UUID does not exist")
+        if row.parent not in (None, parent) and not may_move:
+            raise Rejected("re-parenting a provider is not currently allowed")
+        self._check_place(name, parent)
+        if parent in self.subtree(uuid):
+            raise Conflict("creating loop in the provider tree is not allowed")
         if self.comparable(name) != self.comparable(row.name):
             self._refuse_taken(name)
         self._unindex(row)
@@ -205,15 +201,11 @@ class Store:
         self._names.remove(self.comparable(row.name))
         del self._below[row.parent][row.uuid]
 
-    def _check_move(self, row: Row, parent: str | None, *, may_move: bool) -> None:
-        if row.parent is not None and not may_move:
-            raise Rejected("re-parenting a provider is not currently allowed")
-        if parent is None:
-            return
-        if parent not in self.providers:
+    def _check_place(self, name: str, parent: str | None) -> None:
+        if not name or len(name) > 200:
+            raise Rejected("a name has 1 to 200 characters")
+        if parent is not None and parent not in self.providers:
             raise Conflict("parent provider UUID does not exist")
-        if parent in self.subtree(row.uuid):
-            raise Conflict("creating loop in the provider tree is not allowed")
 
     def _refuse_taken(self, name: str) -> None:
         if self.comparable(name) in self._names:

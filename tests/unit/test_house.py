@@ -12,28 +12,28 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_673,
+    "agent": 1_663,
     "agent/bus": 999,
-    "agent/metrics": 585,
-    "agent/nodes": 879,
-    "agent/ownership": 1_347,
-    "agent/period": 1_031,
-    "agent/provider_config": 524,
+    "agent/metrics": 570,
+    "agent/nodes": 861,
+    "agent/ownership": 1_294,
+    "agent/period": 991,
+    "agent/provider_config": 518,
     "agent/registry": 1_218,
-    "agent/reporting": 1_253,
-    "agent/state": 737,
-    "agent/switching": 1_205,
+    "agent/reporting": 1_236,
+    "agent/state": 736,
+    "agent/switching": 1_197,
     "compute_registry": 3_170,
-    "computectl": 4_818,
+    "computectl": 4_798,
     "driverkit": 1_797,
-    "drivers": 2_349,
-    "drivers/libvirt": 5_572,
-    "reportclient": 7_709,
+    "drivers": 2_341,
+    "drivers/libvirt": 5_521,
+    "reportclient": 7_672,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "29 files and 137 functions", "37 files and 252 functions"
+QUIET, CHANGED = "29 files and 136 functions", "37 files and 251 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 

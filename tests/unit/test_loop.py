@@ -37,6 +37,9 @@ class Commands:
     def empty(self) -> bool:
         return not self.waiting
 
+    def qsize(self) -> int:
+        return len(self.waiting)
+
     def get(self, timeout: float | None = None) -> Job:
         if self.waiting:
             return self.waiting.pop(0)

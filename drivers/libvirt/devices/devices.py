@@ -16,7 +16,6 @@ from drivers.libvirt.devices.pci_devices import (
     NodeDevice,
     assigned_addresses,
     node_device,
-    one_device_per_address,
     pci_bus,
 )
 from drivers.libvirt.devices.pools import pool_providers, similar_provider_warnings
@@ -134,7 +133,10 @@ class NodeDevices:
         sources, on_root = frozenset({PCI, MDEV}), frozenset({VGPU} if self.mdev.types else ())
         if answer is None:
             return HostReport(silent=sources, unchanged_classes=on_root)
-        devices, notes = one_device_per_address(answer.devices)
+        # Of devices with one address the first by name is used.
+        by_name = sorted(answer.devices, key=lambda device: device.name, reverse=True)
+        devices = [*{device.address or device.name: device for device in by_name}.values()]
+        notes = dict[str, str]()
         bus, parents = pci_bus(devices), mdev_parents(devices)
         divided = mdev_parent_addresses(parents, self.mdev)
         of_pfs = {  # a guest with a PF has its VFs, too

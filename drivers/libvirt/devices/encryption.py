@@ -104,7 +104,8 @@ class MemoryEncryption:
         document, read = None, domain_capabilities(sources, guest_type)
         if read is not None:
             document = sources.read_part("SEV", "domcapabilities", lambda: sev_checked(read), None)
-        if document is not None and not (_lists_sev(document) or _lists_tdx(document)):
+        has_sev = document is not None and _supported(document, "sev") is not None
+        if document is not None and not (has_sev or _lists_tdx(document)):
             return EncryptionAnswer(document)  # whatever the kernel says
         kernel = sources.read_files("kernel modules", "kernel modules", _kernel, None)
         return None if document is None or kernel is None else EncryptionAnswer(document, *kernel)
@@ -140,9 +141,8 @@ def _kernel(root: Path) -> tuple[dict[str, bool], int | None]:
     :raises DriverNotReady: KVM's module is not loaded.
     """
     modules = root / "sys/module"
-    names = sorted({module for module, _ in KERNEL_SWITCHES.values()})
-    if modules.is_dir() and not any((modules / name).is_dir() for name in names):
-        raise DriverNotReady(f"no kernel module {' or '.join(names)} is loaded")
+    if modules.is_dir() and not any(modules.glob("kvm_*")):
+        raise DriverNotReady("no kernel module kvm_amd or kvm_intel is loaded")
     switches: dict[str, bool] = {}
     for name, (module, parameter) in KERNEL_SWITCHES.items():
         value = file_text(modules / module / "parameters" / parameter).strip().upper()
@@ -166,19 +166,18 @@ def encryption(
     tdx_count, notes[TDX_OPTION] = _tdx_count(answer, limits)
     unknown = frozenset({f"{node}_{TDX}"} if tdx_count is None else ())
     counts[TDX] = tdx_count or 0
-    children = []
-    for technique, count in counts.items():
-        if count:
-            name = f"{node}_{technique}"
-            child = ReportedProvider(
-                name,
-                # A guest takes one context; Nova reports the same.
-                {CONTEXT: {**record(count), "max_unit": 1}},
-                frozenset({TECHNIQUES[technique]}),
-                from_root=frozenset({CONTEXT} if technique == SEV else ()),
-                source=ENCRYPTION,
-            )
-            children.append(child)
+    children = [
+        ReportedProvider(
+            f"{node}_{technique}",
+            # A guest takes one context; Nova reports the same.
+            {CONTEXT: {**record(count), "max_unit": 1}},
+            frozenset({TECHNIQUES[technique]}),
+            from_root=frozenset({CONTEXT} if technique == SEV else ()),
+            source=ENCRYPTION,
+        )
+        for technique, count in counts.items()
+        if count
+    ]
     return children, {option: note for option, note in notes.items() if note}, unknown
 
 
@@ -189,7 +188,7 @@ def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:
     either. These two share their keys: a host that supports both offers SEV-SNP.
     """
     document = answer.domain_capabilities
-    sev = document.find("features/sev[@supported='yes']")
+    sev = _supported(document, "sev")
     if sev is None or answer.switches.get(SEV) is False:
         return {}
     max_guests = whole_number(text_of(sev, "maxGuests"))
@@ -230,16 +229,15 @@ def _limit_problem(wanted: int | None, maximum: int | None, unsupported: str | N
     return f"is {wanted}, but this host can run {maximum} such guests at once"
 
 
-def _lists_sev(document: Element) -> bool:
-    return document.find("features/sev[@supported='yes']") is not None
+def _supported(document: Element, name: str) -> Element | None:
+    return document.find(f"features/{name}[@supported='yes']")
 
 
 def _lists_tdx(document: Element) -> bool:
-    listed = document.find("features/tdx[@supported='yes']") is not None
-    return listed or _lists_sectype(document, "tdx")
+    return _supported(document, "tdx") is not None or _lists_sectype(document, "tdx")
 
 
 def _lists_sectype(document: Element, name: str) -> bool:
-    security = document.find("features/launchSecurity[@supported='yes']")
+    security = _supported(document, "launchSecurity")
     values = () if security is None else security.findall("enum[@name='sectype']/value")
     return any((value.text or "").strip() == name for value in values)

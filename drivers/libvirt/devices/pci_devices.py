@@ -15,7 +15,7 @@
 A device without an address, vendor or product can't be read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from xml.etree.ElementTree import Element
@@ -148,26 +148,6 @@ class PciBus:
 
     devices: Mapping[str, PciDevice]
     networks: Mapping[str, str]
-
-
-def one_device_per_address(
-    devices: Iterable[NodeDevice],
-) -> tuple[list[NodeDevice], dict[str, str]]:
-    """Return the node devices without those whose PCI address another one has, and notes on these.
-
-    The one whose name comes first is used.
-    """
-    names: dict[str, str] = {}
-    used, notes = [], {}
-    for device in sorted(devices, key=lambda device: device.name):
-        address = device.address
-        if address is None or names.setdefault(address, device.name) == device.name:
-            used.append(device)
-        else:
-            notes[f"PCI device {address}"] = (
-                f"libvirt lists it twice: {device.name} is left out, {names[address]} is used"
-            )
-    return used, notes
 
 
 def pci_bus(devices: Sequence[NodeDevice]) -> PciBus:

@@ -74,18 +74,11 @@ class GuestType:
     virt_type: str
 
 
-def guests_of_virt_type(capabilities: Element, virt_type: str) -> list[Element]:
-    """Return the <arch> elements of guests of the host's own architecture and ``virt_type``."""
-    return [guest for guest in _native_guests(capabilities) if virt_type in _virt_types(guest)]
-
-
 def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
     """Return the guest types of the host's architecture; empty if none has ``virt_type``."""
     arch = host_cpu(capabilities).arch
-    if arch is None or virt_type not in QEMU_TYPES:
-        return ()
-    guests = guests_of_virt_type(capabilities, virt_type)
-    if not guests:
+    guests = [guest for guest in _native_guests(capabilities) if virt_type in _virt_types(guest)]
+    if arch is None or virt_type not in QEMU_TYPES or not guests:
         return ()
     names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
     machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]

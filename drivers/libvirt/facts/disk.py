@@ -317,20 +317,16 @@ def bytes_of_files(directory: Path, reference: Path) -> int:
 
 def file_system_rotational(root: Path, path: PurePath) -> bool | None:
     """Return whether the disk that holds ``path`` rotates; ``None``: unknown."""
-    deepest, number, source = -1, "", ""
-    for fields in _table(root / "proc/self/mountinfo", 5):
-        after_dash = fields[fields.index("-") + 1 :] if "-" in fields else []
-        if len(after_dash) < 2:
-            continue
-        point = _unescaped(fields[4])
-        depth = len(point.parts)
-        if path.is_relative_to(point) and depth >= deepest:  # a later mount hides an earlier one
-            deepest, number, source = depth, fields[2], after_dash[1]
-    if deepest < 0:
+    holder: list[str] = []
+    mounts = _table(root / "proc/self/mountinfo", 5)
+    for fields in sorted(mounts, key=lambda it: len(_unescaped(it[4]).parts)):
+        if "-" in fields[:-2] and path.is_relative_to(_unescaped(fields[4])):
+            holder = fields  # a later mount hides an earlier one
+    if not holder:
         return None
-    if not number.startswith("0:"):
-        return _rotational(root / "sys/dev/block" / number)
-    return device_rotational(root, source)
+    if not holder[2].startswith("0:"):
+        return _rotational(root / "sys/dev/block" / holder[2])
+    return device_rotational(root, holder[holder.index("-") + 2])
 
 
 def device_rotational(root: Path, device: str) -> bool | None:

@@ -116,9 +116,7 @@ class GuestModels:
 
         def read_versions() -> Versions | None:
             return sources.host.call_if_supported(
-                "versions",
-                lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())),
-                None,
+                "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
             )
 
         return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)

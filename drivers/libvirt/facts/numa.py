@@ -31,7 +31,14 @@ from drivers.inventory import (
     root_inventory,
 )
 from drivers.libvirt.facts.topology import Cell, hugepages_known
-from drivers.libvirt.tree.reported import CELLS, HostReport, Observed, Records, ReportedProvider
+from drivers.libvirt.tree.reported import (
+    CELLS,
+    HostReport,
+    Observed,
+    Records,
+    ReportedProvider,
+    total_of,
+)
 from reportclient.model import MAX_INT
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
@@ -111,7 +118,7 @@ class Capacity:
         """
         parts = {node: (self.cells, self.cpus.shared | self.cpus.dedicated)}
         if report_numa == NESTED:
-            parts = {cell_name(node, cell.number): ([cell], cell.cpus) for cell in self.cells}
+            parts = {f"{node}_numa{cell.number}": ([cell], cell.cpus) for cell in self.cells}
         weights = [sum(cell.memory_kib for cell in cells) for cells, _ in parts.values()]
         memory = apportion(self.memory_kib or 0, weights)
         amounts = []
@@ -196,11 +203,6 @@ def reserved_pages_note(cells: Sequence[Cell], reserved: Iterable[ReservedPages]
     return {RESERVED_PAGES: "; ".join(problems)} if problems else {}
 
 
-def cell_name(node: str, number: int) -> str:
-    """Return the name of a cell's provider."""
-    return f"{node}_numa{number}"
-
-
 def cpus_and_memory_report(
     node: str, report_numa: str, host: Capacity, observed: Observed
 ) -> HostReport:
@@ -252,21 +254,17 @@ def _records(
     Placement.
     """
     before, known = current.get(name, {}), dict[str, Mapping[str, Any]]()
-    for provider in (*sorted(current.keys() - {node}, reverse=True), node):
-        for key, other in current.get(provider, {}).items():
-            known[key] = {"allocation_ratio": other.get("allocation_ratio")}
-    known |= before
-    inventory = {
-        **root_inventory(share.amounts, share.policy, known),
-        **hugepages(share.pages, share.reserved_pages),
-    }
+    for provider in (*sorted(current.keys() - {node}, reverse=True), node, name):
+        known |= current.get(provider, {})
+    pages = hugepages(share.pages, share.reserved_pages)
+    inventory = {**root_inventory(share.amounts, share.policy, known), **pages}
     problems = over_reserved(share.amounts, share.policy)
     if host.memory_kib is None:
         problems.pop(MEMORY_MB, None)
         cpus = {key: inventory[key] for key in inventory if not _is_memory(key)}
         return {**cpus, **{key: before[key] for key in before if _is_memory(key)}}, problems
     previous = current.values() if name == node else [before]
-    limit = sum(_total(records, MEMORY_MB) for records in previous)
+    limit = sum(total_of(records, MEMORY_MB) for records in previous)
     if (
         host.memory.report_hugepages == MEMORY
         or hugepages_known(host.cells)
@@ -275,17 +273,16 @@ def _records(
         return inventory, problems
     # It is unknown how much memory is hugepages, which are not for all guests: keep the hugepages
     # as they were, and report no more MEMORY_MB than before.
-    pages = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
-    if _total(inventory, MEMORY_MB) <= limit:
-        return {**pages, **inventory}, problems
-    if name == node:
+    kept = {key: records for key, records in before.items() if key.startswith(HUGEPAGES)}
+    amounts = {**share.amounts, MEMORY_MB: min(share.amounts[MEMORY_MB], limit)}
+    if name == node and amounts != share.amounts:
         state = f"stays at {limit}" if limit else "is not reported"
         problems[MEMORY_MB] = (
             f"{state}, since libvirt does not report which memory is hugepages, or those from"
             " before the boot are not allocated yet; on a host without hugepages, set [libvirt]"
             " report_hugepages = memory"
         )
-    return {**pages, **_capped(inventory, MEMORY_MB, limit)}, problems
+    return {**kept, **root_inventory(amounts, share.policy, known), **pages}, problems
 
 
 def _is_memory(name: str) -> bool:
@@ -312,17 +309,3 @@ def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostRe
     root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
     cells = _cells(node, dict(sorted(current.items())))
     return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
-
-
-def _capped(records: Records, name: str, limit: int) -> Records:
-    """Return the records, with a total of at most ``limit`` for one class."""
-    rest = {key: record for key, record in records.items() if key != name}
-    if not limit:
-        return rest
-    record = records[name]
-    capped_fields = {"total": limit, "max_unit": limit, "reserved": min(record["reserved"], limit)}
-    return {**rest, name: {**record, **capped_fields}}
-
-
-def _total(records: Records, name: str) -> int:
-    return int(records.get(name, {}).get("total") or 0)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drivers.libvirt.devices.pools import is_group_of
-from drivers.libvirt.tree.reported import HostReport, Records, ReportedProvider
+from drivers.libvirt.tree.reported import HostReport, Records, ReportedProvider, total_of
 from drivers.reallocate import Move
 from reportclient.model import ProviderData
 from reportclient.provider_tree import ProviderTree
@@ -89,7 +89,7 @@ class Moving:
         gained = {key for cell in self._cells if cell.name not in old for key in cell.inventory}
         for name, before in old.items():
             now = self.reported[name].inventory
-            if any(_total(now, key) < _total(before.inventory, key) for key in gained):
+            if any(total_of(now, key) < total_of(before.inventory, key) for key in gained):
                 yield before.uuid
 
     @property
@@ -124,10 +124,6 @@ class Moving:
             old.name in {child.name, *child.replaces}
             or (bool(child.replaces) and is_group_of(self.root.name, resource_class, old.name))
         )
-
-
-def _total(records: Records, resource_class: str) -> int:
-    return int(records.get(resource_class, {}).get("total", 0))
 
 
 def _keep_held(wanted: Records, current: Records, held: Iterable[str]) -> Records:

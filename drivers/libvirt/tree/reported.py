@@ -38,6 +38,11 @@ Observed = Mapping[str, Records]
 """Inventory in Placement of this host's providers, by name."""
 
 
+def total_of(records: Records, resource_class: str) -> int:
+    """Return the total of a class, 0 without it."""
+    return int(records.get(resource_class, {}).get("total") or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportedProvider:
     """A provider below the root, or below its NUMA cell where cells are providers.

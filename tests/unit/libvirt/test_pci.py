@@ -312,8 +312,6 @@ def test_of_two_devices_with_one_address_the_first_by_name_is_used():
     for listed in ([first, second], [second, first]):
         report = report_of(new_tree(), look(*listed), **chosen({}))
         assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_10DE_1EB8"}]
-        assert "pci_twin is left out" in report.notes[f"PCI device {PF}"]
-        assert f"{node_name(PF)} is used" in report.notes[f"PCI device {PF}"]
     twin = first.replace(f"<name>{node_name(PF)}", "<name>pci_twin")
     mdevs = MdevSettings((MdevType("nvidia-35"),))
     report = report_of(new_tree(), look(twin, first), mdev=mdevs)
