@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
-from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
 from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import status_document
@@ -134,7 +133,6 @@ class Fleet(Server):
             yield {
                 "uuid": uuid,
                 "host": name,
-                "binary": BINARY,
                 "version": UNTOUCHED,
                 "root": uuid,
                 "address": agent_address(self.directory / name),
