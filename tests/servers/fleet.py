@@ -118,6 +118,7 @@ class Fleet(Server):
 
     def _on_disk(self, number: int, tree: Snapshot) -> None:
         state_path, uuid = self.directory / name_of(number), uuid_of(number)
+        state_path.mkdir()
         replace_compute_id(state_path, uuid)
         traits = frozenset(trait for one in tree.walk() for trait in one.traits)
         classes = frozenset(name for one in tree.walk() for name in one.inventory)

@@ -10,25 +10,21 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import render_template
 from keystoneauth1 import exceptions as ksa
 from werkzeug.test import Client
-from werkzeug.wrappers import Response
 
 from agent import version
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
-from compute_registry import config
-from compute_registry.keystone import OF_ONE, KeystoneCalls, Login, TokenChecks
+from compute_registry.keystone import OF_ONE, KeystoneCalls, Login
 from compute_registry.page.blueprint import is_page
 from compute_registry.page.selection import Host, Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
-from compute_registry.rest.blueprint import json_error
 from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
@@ -328,15 +324,24 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
 
 class Plugin:
     def __init__(self, error: Exception | None = None) -> None:
-        self.tokens, self.error = ["old", "new"], error
+        self.tokens, self.error, self.token = ["old", "new"], error, None
         self.answers = threading.Event()
         self.answers.set()
 
     def get_token(self, _: Any) -> str:
-        self.answers.wait()
-        if self.error:
-            raise self.error
-        return self.tokens[0]
+        if self.token is None:
+            self.answers.wait()
+            if self.error:
+                raise self.error
+            self.token = self.tokens.pop(0)
+        return self.token
+
+    def get_auth_state(self) -> str | None:
+        return self.token
+
+    def invalidate(self) -> bool:
+        was, self.token = self.token, None
+        return was is not None
 
 
 class Door:
@@ -352,7 +357,7 @@ class Door:
             partial(refused, Site().app),
         )
 
-    def _log_in(self, given: tuple[str, str]) -> Plugin:
+    def _log_in(self, *given: str) -> Plugin:
         self.given.append(given)
         return self.plugin
 
@@ -389,8 +394,6 @@ def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
     door = Door()
     door(HTTP_AUTHORIZATION=basic("id:s"))
     door.taken = {"new"}
-    door.plugin = Plugin()
-    door.plugin.tokens = ["new"]
     assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"new")
 
 
@@ -407,22 +410,22 @@ def test_a_hanging_keystone_is_named_and_holds_up_no_known_credential() -> None:
     door = Door(hung=True)
     while door(HTTP_AUTHORIZATION=basic("id:s"))[0] != 200:
         """The thread of a call has not ended yet."""
-    known, door.plugin = door.plugin, Plugin()
+    door.plugin = Plugin()
     door.plugin.answers.clear()
     texts = [b"Keystone did not answer within 0.01 s"] * OF_ONE + [b"Keystone was busy for 0.005 s"]
     for text in texts:
         status, _, body = door(HTTP_AUTHORIZATION=basic("invented:s"))
         assert status == 503 and text in body
     assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"old")
-    assert known in door.login.plugins.values()
     door.plugin.answers.set()
 
 
-def test_made_up_credentials_fill_no_memory_while_keystone_is_away() -> None:
-    door = Door(ksa.ConnectFailure("x"))
-    for number in range(5):
-        door(HTTP_AUTHORIZATION=basic(f"id{number}:s"))
-    assert not door.login.plugins
+def test_a_credential_that_is_refused_later_waits_for_its_turn_again() -> None:
+    door = Door()
+    door(HTTP_AUTHORIZATION=basic("id:s"))
+    door.taken, door.plugin.error = set(), ksa.Unauthorized()
+    assert door(HTTP_AUTHORIZATION=basic("id:s"))[0] == 401
+    assert door.plugin.get_auth_state() is None
 
 
 def test_credentials_are_not_taken_where_others_can_listen() -> None:
@@ -435,16 +438,6 @@ def test_credentials_are_not_taken_where_others_can_listen() -> None:
 
 def test_a_token_in_the_header_is_taken_as_it_is() -> None:
     assert Door()(HTTP_X_AUTH_TOKEN="new", REMOTE_ADDR="192.0.2.1")[::2] == (200, b"new")
-
-
-def test_the_api_says_that_an_application_credential_has_to_become_a_token(tmp_path: Path) -> None:
-    file = tmp_path / "r.conf"
-    file.write_text("[keystone_authtoken]\nauth_url = http://127.0.0.1:1\n")
-    conf = config.load_config(["--config-file", str(file)])
-    api = Client(TokenChecks(Response("let in"), conf, lambda _, err: json_error(err)))
-    answer = api.get("/v2.1/os-services", headers={"Authorization": basic("id:s3cret")})
-    assert answer.status_code == 401 and "Keystone" in answer.headers["WWW-Authenticate"]
-    assert "openstack token issue" in answer.text and "s3cret" not in answer.text
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:
