@@ -14,7 +14,7 @@ from agent.bus.signing import SIGNED_BY, Operator
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
+from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from compute_registry.store import SqlRegistry
 
@@ -32,7 +32,7 @@ BOUND_BY: Mapping[str, str] = {
 }
 """The argument of each change that says what it was made for: a replay finds another record."""
 
-_REPORTED = {each.name for each in fields(Report)}
+_REPORTED, _CHANGED = ({each.name for each in fields(kind)} for kind in (Report, StatusChange))
 R = TypeVar("R")
 
 
@@ -52,20 +52,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     return answer
 
 
-def _read(kind: Callable[..., R], arguments: Mapping[str, Any]) -> R:
-    """Return the value of a call's arguments.
-
-    :raises InputRefused: one is missing or not known.  What is wrong with their values raises too.
-    """
-    try:
-        return kind(**arguments)
-    except TypeError as err:
-        raise InputRefused(str(err)) from err
-
-
-def _report(arguments: Mapping[str, Any]) -> Report:
-    """Return the report in a call's arguments, without those of later versions."""
-    return _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
+def _known(kind: Callable[..., R], names: set[str], arguments: Mapping[str, Any]) -> R:
+    """Return the report or the change in a call's arguments, without those of later versions."""
+    return kind(**{name: arguments[name] for name in arguments.keys() & names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +89,12 @@ class RegistryEndpoint:
         return self.store.get_service(host)
 
     @_answered
-    def heartbeat(self, _: Context, **arguments: Any) -> ServiceRecord:
+    def heartbeat(self, _: Context, host: str, address: str, **more: Any) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored.
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        report = _report(arguments)
+        report = _known(Report, _REPORTED, {"host": host, "address": address, **more})
         with self._lock:
             if report.host in self._reporting:
                 text = f"an earlier heartbeat of {report.host} has no answer yet"
@@ -117,9 +106,10 @@ class RegistryEndpoint:
             self._reporting.remove(report.host)
 
     @_answered
-    def holders(self, _: Context, **arguments: Any) -> list[ServiceRecord]:
+    def holders(self, _: Context, host: str, address: str, **more: Any) -> list[ServiceRecord]:
         """Return the records that have a root of a report, and that of its host."""
-        return self.store.holders(_report(arguments))
+        about = {"host": host, "address": address, **more}
+        return self.store.holders(_known(Report, _REPORTED, about))
 
     @_answered
     def keep_alive(
@@ -129,10 +119,13 @@ class RegistryEndpoint:
         self.received.put(Report(host, address, known_version=version))
 
     @_answered
-    def set_status(self, context: Context, **arguments: Any) -> ServiceRecord:
+    def set_status(
+        self, context: Context, host: str, *, disabled: bool, **more: Any
+    ) -> ServiceRecord:
         """Disable or enable a host."""
         by_host = bool(context.get(SIGNED_BY))
-        changed = self.store.set_status(_read(StatusChange, arguments), by_host=by_host)
+        change = _known(StatusChange, _CHANGED, {"host": host, "disabled": disabled, **more})
+        changed = self.store.set_status(change, by_host=by_host)
         log_switched(changed, Caller.from_context(context))
         return changed
 

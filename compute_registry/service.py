@@ -183,15 +183,12 @@ class _Process:
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or self._is_heard():
+        if not self.conf.transport_url:
             return ""
-        if self.rpc is not None and self.rpc.is_connected():
-            return "the message broker delivers no messages: RPC calls do not arrive"
-        return "no connection to the message broker: RPC calls do not arrive"
-
-    def _is_heard(self) -> bool:
-        rpc, echo = self.rpc, self.echo
-        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
+        if self.rpc is None or self.echo is None or not self.rpc.is_connected():
+            return "no connection to the message broker: RPC calls do not arrive"
+        silent = "the message broker delivers no messages: RPC calls do not arrive"
+        return "" if self.echo.is_heard() else silent
 
     def _use_keys(self, operator: Operator | None) -> None:
         if self.rpc is not None and self.agents is not None:
@@ -239,7 +236,7 @@ class _Process:
         self.rpc, self.agents, self.echo = server, agents, echo
         self._use_keys(_operator(self.settings))
         server.start()
-        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._broker, echo.send)
         keep_running(partial(heartbeats.run, self.stop), "heartbeats", self.stop)
         stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)

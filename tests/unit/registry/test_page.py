@@ -197,9 +197,8 @@ def test_all_that_is_shown_is_escaped() -> None:
     ("path", "method", "status", "said"),
     [
         ("/fleet/nobody", "GET", 404, "nobody"),
-        ("/fleet", "POST", 405, "read-only"),
+        ("/fleet", "POST", 405, "not allowed"),
         ("/fleet/b10?root=x", "GET", 404, "no root provider x"),
-        ("/fleet?" + "a=1&" * 20, "GET", 400, "parameters"),
     ],
 )
 def test_what_can_not_be_shown_says_why(path: str, method: str, status: int, said: str) -> None:
